@@ -1,0 +1,40 @@
+# Every target sets up what it needs by itself, says what it does, and is quick the second time.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint bench bench-peers lock clean
+
+PYTHON_IN_VENV := .venv/bin/python
+
+help:  ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
+
+setup:  ## make .venv, see that a Docker engine answers, build the images
+	@setup/venv
+	@setup/engine
+	@$(PYTHON_IN_VENV) -m holdfast image build
+
+demo: setup  ## capture a test run in its middle, kill it, restore it, fork it three ways
+	@$(PYTHON_IN_VENV) -m bench.demo
+
+test: setup  ## run all tests, those against the engine included
+	@.venv/bin/pytest
+
+lint:  ## check style and types
+	@setup/venv
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+
+bench: setup  ## measure, and write the figures to bench/results
+	@setup/venv --bench
+	@$(PYTHON_IN_VENV) -m bench
+
+bench-peers: setup  ## the same, next to other tools on the same machine
+	@setup/venv --bench
+	@$(PYTHON_IN_VENV) -m bench --peers
+
+lock:  ## renew the lock files from pyproject.toml
+	@setup/lock
+
+clean:  ## remove what was made here; sessions, snapshots and images stay
+	rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache bench/results
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,125 @@
+"""Sandbox sessions whose live execution state can be captured, restored and forked.
+
+from holdfast import Holdfast
+
+with Holdfast() as hf:
+    work = hf.new("work")
+    work.exec("make test", timeout=600, on_output=print)
+    before = work.snapshot("before-the-change")
+    again = before.restore("again")
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import (
+    CaptureFailed,
+    EngineError,
+    EngineUnavailable,
+    GuestDisconnected,
+    GuestError,
+    HoldfastError,
+    ImageError,
+    Interrupted,
+    InvalidArgument,
+    KernelDied,
+    LiveUnsupported,
+    ProtocolError,
+    RestoreFailed,
+    SessionBusy,
+    SessionDead,
+    SessionError,
+    SessionExists,
+    SessionNotFound,
+    SnapshotDamaged,
+    SnapshotError,
+    SnapshotInUse,
+    SnapshotNotFound,
+    StoreError,
+)
+
+if TYPE_CHECKING:
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.home import Home
+    from holdfast.runtime.results import (
+        CellError,
+        CellEvent,
+        CellResult,
+        Check,
+        ExecResult,
+        Screen,
+    )
+    from holdfast.runtime.session import Session
+    from holdfast.runtime.session_options import Mount, SessionOptions
+    from holdfast.runtime.snapshot import Snapshot
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CaptureFailed",
+    "CellError",
+    "CellEvent",
+    "CellResult",
+    "Check",
+    "EngineError",
+    "EngineUnavailable",
+    "ExecResult",
+    "GuestDisconnected",
+    "GuestError",
+    "Holdfast",
+    "HoldfastError",
+    "Home",
+    "ImageError",
+    "Interrupted",
+    "InvalidArgument",
+    "KernelDied",
+    "LiveUnsupported",
+    "Mount",
+    "ProtocolError",
+    "RestoreFailed",
+    "Screen",
+    "Session",
+    "SessionBusy",
+    "SessionDead",
+    "SessionError",
+    "SessionExists",
+    "SessionNotFound",
+    "SessionOptions",
+    "Snapshot",
+    "SnapshotDamaged",
+    "SnapshotError",
+    "SnapshotInUse",
+    "SnapshotNotFound",
+    "StoreError",
+]
+
+# The guest's entry and the command line's start import this package for its errors alone, so the rest is
+# imported when it is asked for.
+_LATE = {
+    "CellError": "results",
+    "CellEvent": "results",
+    "CellResult": "results",
+    "Check": "results",
+    "ExecResult": "results",
+    "Holdfast": "controller",
+    "Home": "home",
+    "Mount": "session_options",
+    "Screen": "results",
+    "Session": "session",
+    "SessionOptions": "session_options",
+    "Snapshot": "snapshot",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"holdfast.runtime.{_LATE[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,181 @@
+"""What can go wrong, and what a caller can do about it.
+
+HoldfastError
+  InvalidArgument      also a ValueError: the caller asked for something that cannot be
+  EngineError          the Docker engine refused or failed
+    EngineUnavailable  also a ConnectionError: no engine answers
+  ImageError           an image is missing and could not be built
+  StoreError           also an OSError: the state directory cannot be read or written
+  SessionError
+    SessionNotFound    also a LookupError: no session of that name or id
+    SessionExists      the name is taken
+    SessionDead        the container or its supervisor is gone
+    SessionBusy        something else holds the session, shell or kernel
+  GuestError
+    GuestDisconnected  also a ConnectionError: the connection to the supervisor was lost
+    ProtocolError      the guest sent something that is not the protocol
+    KernelDied         the kernel's process ended while a cell ran
+  SnapshotError
+    SnapshotNotFound   also a LookupError
+    SnapshotDamaged    a stored file or image is missing or does not match its digest
+    SnapshotInUse      something still needs it
+    LiveUnsupported    a live snapshot is not possible here or now; lists the reasons
+    CaptureFailed      the capture was started, failed, and was undone
+    RestoreFailed      the restore was started, failed, and was undone
+  Interrupted          a person stopped the operation; what it had begun was undone
+
+A command that exits with 1 is a result, not an error.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class HoldfastError(Exception):
+    """Base of all errors of this package.
+
+    `code` is stable and meant for programs; the message is one line for people;
+    `hint` says what to do next, or is empty.
+    """
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class InvalidArgument(HoldfastError, ValueError):
+    """The caller asked for something that cannot be."""
+
+    code = "invalid_argument"
+
+
+class EngineError(HoldfastError):
+    """The Docker engine refused or failed."""
+
+    code = "engine_error"
+
+
+class EngineUnavailable(EngineError, ConnectionError):
+    """No Docker engine answers."""
+
+    code = "engine_unavailable"
+
+
+class ImageError(HoldfastError):
+    """An image is missing and could not be built."""
+
+    code = "image_error"
+
+
+class StoreError(HoldfastError, OSError):
+    """The state directory cannot be read or written."""
+
+    code = "store_error"
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class SessionError(HoldfastError):
+    """Something about one session."""
+
+    code = "session_error"
+
+
+class SessionNotFound(SessionError, LookupError):
+    """No session has that name or id."""
+
+    code = "session_not_found"
+
+
+class SessionExists(SessionError):
+    """The name is taken by another session."""
+
+    code = "session_exists"
+
+
+class SessionDead(SessionError):
+    """The session's container or supervisor is gone."""
+
+    code = "session_dead"
+
+
+class SessionBusy(SessionError):
+    """Something else holds the session, its shell or its kernel."""
+
+    code = "session_busy"
+
+
+class GuestError(HoldfastError):
+    """The supervisor inside the session refused or failed."""
+
+    code = "guest_error"
+
+
+class GuestDisconnected(GuestError, ConnectionError):
+    """The connection to the supervisor was lost."""
+
+    code = "guest_disconnected"
+
+
+class ProtocolError(GuestError):
+    """The guest sent something that is not the protocol."""
+
+    code = "protocol_error"
+
+
+class KernelDied(GuestError):
+    """The kernel's process ended while a cell ran."""
+
+    code = "kernel_died"
+
+
+class SnapshotError(HoldfastError):
+    """Something about one snapshot."""
+
+    code = "snapshot_error"
+
+
+class SnapshotNotFound(SnapshotError, LookupError):
+    """No snapshot has that label or id."""
+
+    code = "snapshot_not_found"
+
+
+class SnapshotDamaged(SnapshotError):
+    """A stored file or image is missing or does not match its digest."""
+
+    code = "snapshot_damaged"
+
+
+class SnapshotInUse(SnapshotError):
+    """Something still needs the snapshot."""
+
+    code = "snapshot_in_use"
+
+
+class LiveUnsupported(SnapshotError):
+    """A live snapshot is not possible here or now."""
+
+    code = "live_unsupported"
+
+
+class CaptureFailed(SnapshotError):
+    """The capture was started, failed, and was undone; the session runs on."""
+
+    code = "capture_failed"
+
+
+class RestoreFailed(SnapshotError):
+    """The restore was started, failed, and was undone; the snapshot is untouched."""
+
+    code = "restore_failed"
+
+
+class Interrupted(HoldfastError):
+    """A person stopped the operation; what it had begun was undone."""
+
+    code = "interrupted"

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import holdfast
+from holdfast import errors
+
+PACKAGE = Path(holdfast.__file__).parent
+ROOT = PACKAGE.parent.parent
+
+
+def _classes() -> Any:
+    return {
+        name: kind
+        for name, kind in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(kind, errors.HoldfastError)
+    }
+
+
+def test_what_is_public_is_pinned() -> None:
+    """The names a program may rely on are these."""
+    values = {
+        "CellError",
+        "CellEvent",
+        "CellResult",
+        "Check",
+        "ExecResult",
+        "Holdfast",
+        "Home",
+        "Mount",
+        "Screen",
+        "Session",
+        "SessionOptions",
+        "Snapshot",
+    }
+
+    assert values | set(_classes()) == set(holdfast.__all__)
+    assert list(holdfast.__all__) == sorted(holdfast.__all__)
+    for name in holdfast.__all__:
+        assert getattr(holdfast, name).__name__ == name
+
+
+def test_every_error_is_in_the_drawn_tree() -> None:
+    """The tree in the module's docstring is the tree of the classes."""
+    drawn: dict[str, str] = {}
+    above: list[tuple[int, str]] = []
+    for line in (errors.__doc__ or "").splitlines():
+        words = line.split()
+        if not words or words[0] not in _classes():
+            continue
+        depth = len(line) - len(line.lstrip())
+        above = [(d, name) for d, name in above if d < depth]
+        drawn[words[0]] = above[-1][1] if above else "Exception"
+        above.append((depth, words[0]))
+
+    assert {name: kind.__bases__[0].__name__ for name, kind in _classes().items()} == drawn
+
+
+def test_every_error_has_a_code_of_its_own() -> None:
+    """Programs tell errors apart by their code."""
+    codes = [kind.code for kind in _classes().values()]
+
+    assert len(codes) == len(set(codes))
+
+
+def test_an_error_is_its_message() -> None:
+    """Each error can be raised with a message and a hint, and prints as the message."""
+    for kind in _classes().values():
+        error = kind("cannot do that", hint="do this")
+
+        assert (str(error), error.hint) == ("cannot do that", "do this")
+
+
+def test_the_parts_are_the_folders_at_the_root() -> None:
+    """A checkout without symbolic links would build a package without its parts."""
+    for part in ("runtime", "images", "kernels", "snapshots"):
+        assert (PACKAGE / part).resolve() == ROOT / part
+
+
+def test_importing_the_package_is_cheap() -> None:
+    """Neither the engine's SDK nor the store's library nor Rich is imported before it is needed."""
+    code = """
+import sys
+import holdfast.runtime.cli.app
+from holdfast import Holdfast
+heavy = {"docker", "sqlalchemy", "rich", "pyte", "tenacity", "requests"}
+sys.exit(" ".join(sorted(heavy & set(sys.modules))))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert done.stderr.strip() == ""
