@@ -1,0 +1,1 @@
+"""The images sessions and the checkpointer run from, and how they are built."""

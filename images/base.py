@@ -1,0 +1,180 @@
+"""The Debian system every image starts from: a registry's where one answers, else our own bootstrap.
+
+Both are the same release with the same minimal package set; what an image adds to it is the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import queue
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import docker
+import docker.errors
+
+from holdfast.errors import ImageError
+from holdfast.images.apt_sources import Mirror, host_mirror
+
+SUITE = "trixie"
+REGISTRY_REPOSITORY = "debian"
+REGISTRY_TAG = f"{SUITE}-slim"
+ROOTFS_REPOSITORY = "holdfast/rootfs"
+# Seconds without a word from the registry after which a bootstrap (about 20 s) is the faster way.
+REGISTRY_PATIENCE = 20.0
+
+Progress = Callable[[str], None]
+
+
+def obtain(client: docker.DockerClient, progress: Progress) -> str:
+    """A reference to the base image, fetched or made if the engine does not have it.
+
+    Raises:
+        ImageError: no registry answers and a base cannot be bootstrapped here.
+    """
+    registry = f"{REGISTRY_REPOSITORY}:{REGISTRY_TAG}"
+    mirror = host_mirror()
+    bootstrapped = f"{ROOTFS_REPOSITORY}:{_recipe(mirror)}"
+    for reference in (registry, bootstrapped):
+        if _exists(client, reference):
+            return reference
+    progress(f"base: asking the registry for {registry}")
+    try:
+        _pull(client, progress)
+    except _NoRegistry as reason:
+        progress(f"base: no registry ({reason}); bootstrapping {SUITE} from the Debian mirror")
+        _bootstrap(client, bootstrapped, mirror, progress)
+        return bootstrapped
+    return registry
+
+
+class _NoRegistry(Exception):
+    """The base cannot be pulled; the message is a few words.  A finding, not a fault."""
+
+
+def _exists(client: docker.DockerClient, reference: str) -> bool:
+    try:
+        client.images.get(reference)
+    except docker.errors.ImageNotFound:
+        return False
+    return True
+
+
+def _recipe(mirror: Mirror | None) -> str:
+    text = "\n".join([SUITE, *(mirror.lines(SUITE) if mirror else [])])
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _pull(client: docker.DockerClient, progress: Progress) -> None:
+    """Pulls in a thread: the engine says nothing, for minutes, while a registry does not answer."""
+    events: queue.Queue[dict[str, Any] | Exception | None] = queue.Queue()
+
+    def run() -> None:
+        try:
+            stream = client.api.pull(REGISTRY_REPOSITORY, tag=REGISTRY_TAG, stream=True, decode=True)
+            for event in stream:
+                events.put(event)
+            events.put(None)
+        except Exception as error:  # noqa: BLE001  # handed to the waiting thread, which judges it
+            events.put(error)
+
+    threading.Thread(target=run, name="holdfast-pull", daemon=True).start()
+    last = ""
+    while True:
+        try:
+            event = events.get(timeout=REGISTRY_PATIENCE)
+        except queue.Empty:
+            raise _NoRegistry(f"silent for {REGISTRY_PATIENCE:.0f} s") from None
+        if event is None:
+            return
+        if isinstance(event, Exception):
+            raise _NoRegistry(_brief(str(getattr(event, "explanation", "") or event))) from event
+        if "error" in event:
+            raise _NoRegistry(_brief(str(event["error"])))
+        if event.get("status") != last and "id" not in event:
+            last = str(event.get("status"))
+            progress(f"base: {last}")
+
+
+def _brief(text: str) -> str:
+    """The last part of an engine's chain of causes, which is the cause."""
+    return text.strip().rsplit(": ", 1)[-1][:80]
+
+
+def _bootstrap(
+    client: docker.DockerClient, reference: str, mirror: Mirror | None, progress: Progress
+) -> None:
+    _require_mmdebstrap(progress)
+    attempts: list[list[str]] = [mirror.lines(SUITE)] if mirror else []
+    attempts.append([])  # the tool's own default, also where the host's mirror lacks this release
+    with tempfile.TemporaryDirectory(prefix="holdfast-base-") as folder:
+        archive = Path(folder, "base.tar")
+        tail: list[str] = []
+        for sources in attempts:
+            command = ["mmdebstrap", "--variant=minbase", SUITE, str(archive), *sources]
+            tail = []
+            for line in _lines(command):
+                if line is None:
+                    break
+                tail.append(line)
+                if line.startswith("I: ") and line.endswith("..."):
+                    progress(f"base: {line[3:]}")
+            else:
+                _import(client, archive, reference)
+                return
+        raise ImageError(
+            f"cannot bootstrap Debian {SUITE}: mmdebstrap failed",
+            hint="\n".join(tail[-15:]),
+        )
+
+
+def _lines(command: list[str]) -> Iterator[str | None]:
+    """The lines a command prints; a final None if it failed."""
+    environment = {**os.environ, "LC_ALL": "C.UTF-8"}
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=environment,
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            yield line.rstrip()
+    if process.returncode != 0:
+        yield None
+
+
+def _import(client: docker.DockerClient, archive: Path, reference: str) -> None:
+    repository, tag = reference.split(":")
+    answer = client.api.import_image_from_file(
+        str(archive), repository=repository, tag=tag, changes=['CMD ["bash"]']
+    )
+    if '"error"' in answer:
+        raise ImageError("cannot import the bootstrapped base image", hint=answer.strip())
+
+
+def _require_mmdebstrap(progress: Progress) -> None:
+    if shutil.which("mmdebstrap"):
+        return
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        raise ImageError(
+            "cannot make a base image: no registry answers and mmdebstrap is not installed",
+            hint=f"run `docker pull {REGISTRY_REPOSITORY}:{REGISTRY_TAG}` where a registry is reachable, "
+            "or install mmdebstrap and debian-archive-keyring",
+        )
+    progress("base: installing mmdebstrap")
+    install = ["apt-get", "install", "-q", "-y", "--no-install-recommends"]
+    for command in (["apt-get", "update", "-q"], [*install, "mmdebstrap", "debian-archive-keyring"]):
+        lines = list(_lines(command))
+        if lines and lines[-1] is None:
+            tail = "\n".join(line for line in lines[-15:] if line)
+            raise ImageError(f"cannot install mmdebstrap: `{' '.join(command[:2])}` failed", hint=tail)

@@ -1,0 +1,58 @@
+"""Reads the event stream of an image build: what to tell a person, and what to show when it fails.
+
+Pure: events in, lines out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from typing import Any
+
+# Only what takes time: the other instructions are done at once.
+_STEP = re.compile(r"Step (\d+/\d+) : (RUN .*)")
+# What the builder says about itself, and the colour it gives to what a step writes to stderr.
+_BUILDER = re.compile(r"Step \d+/\d+ :| ?--->|Removing intermediate container")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_APT_PLAN = re.compile(r"\d+ upgraded, (\d+) newly installed")
+# Between two lines about the same step; packages are set up at a few dozen a second.
+PACKAGES_PER_LINE = 40
+TAIL_LINES = 20
+
+
+class BuildLog:
+    """Keeps the end of a build's output and its error, and picks the lines that show progress."""
+
+    def __init__(self) -> None:
+        self.error = ""
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+        self._planned = 0
+        self._done = 0
+
+    def feed(self, event: dict[str, Any]) -> list[str]:
+        """The progress lines that this event of the engine is worth."""
+        if "error" in event:
+            self.error = str(event["error"]).strip()
+            return []
+        shown = []
+        for line in _COLOUR.sub("", str(event.get("stream", ""))).splitlines():
+            if line.strip() and not _BUILDER.match(line):
+                self._tail.append(line.rstrip())
+            shown += self._progress(line)
+        return shown
+
+    def tail(self) -> str:
+        """The last lines that the steps of the build wrote."""
+        return "\n".join(self._tail)
+
+    def _progress(self, line: str) -> list[str]:
+        if step := _STEP.match(line):
+            return [f"step {step[1]}: {' '.join(step[2].split())[:70]}"]
+        if plan := _APT_PLAN.match(line):
+            self._planned, self._done = int(plan[1]), 0
+            return [f"installing {self._planned} packages"] if self._planned > 1 else []
+        if line.startswith("Setting up "):
+            self._done += 1
+            if self._done % PACKAGES_PER_LINE == 0:
+                return [f"{self._done} of {self._planned} packages set up"]
+        return []

@@ -1,0 +1,88 @@
+"""The host's certificate authorities, as far as an image does not have them already.
+
+Behind a proxy that re-signs TLS, nothing in a session could install or fetch anything without the
+authority the host was given.  Only what an administrator added is carried over: the distribution's
+own authorities come with the image.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import os
+import re
+import textwrap
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from holdfast.errors import ImageError
+
+# Where the bundle is on Debian, Ubuntu and Alpine; Fedora; older RHEL; openSUSE.
+SYSTEM_BUNDLES = (
+    Path("/etc/ssl/certs/ca-certificates.crt"),
+    Path("/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"),
+    Path("/etc/pki/tls/certs/ca-bundle.crt"),
+    Path("/etc/ssl/ca-bundle.pem"),
+)
+# Debian and Ubuntu keep the distribution's authorities apart from those an administrator added.
+DISTRIBUTION_FOLDER = Path("/usr/share/ca-certificates")
+
+_PEM = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
+
+
+def certificates(pem: bytes) -> dict[str, bytes]:
+    """The certificates in a PEM text by SHA-256, as DER; what is no base64 is left out."""
+    found = {}
+    for body in _PEM.findall(pem):
+        try:
+            der = base64.b64decode(b"".join(body.split()), validate=True)
+        except binascii.Error:
+            continue
+        found[hashlib.sha256(der).hexdigest()] = der
+    return found
+
+
+def encode(der: bytes) -> bytes:
+    """One certificate as PEM, always in the same lines."""
+    body = "\n".join(textwrap.wrap(base64.b64encode(der).decode(), 64))
+    return f"-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n".encode()
+
+
+def additions(bundle: bytes, distribution: Iterable[bytes]) -> dict[str, bytes]:
+    """The certificates of `bundle` that no PEM text of `distribution` has: file name to PEM."""
+    known = {name for pem in distribution for name in certificates(pem)}
+    return {
+        f"holdfast-{name[:16]}.crt": encode(der)
+        for name, der in sorted(certificates(bundle).items())
+        if name not in known
+    }
+
+
+def host_bundle(environ: Mapping[str, str] = os.environ) -> bytes:
+    """The bundle that $SSL_CERT_FILE names, else the system's, else nothing.
+
+    Raises:
+        ImageError: $SSL_CERT_FILE names a file that cannot be read.
+    """
+    named = environ.get("SSL_CERT_FILE")
+    if named:
+        try:
+            return Path(named).read_bytes()
+        except OSError as error:
+            raise ImageError(
+                f"cannot read the certificate bundle {named}: {error.strerror}",
+                hint="SSL_CERT_FILE names it; correct or unset that variable",
+            ) from error
+    for path in SYSTEM_BUNDLES:
+        try:
+            return path.read_bytes()
+        except OSError:
+            continue
+    return b""
+
+
+def host_additions(environ: Mapping[str, str] = os.environ) -> dict[str, bytes]:
+    """What the host trusts beyond its distribution: file name to PEM."""
+    paths = sorted(DISTRIBUTION_FOLDER.rglob("*.crt")) if DISTRIBUTION_FOLDER.is_dir() else []
+    return additions(host_bundle(environ), (path.read_bytes() for path in paths))

@@ -1,0 +1,81 @@
+"""What goes into an image, and how its builds take turns."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import InvalidArgument
+from holdfast.images import build
+
+
+def test_guest_is_a_namespace_tree_without_host_code() -> None:
+    """The guest lies where `import holdfast.runtime.guest` finds it, and nothing of the host is there."""
+    python = {
+        name for name in build.context("session").files if name.startswith("guest/") and name.endswith(".py")
+    }
+
+    assert "guest/holdfast/runtime/guest/__init__.py" in python
+    assert all(name.split("/")[2:4] in (["runtime", "guest"], ["kernels", "guest"]) for name in python)
+
+
+def test_each_kind_has_its_recipe() -> None:
+    """Every kind of image has a Dockerfile in its context."""
+    for kind in build.KINDS:
+        assert f"{kind}/Dockerfile" in build.context(kind).files
+
+
+def test_the_hosts_authorities_are_part_of_the_digest(tmp_path: Path) -> None:
+    """Another trust store needs another image."""
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_text("-----BEGIN CERTIFICATE-----\nYWJj\n-----END CERTIFICATE-----\n")
+    empty = tmp_path / "empty.pem"
+    empty.touch()
+
+    with_ours = build.context("session", {"SSL_CERT_FILE": str(bundle)})
+    without = build.context("session", {"SSL_CERT_FILE": str(empty)})
+
+    assert with_ours.digest != without.digest
+    assert set(with_ours.files) - set(without.files) == {"host-ca/holdfast-ba7816bf8f01cfea.crt"}
+
+
+def test_unknown_kind_is_refused() -> None:
+    """A kind that does not exist is named, with those that do."""
+    with pytest.raises(InvalidArgument, match="session and toolbox"):
+        build.context("desktop")
+
+
+def test_builds_of_one_kind_take_turns(tmp_path: Path) -> None:
+    """A second builder says that it waits, and goes on when the first is done."""
+    said: list[str] = []
+    waits = threading.Event()
+
+    def note(line: str) -> None:
+        said.append(line)
+        waits.set()
+
+    def second() -> None:
+        with build._turn(tmp_path, "session", note):
+            said.append("second")
+
+    other = threading.Thread(target=second)
+    with build._turn(tmp_path, "session", said.append):
+        other.start()
+        assert waits.wait(30)
+        said.append("first")
+    other.join()
+
+    assert said[1:] == ["first", "second"]
+    assert "waiting" in said[0]
+
+
+def test_only_proxy_settings_are_handed_to_a_build() -> None:
+    """Nothing else of the host's environment enters an image."""
+    environ = {
+        "https_proxy": "http://proxy:3128",
+        "NO_PROXY": "",
+        "AWS_SECRET_ACCESS_KEY": "x",
+        "PATH": "/bin",
+    }
+
+    assert build._proxy_arguments(environ) == {"https_proxy": "http://proxy:3128"}

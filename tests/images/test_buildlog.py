@@ -1,0 +1,47 @@
+"""A build's events become a few lines for people, and an error keeps the end of the output."""
+
+from holdfast.images.buildlog import PACKAGES_PER_LINE, TAIL_LINES, BuildLog
+
+
+def test_steps_that_take_time_are_shown() -> None:
+    """A step that runs something is a line; one that only notes something is not."""
+    log = BuildLog()
+
+    assert log.feed({"stream": "Step 2/9 : ENV A=b\n"}) == []
+    assert log.feed({"stream": "Step 3/9 : RUN set -eu;     make\n"}) == ["step 3/9: RUN set -eu; make"]
+
+
+def test_packages_are_counted() -> None:
+    """A long installation shows how far it is."""
+    log = BuildLog()
+    planned = log.feed({"stream": "0 upgraded, 90 newly installed, 0 to remove and 0 not upgraded.\n"})
+    set_up = [line for _ in range(90) for line in log.feed({"stream": "Setting up x (1) ...\n"})]
+
+    assert planned == ["installing 90 packages"]
+    assert set_up == [f"{n} of 90 packages set up" for n in (PACKAGES_PER_LINE, 2 * PACKAGES_PER_LINE)]
+
+
+def test_other_output_is_kept_for_the_case_of_failure() -> None:
+    """What is not shown is there when the build fails, the last lines of it."""
+    log = BuildLog()
+    for number in range(TAIL_LINES + 5):
+        assert log.feed({"stream": f"line {number}\n"}) == []
+    log.feed({"error": "exit code 1\n", "errorDetail": {}})
+
+    assert log.error == "exit code 1"
+    assert log.tail().splitlines() == [f"line {number}" for number in range(5, TAIL_LINES + 5)]
+
+
+def test_the_builders_own_lines_are_not_kept() -> None:
+    """What is shown after a failure is what the failed step wrote, without colour."""
+    log = BuildLog()
+    for text in ("Step 1/2 : RUN cc a.c\n", " ---> Running in 0123\n", "\x1b[91mcc1: fatal error\n\x1b[0m"):
+        log.feed({"stream": text})
+    log.feed({"stream": "Removing intermediate container 0123\n"})
+
+    assert log.tail() == "cc1: fatal error"
+
+
+def test_events_without_text_are_nothing() -> None:
+    """Identifiers of layers and progress of pulls are passed over."""
+    assert BuildLog().feed({"aux": {"ID": "sha256:0"}}) == []

@@ -1,0 +1,71 @@
+"""What the host trusts beyond its distribution goes into an image, and nothing else."""
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import ImageError
+from holdfast.images import trust
+
+OURS = b"ours" * 40
+DEBIANS = b"debians" * 40
+
+
+def pem(der: bytes, width: int = 64) -> bytes:
+    body = base64.b64encode(der)
+    lines = b"\n".join(body[i : i + width] for i in range(0, len(body), width))
+    return b"-----BEGIN CERTIFICATE-----\n" + lines + b"\n-----END CERTIFICATE-----\n"
+
+
+def test_only_what_the_distribution_lacks_is_added() -> None:
+    """A certificate of the distribution is not carried over, however its lines are broken."""
+    bundle = b"# comment\n" + pem(DEBIANS) + pem(OURS)
+
+    added = trust.additions(bundle, [pem(DEBIANS, width=76)])
+
+    assert list(added.values()) == [pem(OURS)]
+
+
+def test_names_end_in_crt_and_tell_certificates_apart() -> None:
+    """update-ca-certificates reads *.crt only, one certificate to a file."""
+    names = list(trust.additions(pem(OURS) + pem(DEBIANS), []))
+
+    assert len(names) == 2
+    assert all(name.startswith("holdfast-") and name.endswith(".crt") for name in names)
+
+
+def test_order_and_repetition_of_a_bundle_do_not_matter() -> None:
+    """The same trust gives the same files, so the same image."""
+    one = trust.additions(pem(OURS) + pem(DEBIANS), [])
+    other = trust.additions(pem(DEBIANS) + pem(OURS) + pem(DEBIANS), [])
+
+    assert list(one.items()) == list(other.items())
+
+
+def test_damaged_certificate_is_left_out() -> None:
+    """A broken block spoils neither the build nor its neighbours."""
+    broken = b"-----BEGIN CERTIFICATE-----\n!!!\n-----END CERTIFICATE-----\n"
+
+    assert list(trust.additions(broken + pem(OURS), []).values()) == [pem(OURS)]
+
+
+def test_ssl_cert_file_goes_before_the_system_bundle(tmp_path: Path) -> None:
+    """A person who set SSL_CERT_FILE meant it."""
+    named = tmp_path / "bundle.pem"
+    named.write_bytes(pem(OURS))
+
+    assert trust.host_bundle({"SSL_CERT_FILE": str(named)}) == pem(OURS)
+
+
+def test_unreadable_ssl_cert_file_is_an_error(tmp_path: Path) -> None:
+    """A bundle that was named and is not there is said, not passed over."""
+    with pytest.raises(ImageError, match="cannot read the certificate bundle"):
+        trust.host_bundle({"SSL_CERT_FILE": str(tmp_path / "none")})
+
+
+def test_no_bundle_at_all_is_an_empty_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host without any bundle can build."""
+    monkeypatch.setattr(trust, "SYSTEM_BUNDLES", ())
+
+    assert trust.host_bundle({}) == b""
