@@ -1,0 +1,1 @@
+"""Jupyter kernels that live inside a session."""

@@ -1,0 +1,91 @@
+"""ZeroMQ sockets to a kernel, read by the event loop.
+
+pyzmq's own asyncio sockets are not used: their readers outlive a closed socket, and then take the place of
+another one's that got the same file descriptor, whose messages nobody would see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+MESSAGES_PER_TURN = 32
+RECONNECT_MS = 10
+"""A kernel's sockets appear a moment after its process; the default would lose 100 ms at every start."""
+
+
+class Channel:
+    """Calls `hear` with the parts of every message until it is closed."""
+
+    def __init__(self, socket: Any, hear: Callable[[list[bytes]], None]) -> None:
+        from zmq import NOBLOCK, Again
+
+        self.socket = socket
+        self._flags, self._empty = NOBLOCK, Again
+        self._hear = hear
+        self._loop = asyncio.get_running_loop()
+        self._fd: int = socket.FD
+        self._closed = False
+        self._loop.add_reader(self._fd, self.look)
+        self.look_soon()
+
+    def look_soon(self) -> None:
+        """Look for messages in the loop's next turn.
+
+        The descriptor only tells that something changed, once. Sending also takes note of the change, so
+        this is to be called after every send.
+        """
+        self._loop.call_soon(self.look)
+
+    def look(self) -> int:
+        """Take the messages that are there, or some of them, and return how many."""
+        for count in range(MESSAGES_PER_TURN):
+            if self._closed:
+                return count
+            try:
+                parts = self.socket.recv_multipart(self._flags)
+            except self._empty:
+                return count
+            self._hear(parts)
+        self.look_soon()
+        return MESSAGES_PER_TURN
+
+    def detach(self) -> None:
+        """Read no longer."""
+        self._closed = True
+        self._loop.remove_reader(self._fd)
+
+    def close(self) -> None:
+        """Close the socket; what was not sent is dropped."""
+        self.detach()
+        self.socket.close(linger=0)
+
+
+class Monitor:
+    """Calls `joined` when the other side of a socket that is about to be connected has answered."""
+
+    def __init__(self, socket: Any, joined: Callable[[], None]) -> None:
+        from zmq import Event
+
+        self._socket = socket
+        self._channel = Channel(socket.get_monitor_socket(Event.HANDSHAKE_SUCCEEDED), lambda _: joined())
+
+    def close(self) -> None:
+        """Watch no longer."""
+        self._channel.detach()
+        self._socket.disable_monitor()
+
+
+def new_socket(channel: str, identity: bytes) -> Any:
+    """Return an unconnected socket for a kernel's channel."""
+    import zmq
+
+    socket: Any = zmq.Context.instance().socket(zmq.SUB if channel == "iopub" else zmq.DEALER)
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
+    if channel == "iopub":
+        socket.setsockopt(zmq.SUBSCRIBE, b"")
+    else:
+        socket.setsockopt(zmq.IDENTITY, identity)
+    return socket

@@ -1,0 +1,235 @@
+"""One kernel of the session: runs cells one after the other, through deaths and restarts of its process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from pathlib import Path
+
+from holdfast.kernels.guest.journal import Journal, Record
+from holdfast.kernels.guest.messages import Cell, Status, events_of
+from holdfast.kernels.guest.process import KernelFailure, KernelProcess, Message, load_library
+from holdfast.runtime.guest.account import Account
+from holdfast.runtime.guest.reaper import Reaper
+
+GRACE = 5.0
+"""Seconds an interrupted cell has to end before its timeout is reported all the same."""
+
+LATE_CELLS = 50
+"""Cells whose threads may still print, after the cell is over; later output belongs to no cell."""
+
+logger = logging.getLogger(__name__)
+
+
+class KernelBusy(Exception):
+    """Another cell holds the kernel."""
+
+    def __init__(self, cell: Cell) -> None:
+        super().__init__(cell.id)
+        self.cell = cell
+
+
+class Kernel:
+    """A kernel by name. Its epoch grows with every process, so lost state is never a surprise."""
+
+    def __init__(
+        self, name: str, spec: str, folder: Path, account: Account, workspace: Path, reaper: Reaper
+    ) -> None:
+        self.name = name
+        self.spec = spec
+        self.epoch = 0
+        self.execution_count = 0
+        self.journal = Journal(folder / "events")
+        self._folder = folder
+        self._account = account
+        self._workspace = workspace
+        self._reaper = reaper
+        self._process: KernelProcess | None = None
+        self._starting = False
+        self._current: Record | None = None
+        self._executing: Record | None = None
+        """The current cell, once its code was sent."""
+        self._records: dict[str, Record] = {}
+        self._life = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def pid(self) -> int | None:
+        """Process of the kernel, if one runs."""
+        return self._process.pid if self._process else None
+
+    @property
+    def state(self) -> str:
+        """One of starting, idle, busy and dead."""
+        if self._starting:
+            return "starting"
+        if self._process is None or self._process.ended.is_set():
+            return "dead"
+        return "busy" if self._current else "idle"
+
+    def begin(self) -> None:
+        """Start the process in the background."""
+        self._spawn(self._start_quietly())
+
+    def submit(self, id_: str, code: str, timeout: float | None) -> Record:
+        """Begin a cell; if the process is dead a new one is started. Raises KernelBusy."""
+        if self._current:
+            raise KernelBusy(self._current.cell)
+        record = self._current = self.journal.open(Cell(id_, timeout))
+        self._spawn(self._run(record, code))
+        return record
+
+    def answer(self, text: str) -> bool:
+        """Answer the open question of the running cell; False if there is none."""
+        record = self._current
+        if record is None or record.open_input is None or self._process is None:
+            return False
+        record.open_input = None
+        self._process.answer(text)
+        return True
+
+    async def interrupt(self) -> None:
+        """Interrupt the running cell."""
+        if self._current:
+            self._current.cell.interrupted = True
+        if self._process:
+            await self._process.interrupt()
+
+    async def restart(self, spec: str | None = None) -> None:
+        """Replace the process; the running cell ends as restarted. Raises KernelFailure."""
+        async with self._life:
+            self._end_current(Status.RESTARTED)
+            await self._stop()
+            self.spec = spec or self.spec
+            await self._start()
+
+    async def ensure(self) -> None:
+        """Start the process if there is none. Raises KernelFailure."""
+        async with self._life:
+            if self._process and self._process.ended.is_set():
+                await self._stop()
+            if self._process is None:
+                await self._start()
+
+    def stop(self) -> None:
+        """End the process, for good."""
+        if self._process:
+            self._process.kill()
+
+    async def _run(self, record: Record, code: str) -> None:
+        cell = record.cell
+        try:
+            await self.ensure()
+        except KernelFailure as error:
+            cell.refusal = str(error)
+            self._release(record)
+            return
+        if cell.over or self._process is None:
+            cell.end(Status.DIED)
+            self._release(record)
+            return
+        self._executing = record
+        self._records[self._process.execute(code)] = record
+        while len(self._records) > LATE_CELLS:
+            del self._records[next(iter(self._records))]
+        cell.epoch = self.epoch
+        cell.started = True
+        self.journal.wake()
+        if cell.timeout is not None:
+            await self._limit(record, cell.timeout)
+
+    async def _limit(self, record: Record, seconds: float) -> None:
+        cell = record.cell
+        if await self._over_within(record, seconds):
+            return
+        cell.timed_out = True
+        if self._process:
+            await self._process.interrupt()
+        if not await self._over_within(record, GRACE):
+            # It keeps the kernel until it ends or the kernel is restarted.
+            cell.end(Status.TIMEOUT)
+            self.journal.wake()
+
+    async def _over_within(self, record: Record, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                while not record.cell.over:
+                    await self.journal.changed()
+        except TimeoutError:
+            return record.cell.over
+        return True
+
+    async def _start_quietly(self) -> None:
+        try:
+            await self.ensure()
+        except KernelFailure as error:
+            logger.error("%s", error)
+
+    async def _start(self) -> None:
+        self._starting = True
+        process = KernelProcess(self.spec, self._folder / "run", self._account, self._workspace, self._reaper)
+        try:
+            await load_library()
+            await process.start(self._hear)
+        except KernelFailure:
+            await process.close()
+            raise
+        finally:
+            self._starting = False
+        self.epoch += 1
+        self.execution_count = 0
+        self._process = process
+        self._spawn(self._guard(process))
+
+    async def _stop(self) -> None:
+        """End the process and hear its last words, which come before the news of its end."""
+        process = self._process
+        if process:
+            process.kill()
+            await process.ended.wait()
+            await process.close()
+            self._process = None
+
+    async def _guard(self, process: KernelProcess) -> None:
+        """Report the death of a process that nobody asked to end."""
+        await process.ended.wait()
+        victim = self._executing
+        async with self._life:
+            if self._process is process:
+                await self._stop()
+        if victim and victim is self._executing:
+            self._end_current(Status.DIED)
+
+    def _hear(self, channel: str, message: Message) -> None:
+        record = self._records.get(message["parent_header"].get("msg_id", ""))
+        if record is None:
+            return
+        kind, content = message["msg_type"], message["content"]
+        if channel == "shell" and kind == "execute_reply":
+            record.cell.replied(content)
+            self.execution_count = record.cell.execution_count or self.execution_count
+        elif kind == "status" and content.get("execution_state") == "idle":
+            record.cell.idle()
+        else:
+            for event in events_of(kind, content):
+                self.journal.add(record, event)
+            return
+        if record.cell.settled and record is self._current:
+            self._release(record)
+
+    def _end_current(self, status: Status) -> None:
+        if self._current:
+            self._current.cell.end(status)
+            self._release(self._current)
+
+    def _release(self, record: Record) -> None:
+        if self._current is record:
+            self._current = self._executing = None
+        record.open_input = None
+        self.journal.wake()
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

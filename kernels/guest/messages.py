@@ -1,0 +1,140 @@
+"""Jupyter messages turned into the events of a cell, and the life of a cell.
+
+Pure code: message contents in, frames and states out. It knows nothing of sockets or processes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from holdfast.runtime.guest.protocol import MAX_PAYLOAD, Frame
+
+STREAM_CHUNK = 1 << 20
+_RICH = ("display_data", "execute_result", "update_display_data")
+
+
+class Status(StrEnum):
+    """How a cell ended."""
+
+    OK = "ok"
+    ERROR = "error"
+    INTERRUPTED = "interrupted"
+    DIED = "died"
+    TIMEOUT = "timeout"
+    RESTARTED = "restarted"
+
+
+def events_of(kind: str, content: Mapping[str, Any]) -> Iterator[Frame]:
+    """Yield what a message on the iopub or stdin channel means for the client of a cell."""
+    if kind == "stream":
+        text = _text(content.get("text")).encode("utf-8", "replace")
+        for at in range(0, len(text), STREAM_CHUNK):
+            yield Frame({"event": "stream", "name": _text(content.get("name"))}, text[at : at + STREAM_CHUNK])
+    elif kind in _RICH:
+        parts = {key: content.get(key) for key in ("data", "metadata", "execution_count", "transient")}
+        yield Frame({"event": kind}, _bounded(parts))
+    elif kind == "clear_output":
+        yield Frame({"event": kind}, _json({"wait": bool(content.get("wait"))}))
+    elif kind == "error":
+        yield Frame({"event": "error_output"}, _error(content))
+    elif kind == "input_request":
+        prompt = _text(content.get("prompt"))[: STREAM_CHUNK // 8]
+        yield Frame({"event": kind, "prompt": prompt, "password": bool(content.get("password"))})
+
+
+@dataclass(slots=True)
+class Cell:
+    """One piece of code on its way through a kernel.
+
+    It is over when the reply has come *and* the kernel has said that it is idle: output may come after the
+    reply, and on another channel.
+    """
+
+    id: str
+    timeout: float | None = None
+    epoch: int = 0
+    started: bool = False
+    status: Status | None = None
+    execution_count: int | None = None
+    refusal: str = ""
+    interrupted: bool = False
+    timed_out: bool = False
+    _reply: Status | None = field(default=None, repr=False)
+    _idle: bool = False
+
+    @property
+    def over(self) -> bool:
+        """Whether its outcome is known."""
+        return self.status is not None or bool(self.refusal)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the kernel is done with it, which may be after a timeout made it over."""
+        return self._reply is not None and self._idle
+
+    def replied(self, content: Mapping[str, Any]) -> None:
+        """Take the kernel's reply."""
+        count = content.get("execution_count")
+        self.execution_count = count if isinstance(count, int) else None
+        self._reply = self._outcome(content)
+        self._settle()
+
+    def idle(self) -> None:
+        """Hear that the kernel is idle after it."""
+        self._idle = True
+        self._settle()
+
+    def end(self, status: Status) -> None:
+        """End it from outside. The first outcome stays."""
+        if not self.over:
+            self.status = status
+
+    def _settle(self) -> None:
+        if self.settled and self._reply:
+            self.end(self._reply)
+
+    def _outcome(self, content: Mapping[str, Any]) -> Status:
+        match content.get("status"):
+            case "ok":
+                return Status.OK
+            case "error":
+                if content.get("ename") == "KeyboardInterrupt" and (self.timed_out or self.interrupted):
+                    return Status.TIMEOUT if self.timed_out else Status.INTERRUPTED
+                return Status.ERROR
+            case _:  # aborted
+                return Status.INTERRUPTED
+
+
+def _error(content: Mapping[str, Any]) -> bytes:
+    trace = content.get("traceback")
+    lines = [_text(line) for line in trace] if isinstance(trace, list) else []
+    error = {"ename": _text(content.get("ename")), "evalue": _text(content.get("evalue")), "traceback": lines}
+    data = _json(error)
+    if len(data) > MAX_PAYLOAD:
+        note = f"[the traceback of {len(data)} bytes was left out]"
+        data = _json(
+            {"ename": error["ename"], "evalue": _text(error["evalue"])[:STREAM_CHUNK], "traceback": [note]}
+        )
+    return data
+
+
+def _bounded(parts: dict[str, Any]) -> bytes:
+    data = _json(parts)
+    if len(data) <= MAX_PAYLOAD:
+        return data
+    note = f"[an output of {len(data)} bytes was left out: the limit is {MAX_PAYLOAD}]"
+    return _json({**parts, "data": {"text/plain": note}, "metadata": {}})
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str).encode(
+        "utf-8", "replace"
+    )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

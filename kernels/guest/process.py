@@ -1,0 +1,275 @@
+"""Starts a Jupyter kernel and speaks with it. jupyter_client does the work and is imported late.
+
+It turns channels into callbacks; it knows nothing of cells, clients or journals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+from holdfast.kernels.guest.channel import Channel, Monitor, new_socket
+from holdfast.runtime.guest.account import Account, expose_to_oom, working_directory
+from holdfast.runtime.guest.reaper import Reaper
+
+READY_PATIENCE = 60.0
+_ASK_AGAIN = 0.25
+_LOG_LIMIT = 1 << 20
+_DIGESTS = 1024
+"""Signatures kept against replays: the library's 65536 would cost 10 MB."""
+_LAST_WORDS = 0.01
+"""Seconds without a message after which a process that ended has no more to say."""
+_IMPORT_SWITCH = 0.0005
+"""Seconds the importing thread may keep the interpreter while the loop wants it."""
+_LIBRARY = "jupyter_client.manager"
+
+logger = logging.getLogger(__name__)
+
+Message = dict[str, Any]
+Listener = Callable[[str, Message], None]
+
+
+class KernelFailure(Exception):
+    """The kernel could not be started. The message says why."""
+
+
+async def load_library() -> None:
+    """Import jupyter_client in a thread that ends with it: shells must not wait for 200 ms of imports."""
+    if _LIBRARY in sys.modules:
+        return
+    loop = asyncio.get_running_loop()
+    loaded = loop.create_future()
+
+    def work() -> None:
+        try:
+            from jupyter_client.manager import AsyncKernelManager  # noqa: F401
+            from jupyter_client.provisioning.factory import KernelProvisionerFactory
+
+            KernelProvisionerFactory.instance()
+        finally:
+            loop.call_soon_threadsafe(loaded.set_result, None)
+
+    patience = sys.getswitchinterval()
+    sys.setswitchinterval(_IMPORT_SWITCH)
+    thread = threading.Thread(target=work, name="import", daemon=True)
+    thread.start()
+    await loaded
+    thread.join()
+    sys.setswitchinterval(patience)
+
+
+class KernelProcess:
+    """One process of a kernel, from its start to its end. It is not started twice."""
+
+    def __init__(self, spec: str, folder: Path, account: Account, workspace: Path, reaper: Reaper) -> None:
+        self.spec = spec
+        self.pid: int | None = None
+        self.ended = asyncio.Event()
+        self._folder = folder
+        self._account = account
+        self._workspace = workspace
+        self._reaper = reaper
+        self._manager: Any = None
+        self._session: Any = None
+        self._channels: dict[str, Channel] = {}
+        self._listen: Listener = _ignore
+        self._log = folder / "kernel.log"
+
+    async def start(self, listen: Listener) -> None:
+        """Start the kernel and wait until it answers on all channels. `listen` gets (channel, message).
+
+        Raises KernelFailure.
+        """
+        self._listen = listen
+        try:
+            await self._launch()
+        except Exception as error:
+            raise KernelFailure(f"cannot start kernel {self.spec}: {error}") from error
+        try:
+            async with asyncio.timeout(READY_PATIENCE):
+                await self._ready()
+        except TimeoutError:
+            self.kill()
+            message = (
+                f"cannot start kernel {self.spec}: no answer in {READY_PATIENCE:.0f} s{self._last_words()}"
+            )
+            raise KernelFailure(message) from None
+
+    def execute(self, code: str) -> str:
+        """Send code and return the id of the message."""
+        self._trim_log()
+        content = {
+            "code": code,
+            "silent": False,
+            "store_history": True,
+            "user_expressions": {},
+            "allow_stdin": True,
+            "stop_on_error": True,
+        }
+        return self._send("shell", "execute_request", content)
+
+    def answer(self, text: str) -> None:
+        """Answer the kernel's request for input."""
+        self._send("stdin", "input_reply", {"value": text})
+
+    async def interrupt(self) -> None:
+        """Interrupt what runs, the way the kernel's spec asks for."""
+        if not self.ended.is_set():
+            await self._manager.interrupt_kernel()
+
+    def kill(self) -> None:
+        """End the process, and those it started in its process group."""
+        if self.pid and not self.ended.is_set():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    async def close(self) -> None:
+        """Hear the last words of an ended process, then close the channels."""
+        while self._channels:
+            await asyncio.sleep(_LAST_WORDS)
+            if not sum(channel.look() for channel in self._channels.values()):
+                break
+        for channel in self._channels.values():
+            channel.close()
+        self._channels.clear()
+        if self._manager and self._manager.has_kernel:
+            with contextlib.suppress(Exception):
+                await self._manager.cleanup_resources(restart=True)
+
+    async def _launch(self) -> None:
+        import zmq
+        import zmq.asyncio
+        from jupyter_client.manager import AsyncKernelManager
+
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True, mode=0o700)
+        self._manager = manager = AsyncKernelManager(
+            kernel_name=self.spec,
+            context=zmq.asyncio.Context(zmq.Context.instance()),
+            transport="ipc",
+            ip=str(self._folder / "c"),
+            connection_file=str(self._folder / "connection.json"),
+            kernel_spec_manager=_specs(),
+        )
+        self._session = manager.session
+        self._session.digest_history_size = _DIGESTS
+        manager.write_connection_file()
+        self._account.own(self._folder, Path(manager.connection_file))
+        with self._log.open("ab") as log, self._reaper.held():
+            await manager.start_kernel(
+                cwd=working_directory(self._workspace, self._account),
+                env=self._account.environment(os.environ),
+                stdout=log,
+                stderr=log,
+                **self._identity(),
+            )
+            process = cast(Any, manager.provisioner).process
+            self.pid = int(process.pid)
+            expose_to_oom(self.pid)
+
+            def ended() -> None:
+                process.poll()
+                logger.info("kernel %s: pid %s ended with %s", self.spec, process.pid, process.returncode)
+                self.ended.set()
+
+            self._reaper.watch(self.pid, ended)
+        logger.info("kernel %s: started, pid %s", self.spec, self.pid)
+
+    def _identity(self) -> dict[str, Any]:
+        account = self._account
+        if not account.foreign:
+            return {}
+        return {"user": account.uid, "group": account.gid, "extra_groups": account.groups()}
+
+    async def _ready(self) -> None:
+        """Wait until all channels work.
+
+        A question to the user is dropped by a kernel whose stdin channel nobody has joined yet, so that one
+        is waited for first; then the kernel is asked for information until shell and iopub carry the answer.
+        """
+        asked: set[str] = set()
+        answered: set[str] = set()
+        joined, both = asyncio.Event(), asyncio.Event()
+
+        def hear(channel: str, message: Message) -> None:
+            if message["parent_header"].get("msg_id") in asked:
+                answered.add(channel)
+                if {"shell", "iopub"} <= answered:
+                    both.set()
+
+        listen, self._listen = self._listen, hear
+        info, identity = self._manager.get_connection_info(), self._session.bsession
+        for name in ("shell", "iopub", "stdin"):
+            socket = new_socket(name, identity)
+            monitor = Monitor(socket, joined.set) if name == "stdin" else None
+            socket.connect(f"ipc://{info['ip']}-{info[f'{name}_port']}")
+            self._channels[name] = Channel(socket, partial(self._hear, name))
+        assert monitor
+        try:
+            await self._unless_ended(joined, None)
+            while not both.is_set():
+                asked.add(self._send("shell", "kernel_info_request", {}))
+                await self._unless_ended(both, _ASK_AGAIN)
+        finally:
+            monitor.close()
+        self._listen = listen
+
+    async def _unless_ended(self, event: asyncio.Event, seconds: float | None) -> None:
+        """Wait for an event, at most so long. Raises KernelFailure if the process ends."""
+        waits = [asyncio.create_task(each.wait()) for each in (event, self.ended)]
+        try:
+            await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if self.ended.is_set():
+            raise KernelFailure(f"cannot start kernel {self.spec}: it ended{self._last_words()}")
+
+    def _send(self, name: str, kind: str, content: dict[str, Any]) -> str:
+        channel = self._channels[name]
+        message = self._session.send(channel.socket, kind, content)
+        channel.look_soon()
+        return str(message["header"]["msg_id"])
+
+    def _hear(self, name: str, parts: list[bytes]) -> None:
+        try:
+            _, message = self._session.feed_identities(parts)
+            content = self._session.deserialize(message)
+        except Exception:
+            logger.exception("kernel %s: unreadable message on %s", self.spec, name)
+            return
+        self._listen(name, content)
+
+    def _trim_log(self) -> None:
+        with contextlib.suppress(OSError):
+            if self._log.stat().st_size > _LOG_LIMIT:
+                os.truncate(self._log, 0)
+
+    def _last_words(self) -> str:
+        try:
+            words = self._log.read_text(errors="replace").strip()[-500:]
+        except OSError:
+            return ""
+        return f"; it said: {words}" if words else ""
+
+
+def _specs() -> Any:
+    """Return what finds kernel specs, told of everything it would import IPython for: 20 MB for a path."""
+    from jupyter_client.kernelspec import KernelSpecManager
+    from jupyter_core.paths import jupyter_path
+
+    return KernelSpecManager(ensure_native_kernel=False, kernel_dirs=jupyter_path("kernels"))
+
+
+def _ignore(_channel: str, _message: Message) -> None:
+    return

@@ -1,0 +1,89 @@
+"""Whose processes the shell and the kernels are, and the environment they begin with."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+OOM_SCORE = "500"
+"""The session's processes are to be killed for memory before the supervisor is."""
+_DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A user of the container."""
+
+    name: str
+    uid: int
+    gid: int
+    home: str
+    shell: str
+
+    @classmethod
+    def of(cls, user: str | None) -> Account:
+        """Return the user of that name or number, or the supervisor's own.
+
+        Raises LookupError: no such user.
+        """
+        if user is None:
+            return cls._from(pwd.getpwuid(os.getuid()))
+        try:
+            return cls._from(pwd.getpwuid(int(user)) if user.isdecimal() else pwd.getpwnam(user))
+        except KeyError:
+            raise LookupError(f"cannot run as {user}: no such user") from None
+
+    @classmethod
+    def _from(cls, entry: pwd.struct_passwd) -> Account:
+        return cls(entry.pw_name, entry.pw_uid, entry.pw_gid, entry.pw_dir, entry.pw_shell)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether processes must change their user to become this one's."""
+        return self.uid != os.getuid()
+
+    def environment(self, base: Mapping[str, str]) -> dict[str, str]:
+        """Return what the container was given, and what a login would add."""
+        env = {"PATH": _DEFAULT_PATH, "LANG": "C.UTF-8", **base}
+        if self.foreign:
+            env.update(HOME=self.home)
+        env.setdefault("HOME", self.home)
+        env.update(USER=self.name, LOGNAME=self.name)
+        env["SHELL"] = self.shell if self.shell.endswith("sh") else "/bin/bash"
+        return env
+
+    def groups(self) -> list[int]:
+        """Return the ids of all groups the user is in."""
+        return os.getgrouplist(self.name, self.gid)
+
+    def become(self) -> None:
+        """Change this process to the user, for good. For a forked child."""
+        if self.foreign:
+            os.initgroups(self.name, self.gid)
+            os.setgid(self.gid)
+            os.setuid(self.uid)
+
+    def own(self, *paths: Path) -> None:
+        """Give files to the user."""
+        if self.foreign:
+            for path in paths:
+                os.chown(path, self.uid, self.gid, follow_symlinks=False)
+
+
+def working_directory(wanted: Path, account: Account) -> str:
+    """Return the directory to start in: the wanted one, else the user's home, else the root."""
+    for path in (wanted, Path(account.home)):
+        if path.is_dir():
+            return str(path)
+    return "/"
+
+
+def expose_to_oom(pid: int) -> None:
+    """Make a process, and what it starts, likelier to be killed for memory. Harmless where refused."""
+    try:
+        Path(f"/proc/{pid}/oom_score_adj").write_text(OOM_SCORE)
+    except OSError:
+        return

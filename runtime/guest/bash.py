@@ -1,0 +1,115 @@
+"""Starts bash so that it writes marks, and passes it commands through files.
+
+It knows the files of `images/session/bash_marks.c`; it does not know why or when a command is passed.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+from pathlib import Path
+
+from holdfast.runtime.guest.account import OOM_SCORE, Account, working_directory
+from holdfast.runtime.guest.layout import Layout, ShellPaths
+from holdfast.runtime.guest.terminal import Size, Terminal
+
+TAKE_COMMAND = b"\x1b[9517~"
+"""The key that makes the shell take the command from its file."""
+TERM = "xterm-256color"
+
+
+class Bash:
+    """One shell's files, and how to start it again and again with the same nonce."""
+
+    def __init__(self, paths: ShellPaths, layout: Layout, account: Account) -> None:
+        self.nonce = secrets.token_hex(8)
+        self._paths = paths
+        self._layout = layout
+        self._account = account
+
+    def lay_out(self) -> None:
+        """Create the files the shell reads when it starts."""
+        paths = self._paths
+        paths.control.mkdir(parents=True, exist_ok=True)
+        paths.control.chmod(0o700)
+        for path in (paths.command, paths.abort, paths.epoch):
+            path.unlink(missing_ok=True)
+        _write(paths.nonce, f"{self.nonce}\n".encode())
+        _write(paths.pid, b"")
+        paths.rcfile.write_text(_rcfile(self._layout.marks, paths.control))
+        self._account.own(paths.control, paths.nonce, paths.pid)
+
+    def start(self, size: Size) -> Terminal:
+        """Start a shell. Raises OSError if there is no bash or no terminal."""
+        account, pid_file = self._account, self._paths.pid
+
+        def in_child() -> None:
+            _overwrite(pid_file, str(os.getpid()).encode())
+            _overwrite(Path("/proc/self/oom_score_adj"), OOM_SCORE.encode())
+            account.become()
+
+        env = account.environment(os.environ)
+        env["TERM"] = TERM
+        return Terminal(
+            ["/bin/bash", "--rcfile", str(self._paths.rcfile)],
+            cwd=working_directory(self._layout.workspace, account),
+            env=env,
+            size=size,
+            in_child=in_child,
+        )
+
+    def offer(self, serial: int, command: bytes) -> None:
+        """Leave a command for the shell to take. An offer not taken before is replaced."""
+        self.resume()
+        _write(self._paths.command, b"%d\n%s" % (serial, command))
+        self._account.own(self._paths.command)
+
+    def withdraw(self) -> bool:
+        """Take an offer back. Returns False if the shell has taken it."""
+        try:
+            self._paths.command.unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def abort(self) -> None:
+        """Make the shell drop the lines of the current command that it has not run yet."""
+        _write(self._paths.abort, b"")
+        self._account.own(self._paths.abort)
+
+    def resume(self) -> None:
+        """Undo `abort`."""
+        self._paths.abort.unlink(missing_ok=True)
+
+
+def _rcfile(library: Path, control: Path) -> str:
+    path, folder = shlex.quote(str(library)), shlex.quote(str(control))
+    return (
+        "# Read by the session's shell when it starts.\n"
+        "[ -r ~/.bashrc ] && . ~/.bashrc\n"
+        f"enable holdfast_marks 2>/dev/null || enable -f {path} holdfast_marks\n"
+        f"holdfast_marks {folder}\n"
+    )
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file at once. Its folder belongs to the user, who may have put anything there."""
+    temporary = path.with_suffix(".new")
+    temporary.unlink(missing_ok=True)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        while data:
+            data = data[os.write(fd, data) :]
+    finally:
+        os.close(fd)
+    temporary.rename(path)
+
+
+def _overwrite(path: Path, data: bytes) -> None:
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return
+    os.write(fd, data)
+    os.close(fd)

@@ -1,0 +1,72 @@
+"""One request: its checked arguments, and how to answer it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast.runtime.guest.connection import Connection, Refusal
+from holdfast.runtime.guest.layout import MAIN
+from holdfast.runtime.guest.protocol import Frame
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest.guest import Guest
+
+MAX_ID = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request of a client."""
+
+    connection: Connection
+    frame: Frame
+
+    async def send(self, event: str, payload: bytes = b"", /, **head: Any) -> None:
+        """Send an event."""
+        await self.connection.send({"event": event, **head}, payload)
+
+    async def finish(self, event: str, payload: bytes = b"", /, **head: Any) -> None:
+        """Send the last event."""
+        await self.connection.send({"event": event, **head, "end": True}, payload)
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """Return an argument that is text."""
+        value = self.frame.head.get(name, default)
+        if not isinstance(value, str) or not value:
+            raise Refusal("invalid", f"cannot do {self.frame.op}: {name} must be text")
+        return value
+
+    def id(self) -> str:
+        """Return the id the client chose for an operation."""
+        value = self.text("id")
+        if len(value) > MAX_ID:
+            raise Refusal("invalid", f"cannot do {self.frame.op}: the id is longer than {MAX_ID}")
+        return value
+
+    def target(self, name: str) -> str:
+        """Return which shell or kernel is meant."""
+        return self.text(name, MAIN)
+
+    def integer(self, name: str, default: int | None = None, *, low: int, high: int = 2**53) -> int:
+        """Return an argument that is a whole number."""
+        value = self.frame.head.get(name)
+        if value is None:
+            value = default
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise Refusal("invalid", f"cannot do {self.frame.op}: {name} must be from {low} to {high}")
+        return value
+
+    def seconds(self, name: str) -> float | None:
+        """Return an argument that is a time or null."""
+        value = self.frame.head.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
+            raise Refusal("invalid", f"cannot do {self.frame.op}: {name} must be a number of seconds or null")
+        return float(value)
+
+
+Handler = Callable[["Guest", Call], Awaitable[None]]
+Operations = Mapping[str, Handler]

@@ -1,0 +1,109 @@
+"""Everything a supervisor holds, as operations see it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from holdfast.kernels.guest.kernel import Kernel
+from holdfast.runtime.guest.account import Account
+from holdfast.runtime.guest.connection import Refusal
+from holdfast.runtime.guest.identity import Identity
+from holdfast.runtime.guest.layout import DEFAULT_SPEC, MAIN, Layout
+from holdfast.runtime.guest.protocol import VERSION
+from holdfast.runtime.guest.reaper import Reaper
+from holdfast.runtime.guest.shell import Shell
+
+GUEST_VERSION = "0.1.0"
+MAX_KERNELS = 16
+
+
+class Guest:
+    """The shells and kernels of the session, and its identity."""
+
+    def __init__(self, layout: Layout, identity: Identity, account: Account, reaper: Reaper) -> None:
+        self.layout = layout
+        self.identity = identity
+        self._account = account
+        self._reaper = reaper
+        self.shells = {MAIN: Shell(MAIN, layout, account, reaper)}
+        self.kernels = {MAIN: self._kernel(MAIN, DEFAULT_SPEC)}
+
+    def start(self) -> None:
+        """Start the shell at once and the kernel in the background."""
+        for shell in self.shells.values():
+            shell.start()
+        for kernel in self.kernels.values():
+            kernel.begin()
+
+    def stop(self) -> None:
+        """End shells and kernels, for good."""
+        for shell in self.shells.values():
+            shell.stop()
+        for kernel in self.kernels.values():
+            kernel.stop()
+
+    def shell(self, name: str) -> Shell:
+        """Return the shell of that name."""
+        try:
+            return self.shells[name]
+        except KeyError:
+            raise Refusal(
+                "unknown_shell", f"cannot find shell {name}: there is {', '.join(self.shells)}"
+            ) from None
+
+    def kernel(self, name: str) -> Kernel:
+        """Return the kernel of that name."""
+        try:
+            return self.kernels[name]
+        except KeyError:
+            known = ", ".join(self.kernels)
+            raise Refusal("unknown_kernel", f"cannot find kernel {name}: there is {known}") from None
+
+    def new_kernel(self, name: str, spec: str) -> Kernel:
+        """Add a kernel. It is not started."""
+        if len(self.kernels) >= MAX_KERNELS:
+            raise Refusal("limit", f"cannot start kernel {name}: there are {MAX_KERNELS} already")
+        if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
+            raise Refusal("invalid", "cannot start kernel: its name must be of letters, digits, - and _")
+        kernel = self.kernels[name] = self._kernel(name, spec)
+        return kernel
+
+    def hello(self) -> dict[str, Any]:
+        """Return the state of the session, for a client."""
+        identity = self.identity
+        return {
+            "protocol": VERSION,
+            "guest_version": GUEST_VERSION,
+            "session": identity.session,
+            "name": identity.name,
+            "generation": identity.generation,
+            "pid": os.getpid(),
+            "shells": [
+                {
+                    "name": shell.name,
+                    "pid": shell.pid,
+                    "rows": shell.size.rows,
+                    "cols": shell.size.columns,
+                    "offset": shell.log.end,
+                    "state": shell.state,
+                    "exec": shell.current.id if shell.current else None,
+                }
+                for shell in self.shells.values()
+            ],
+            "kernels": [
+                {
+                    "name": kernel.name,
+                    "spec": kernel.spec,
+                    "pid": kernel.pid,
+                    "state": kernel.state,
+                    "execution_count": kernel.execution_count,
+                    "epoch": kernel.epoch,
+                }
+                for kernel in self.kernels.values()
+            ],
+        }
+
+    def _kernel(self, name: str, spec: str) -> Kernel:
+        layout = self.layout
+        return Kernel(name, spec, layout.kernel(name), self._account, layout.workspace, self._reaper)

@@ -1,0 +1,114 @@
+"""Where things are inside a session's container.
+
+Plain paths and numbers, shared by the guest and the host. Nothing here touches the file system.
+Tests start a supervisor with another `Layout`; a real session always uses the defaults.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+RUN_DIR = Path("/run/holdfast")
+"""The one folder shared with the host."""
+STATE_DIR = Path("/var/lib/holdfast")
+"""The supervisor's own files; they are part of the session's file system and of its snapshots."""
+MARKS_LIBRARY = Path("/opt/holdfast/lib/bash_marks.so")
+GUEST_TREE = Path("/opt/holdfast/guest")
+INIT = Path("/opt/holdfast/bin/init")
+WORKSPACE = Path("/workspace")
+
+SOCKET_NAME = "guest.sock"
+SESSION_NAME = "session.json"
+WAKE_NAME = "wake.json"
+
+MAIN = "main"
+"""Name of the shell and of the kernel that every session has."""
+DEFAULT_SPEC = "python3"
+DEFAULT_ROWS = 40
+DEFAULT_COLUMNS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class ShellPaths:
+    """The folder of one shell. `bash_marks.c` knows the names of the files in `control`."""
+
+    folder: Path
+
+    @property
+    def control(self) -> Path:
+        """Belongs to the shell's user: here the shell and the supervisor leave files for each other."""
+        return self.folder / "control"
+
+    @property
+    def pid(self) -> Path:
+        """Holds the pid of the one bash that may write marks."""
+        return self.control / "pid"
+
+    @property
+    def nonce(self) -> Path:
+        """Holds the word that tells the shell's marks from imitations."""
+        return self.control / "nonce"
+
+    @property
+    def epoch(self) -> Path:
+        """Counts how often the marks were loaded; higher epochs have higher sequence numbers."""
+        return self.control / "epoch"
+
+    @property
+    def command(self) -> Path:
+        """The command the shell shall take next: a serial number, a newline, the text."""
+        return self.control / "command"
+
+    @property
+    def abort(self) -> Path:
+        """While it exists, the shell drops the lines of a command that it has not run yet."""
+        return self.control / "abort"
+
+    @property
+    def rcfile(self) -> Path:
+        """What the shell reads when it starts."""
+        return self.folder / "bashrc"
+
+    @property
+    def output(self) -> Path:
+        """Folder of the recorded terminal output."""
+        return self.folder / "output"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """All paths of one supervisor."""
+
+    run: Path = RUN_DIR
+    state: Path = STATE_DIR
+    marks: Path = MARKS_LIBRARY
+    workspace: Path = WORKSPACE
+
+    @property
+    def socket(self) -> Path:
+        """Where the supervisor listens."""
+        return self.run / SOCKET_NAME
+
+    @property
+    def session(self) -> Path:
+        """Who this session is; the host writes it before the container starts."""
+        return self.run / SESSION_NAME
+
+    @property
+    def wake(self) -> Path:
+        """What the host writes to end a pause."""
+        return self.run / WAKE_NAME
+
+    @property
+    def log(self) -> Path:
+        """The supervisor's log."""
+        return self.state / "supervisor.log"
+
+    def shell(self, name: str) -> ShellPaths:
+        """Paths of the shell of that name."""
+        return ShellPaths(self.state / "shells" / name)
+
+    def kernel(self, name: str) -> Path:
+        """Folder of the kernel of that name."""
+        return self.state / "kernels" / name

@@ -1,0 +1,54 @@
+"""Recorded terminal output as readers get it: without marks, by offset, with every gap told."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+from holdfast.runtime.guest.marks import MAX_MARK, MarkFilter, Piece
+from holdfast.runtime.guest.streamlog import StreamLog
+
+CHUNK = 256 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Output that is no longer kept."""
+
+    offset: int
+    size: int
+
+
+async def visible(
+    log: StreamLog, marks: MarkFilter, start: int, until: Callable[[], int | None]
+) -> AsyncIterator[Piece | Gap]:
+    """Yield the output from `start` on.
+
+    `until` returns the offset to end at once that is known; it is asked again whenever something happens.
+    """
+    at = start
+    while True:
+        limit = until()
+        if at < log.start:
+            gap = Gap(at, log.start - at if limit is None else min(log.start, limit) - at)
+            if gap.size > 0:
+                at += gap.size
+                yield gap
+        if limit is not None and at >= limit:
+            return
+        pieces, following = _cut(log, marks, at, limit)
+        for piece in pieces:
+            yield piece
+        if following == at:
+            await log.more()
+        at = following
+
+
+def _cut(log: StreamLog, marks: MarkFilter, at: int, limit: int | None) -> tuple[list[Piece], int]:
+    top = log.end if limit is None else min(limit, log.end)
+    if at < log.start or at >= top:
+        return [], at
+    base = max(log.start, at - MAX_MARK)
+    data = log.read(base, min(top - base, CHUNK))
+    final = limit is not None and base + len(data) >= limit
+    return marks.pieces(data, base, at, final=final)

@@ -1,0 +1,94 @@
+"""The pause around a capture: no client, no socket, until the host says what became of this process.
+
+A captured process may wake as itself, or as a copy in another container with another name. A connection to
+the outside could not be captured, so there is none, and the host speaks through a file. It is looked for at
+the ticks of an interval timer: unlike the loop's own timers, that one is captured with the time it has left,
+and works whatever the clock says after a restore.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import signal
+from typing import Any
+
+from holdfast.runtime.guest.call import Call
+from holdfast.runtime.guest.clock import SteadyLoop
+from holdfast.runtime.guest.guest import Guest
+from holdfast.runtime.guest.identity import read_object
+from holdfast.runtime.guest.server import Server
+
+TICK = 0.002
+PATIENCE = 5.0
+"""Seconds after which the session listens again by itself: its controller may be dead."""
+
+logger = logging.getLogger(__name__)
+
+
+class Pause:
+    """Ends all connections on request, and listens again when told or after a while."""
+
+    def __init__(self, loop: SteadyLoop, guest: Guest, server: Server) -> None:
+        self._loop = loop
+        self._guest = guest
+        self._server = server
+        self._token = ""
+        self._began = 0.0
+        self._waking: asyncio.Task[None] | None = None
+
+    async def prepare(self, call: Call) -> None:
+        """Answer when nothing but this connection is left; it is closed right after."""
+        guest, layout = self._guest, self._guest.layout
+        token = secrets.token_hex(16)
+        try:
+            layout.wake.unlink(missing_ok=True)
+            await self._server.close(spare=call.connection)
+            for shell in guest.shells.values():
+                shell.drain()
+            await call.finish(
+                "prepared",
+                token=token,
+                generation=guest.identity.generation,
+                supervisor_pid=os.getpid(),
+                shells={name: shell.log.end for name, shell in guest.shells.items()},
+            )
+        except BaseException:
+            # The client went away: nobody will capture.
+            self._waking = self._loop.create_task(self._server.listen())
+            raise
+        self._begin(token)
+
+    def _begin(self, token: str) -> None:
+        logger.info("paused for a capture")
+        self._token = token
+        self._loop.look()
+        self._loop.watchful = True
+        self._began = self._loop.time()
+        self._loop.add_signal_handler(signal.SIGALRM, self._tick)
+        signal.setitimer(signal.ITIMER_REAL, TICK, TICK)
+
+    def _tick(self) -> None:
+        if not self._token:
+            return
+        layout = self._guest.layout
+        if layout.wake.exists():
+            told = read_object(layout.wake)
+            if told is not None and told.get("token") == self._token:
+                self._end(told)
+                return
+        if self._loop.time() - self._began > PATIENCE:
+            logger.warning("nobody ended the pause in %.0f s", PATIENCE)
+            self._end(read_object(layout.session) or {})
+
+    def _end(self, told: dict[str, Any]) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        self._loop.watchful = False
+        self._token = ""
+        guest = self._guest
+        guest.identity = guest.identity.updated(told)
+        guest.layout.wake.unlink(missing_ok=True)
+        logger.info("%s as %s", told.get("event", "woke"), guest.identity)
+        self._waking = self._loop.create_task(self._server.listen())

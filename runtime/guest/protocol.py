@@ -1,0 +1,114 @@
+"""The frames between the host and the supervisor, version 1.
+
+A frame is two big-endian 32 bit lengths, a JSON object in UTF-8 and a payload of raw bytes:
+
+    | json_len : u32 | payload_len : u32 | JSON object | payload |
+
+Pure code: bytes in, frames out. It knows nothing of sockets, nor of what the operations mean.
+Both sides use it, and neither trusts the other: every violation is a `ProtocolError`.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+VERSION = 1
+MAX_HEAD = 1 << 20
+MAX_PAYLOAD = 8 << 20
+_LENGTHS = struct.Struct(">II")
+
+
+class ProtocolError(ValueError):
+    """The peer sent something that is not the protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One message: a JSON object and bytes."""
+
+    head: dict[str, Any]
+    payload: bytes = b""
+
+    @property
+    def event(self) -> str:
+        """What a server's frame says, or an empty string."""
+        return _text(self.head.get("event"))
+
+    @property
+    def op(self) -> str:
+        """What a client's frame asks for, or an empty string."""
+        return _text(self.head.get("op"))
+
+    @property
+    def end(self) -> bool:
+        """Whether it is the last frame of its connection."""
+        return self.head.get("end") is True
+
+
+def encode(frame: Frame) -> bytes:
+    """Return the frame as bytes. Raises ProtocolError if it is over a limit."""
+    head = json.dumps(frame.head, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    _check_lengths(len(head), len(frame.payload))
+    return b"".join((_LENGTHS.pack(len(head), len(frame.payload)), head, frame.payload))
+
+
+class FrameReader:
+    """Cuts a stream of bytes into frames. After a ProtocolError the stream is lost for good."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._wanted = _LENGTHS.size
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Add bytes and return the frames they complete, in order."""
+        self._buffer += data
+        if len(self._buffer) < self._wanted:
+            return []
+        return list(self._frames())
+
+    @property
+    def pending(self) -> int:
+        """Number of bytes that are not part of a returned frame."""
+        return len(self._buffer)
+
+    def _frames(self) -> Iterator[Frame]:
+        buffer, start = self._buffer, 0
+        while True:
+            self._wanted = _LENGTHS.size
+            if len(buffer) - start < self._wanted:
+                break
+            head_length, payload_length = _LENGTHS.unpack_from(buffer, start)
+            _check_lengths(head_length, payload_length)
+            self._wanted += head_length + payload_length
+            if len(buffer) - start < self._wanted:
+                break
+            body = start + _LENGTHS.size
+            end = body + head_length + payload_length
+            yield Frame(_object(buffer[body : body + head_length]), bytes(buffer[body + head_length : end]))
+            start = end
+        del buffer[:start]
+
+
+def _object(data: bytes | bytearray) -> dict[str, Any]:
+    try:
+        head = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"cannot read frame: its head is not JSON ({error})") from None
+    if not isinstance(head, dict):
+        raise ProtocolError(f"cannot read frame: its head is not an object but {type(head).__name__}")
+    return head
+
+
+def _check_lengths(head: int, payload: int) -> None:
+    if head > MAX_HEAD:
+        raise ProtocolError(f"cannot pass frame: its head has {head} bytes, the limit is {MAX_HEAD}")
+    if payload > MAX_PAYLOAD:
+        raise ProtocolError(f"cannot pass frame: its payload has {payload} bytes, the limit is {MAX_PAYLOAD}")
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

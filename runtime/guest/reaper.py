@@ -1,0 +1,66 @@
+"""Collects ended processes: children whose owners want to know, and orphans the supervisor adopted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+from collections.abc import Callable, Iterator
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def become_subreaper() -> None:
+    """Adopt the orphans of every descendant, so that they stay in the tree that is captured."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"cannot adopt orphans: {os.strerror(error)}")
+
+
+class Reaper:
+    """Watches children. An owner's callback must collect its process itself (it may be a Popen)."""
+
+    def __init__(self) -> None:
+        self._owners: dict[int, Callable[[], None]] = {}
+        self._held = 0
+
+    def install(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin to collect."""
+        loop.add_signal_handler(signal.SIGCHLD, self.collect)
+        self.collect()
+
+    def watch(self, pid: int, ended: Callable[[], None]) -> None:
+        """Call `ended`, which collects the process, when pid has ended."""
+        self._owners[pid] = ended
+
+    def forget(self, pid: int) -> None:
+        """Watch pid no longer; it is collected as an orphan if it is still there."""
+        self._owners.pop(pid, None)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Collect nothing: a library is starting a process whose number is not known yet."""
+        self._held += 1
+        try:
+            yield
+        finally:
+            self._held -= 1
+            self.collect()
+
+    def collect(self) -> None:
+        """Collect everything that has ended."""
+        while not self._held:
+            try:
+                # Only a look: the status belongs to whoever started the process.
+                info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if info is None:
+                return
+            if ended := self._owners.pop(info.si_pid, None):
+                ended()
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(info.si_pid, os.WNOHANG)

@@ -1,0 +1,255 @@
+"""Drives one shell: its terminal, its recorded output, and the commands it runs.
+
+All decisions about commands are `machine.ShellMachine`'s; this file carries them out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+
+from holdfast.runtime.guest.account import Account
+from holdfast.runtime.guest.bash import TAKE_COMMAND, Bash
+from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
+from holdfast.runtime.guest.machine import Action, Exec, Phase, ShellMachine, State
+from holdfast.runtime.guest.marks import MarkFilter, MarkReader, Piece
+from holdfast.runtime.guest.output import Gap, visible
+from holdfast.runtime.guest.reaper import Reaper
+from holdfast.runtime.guest.streamlog import StreamLog
+from holdfast.runtime.guest.terminal import Size, Terminal, command_of
+
+OUTPUT_CAPACITY = 256 << 20
+KEPT_COMMANDS = 1000
+_RESPAWN_PATIENCE = 1.0
+_MAX_RESPAWN_DELAY = 5.0
+_SETTLED = 0.05
+
+logger = logging.getLogger(__name__)
+
+
+class Shell:
+    """One persistent bash. A new one follows at once when it ends, in the same stream."""
+
+    def __init__(self, name: str, layout: Layout, account: Account, reaper: Reaper) -> None:
+        self.name = name
+        self.size = Size(DEFAULT_ROWS, DEFAULT_COLUMNS)
+        self._bash = Bash(layout.shell(name), layout, account)
+        self._reaper = reaper
+        self._loop = asyncio.get_running_loop()
+        self._machine = ShellMachine()
+        self._terminal: Terminal | None = None
+        self._commands: dict[str, Exec] = {}
+        self._command = b""
+        self._serial = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._started_at = 0.0
+        self._hasty_ends = 0
+        self._bash.lay_out()
+        self.log = StreamLog(layout.shell(name).output, OUTPUT_CAPACITY)
+        self._marks = MarkReader(self._bash.nonce)
+        self._filter = MarkFilter(self._bash.nonce)
+
+    @property
+    def pid(self) -> int | None:
+        """Process of the shell, if one runs."""
+        return self._terminal.pid if self._terminal else None
+
+    @property
+    def state(self) -> str:
+        """One of prompt, busy and exited, as clients know it."""
+        if self._terminal is None:
+            return State.EXITED
+        return (
+            State.PROMPT if self._machine.state is State.PROMPT and not self._machine.current else State.BUSY
+        )
+
+    @property
+    def current(self) -> Exec | None:
+        """The command that holds the shell."""
+        return self._machine.current
+
+    def start(self) -> None:
+        """Start a shell."""
+        self._started_at = self._loop.time()
+        try:
+            terminal = self._bash.start(self.size)
+        except OSError:
+            logger.exception("cannot start shell %s", self.name)
+            self._hasty_ends += 1
+            self._start_later()
+            return
+        logger.info("shell %s: started, pid %d", self.name, terminal.pid)
+        self._terminal = terminal
+        self._loop.add_reader(terminal.fd, self._readable)
+        self._reaper.watch(terminal.pid, self._ended)
+
+    def stop(self) -> None:
+        """Hang up, for good."""
+        if self._terminal:
+            self._reaper.forget(self._terminal.pid)
+            os.kill(self._terminal.pid, signal.SIGHUP)
+            self._hang_up()
+
+    def submit(self, id_: str, command: bytes, timeout: float | None) -> Exec:
+        """Begin a command. Raises machine.Busy; then nothing has changed."""
+        self._serial += 1
+        request = Exec(id_, self._serial, timeout)
+        actions = self._machine.submit(request, self._loop.time())
+        self._command = command
+        self._commands[id_] = request
+        self._do(actions)
+        for old in [key for key, value in self._commands.items() if value.over][:-KEPT_COMMANDS]:
+            del self._commands[old]
+        return request
+
+    def find(self, id_: str) -> Exec | None:
+        """Return the command of that id, if it is known."""
+        return self._commands.get(id_)
+
+    def forget(self, id_: str) -> None:
+        """Forget a command that was refused: its id may be used again."""
+        self._commands.pop(id_, None)
+
+    async def write(self, data: bytes) -> None:
+        """Type data into the terminal."""
+        if self._terminal:
+            await self._terminal.write(data)
+
+    def resize(self, size: Size) -> None:
+        """Change the size of the terminal."""
+        self.size = size
+        if self._terminal:
+            self._terminal.resize(size)
+
+    def interrupt(self) -> None:
+        """Do what Ctrl-C does; of a running command, drop the lines that have not run yet."""
+        if self._terminal is None:
+            return
+        current = self._machine.current
+        if current and current.phase is Phase.RUNNING:
+            self._bash.abort()
+            if self._terminal.foreground() == self._terminal.pid:
+                self._loop.call_later(_SETTLED, self._interrupt_again, current)
+        self._terminal.interrupt()
+
+    def _interrupt_again(self, interrupted: Exec) -> None:
+        """Interrupt the process that the shell was just starting: the first signal found only the shell."""
+        terminal = self._terminal
+        if self._machine.current is interrupted and terminal and terminal.foreground() != terminal.pid:
+            terminal.interrupt()
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the foreground process group, never to the shell itself."""
+        if self._terminal:
+            self._terminal.signal_foreground(number)
+
+    def foreground(self) -> str:
+        """Return what has the terminal, for people to read."""
+        if self._terminal is None:
+            return "nothing: it is being started"
+        group = self._terminal.foreground()
+        if group == self._terminal.pid:
+            return "the shell itself: a line that was typed, or a prompt that is not ready"
+        return command_of(group) or "an unknown command"
+
+    def output(self, start: int, until: Callable[[], int | None]) -> AsyncIterator[Piece | Gap]:
+        """Yield the output from `start` on, without marks. See `output.visible`."""
+        return visible(self.log, self._filter, start, until)
+
+    def drain(self) -> None:
+        """Record what the terminal holds now."""
+        for _ in range(64):
+            if self._terminal is None or not (data := self._terminal.read()):
+                return
+            self._take(data)
+
+    def _readable(self) -> None:
+        assert self._terminal
+        data = self._terminal.read()
+        if data is None:
+            self._loop.remove_reader(self._terminal.fd)
+        else:
+            self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        if not data:
+            return
+        # Readers only run after this: they never see output behind the end of a command.
+        self.log.append(data)
+        for mark in self._marks.feed(data):
+            self._do(self._machine.mark(mark, self._loop.time()))
+
+    def _do(self, actions: list[Action]) -> None:
+        """Carry out what the machine decided, and wake who waits for its state."""
+        for action in actions:
+            self._carry_out(action)
+        if self._machine.state is State.PROMPT:
+            self._hasty_ends = 0
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+        if self._machine.wake_at is not None:
+            self._timer = self._loop.call_at(self._machine.wake_at, self._tick)
+        self.log.wake()
+
+    def _carry_out(self, action: Action) -> None:
+        current, terminal = self._machine.current, self._terminal
+        if action is Action.WITHDRAW:
+            self._machine.withdrawn(gone=not self._bash.withdraw())
+        elif action is Action.OFFER and current:
+            self._bash.offer(current.serial, self._command)
+        if terminal is None:
+            return
+        if action in (Action.OFFER, Action.NUDGE):
+            terminal.write_now(TAKE_COMMAND)
+            return
+        logger.info("shell %s: %s, command %s", self.name, action, current and current.id)
+        match action:
+            case Action.CANCEL_INPUT:
+                terminal.interrupt()
+            case Action.INTERRUPT:
+                self.interrupt()
+            case Action.TERMINATE:
+                terminal.signal_foreground(signal.SIGTERM)
+            case Action.KILL:
+                terminal.signal_foreground(signal.SIGKILL)
+            case Action.KILL_SHELL:
+                os.kill(terminal.pid, signal.SIGKILL)
+
+    def _tick(self) -> None:
+        self._do(self._machine.tick(self._loop.time()))
+
+    def _ended(self) -> None:
+        assert self._terminal
+        _, status = os.waitpid(self._terminal.pid, 0)
+        code = os.waitstatus_to_exitcode(status)
+        logger.info("shell %s: pid %d ended with %d", self.name, self._terminal.pid, code)
+        self.drain()
+        self._hang_up()
+        now = self._loop.time()
+        self._hasty_ends = self._hasty_ends + 1 if now - self._started_at < _RESPAWN_PATIENCE else 0
+        self._do(
+            self._machine.exited(
+                self.log.end,
+                now,
+                exit_code=code if code >= 0 else None,
+                signal=-code if code < 0 else None,
+            )
+        )
+        self._start_later()
+
+    def _start_later(self) -> None:
+        """Start the next shell, at once unless shells end as fast as they are started."""
+        if self._hasty_ends <= 2:
+            self.start()
+        else:
+            self._loop.call_later(min(0.1 * 2**self._hasty_ends, _MAX_RESPAWN_DELAY), self.start)
+
+    def _hang_up(self) -> None:
+        assert self._terminal
+        self._loop.remove_reader(self._terminal.fd)
+        self._terminal.close()
+        self._terminal = None

@@ -1,0 +1,176 @@
+"""The operations on shells: run, join, read, type, watch. Thin: the shell decides."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+
+from holdfast.runtime.guest.call import Call, Operations
+from holdfast.runtime.guest.connection import Refusal
+from holdfast.runtime.guest.guest import Guest
+from holdfast.runtime.guest.machine import Busy, Exec, Phase
+from holdfast.runtime.guest.output import Gap
+from holdfast.runtime.guest.shell import Shell
+from holdfast.runtime.guest.terminal import Size
+
+MAX_SIDE = 4096
+SIGNALS = ("INT", "TERM", "KILL", "QUIT", "HUP", "TSTP", "CONT", "USR1", "USR2")
+
+
+async def run(guest: Guest, call: Call) -> None:
+    """Run a command, or join it if its id is known."""
+    shell = guest.shell(call.target("shell"))
+    command = shell.find(call.id()) or _submit(shell, call)
+    await _follow(call, shell, command)
+
+
+async def wait(guest: Guest, call: Call) -> None:
+    """Join a command."""
+    shell = guest.shell(call.target("shell"))
+    command = shell.find(call.id())
+    if command is None:
+        raise Refusal("unknown_exec", f"cannot wait for {call.id()}: no such command; ask for a newer one")
+    await _follow(call, shell, command)
+
+
+async def read(guest: Guest, call: Call) -> None:
+    """Read recorded output."""
+    shell = guest.shell(call.target("shell"))
+    offset = call.integer("offset", 0, low=-(2**53))
+    follow = call.frame.head.get("follow") is True
+    start = shell.log.clamp(offset) if offset < 0 else offset
+    end = None if follow else shell.log.end
+    await _pour(call, shell, start, lambda: end)
+    await call.finish("eof", offset=end)
+
+
+async def send(guest: Guest, call: Call) -> None:
+    """Type bytes into the terminal."""
+    await guest.shell(call.target("shell")).write(call.frame.payload)
+    await call.finish("ok")
+
+
+async def send_signal(guest: Guest, call: Call) -> None:
+    """Send a signal to what has the terminal."""
+    shell = guest.shell(call.target("shell"))
+    name = call.text("signal").removeprefix("SIG")
+    if name not in SIGNALS:
+        raise Refusal("invalid", f"cannot send signal {name}: use one of {', '.join(SIGNALS)}")
+    if name == "INT":
+        shell.interrupt()
+    else:
+        shell.signal(signal.Signals[f"SIG{name}"])
+    await call.finish("ok")
+
+
+async def resize(guest: Guest, call: Call) -> None:
+    """Change the size of the terminal."""
+    shell = guest.shell(call.target("shell"))
+    shell.resize(_size(call, shell.size))
+    await call.finish("ok")
+
+
+async def attach(guest: Guest, call: Call) -> None:
+    """Show the terminal and type into it, until the client leaves."""
+    shell = guest.shell(call.target("shell"))
+    shell.resize(_size(call, shell.size))
+    tail = call.integer("tail", 0, low=0)
+    start = max(shell.log.start, shell.log.end - tail)
+    await call.send("attached", offset=start, rows=shell.size.rows, cols=shell.size.columns)
+    output = asyncio.create_task(_pour(call, shell, start, lambda: None))
+    try:
+        await _typed(call, shell)
+    finally:
+        output.cancel()
+        await asyncio.gather(output, return_exceptions=True)
+    await call.finish("closed", reason="detached")
+
+
+async def _typed(call: Call, shell: Shell) -> None:
+    while True:
+        frame = await call.connection.receive()
+        match frame.op:
+            case "input":
+                await shell.write(frame.payload)
+            case "resize":
+                shell.resize(_size(Call(call.connection, frame), shell.size))
+            case "detach":
+                return
+            case other:
+                raise Refusal("invalid", f"cannot do {other or 'nothing'} while attached")
+
+
+def _submit(shell: Shell, call: Call) -> Exec:
+    text = call.frame.payload
+    if b"\0" in text:
+        raise Refusal("invalid", "cannot run command: it contains a NUL byte, which no shell can read")
+    try:
+        return shell.submit(call.id(), text, call.seconds("timeout"))
+    except Busy as busy:
+        raise _busy(shell, busy.holder) from None
+
+
+async def _follow(call: Call, shell: Shell, command: Exec) -> None:
+    while command.phase in (Phase.WAITING, Phase.OFFERED):
+        await shell.log.more()
+    if command.phase is Phase.REFUSED:
+        raise _busy(shell, None)
+    start = max(call.integer("from_offset", 0, low=0), command.start_offset)
+    await call.send("started", id=command.id, offset=command.start_offset)
+    await _pour(call, shell, start, lambda: command.end_offset)
+    while not command.over:
+        await shell.log.more()
+    await call.finish(
+        "finished",
+        id=command.id,
+        exit_code=command.exit_code,
+        signal=command.signal,
+        start_offset=command.start_offset,
+        end_offset=command.end_offset,
+        timed_out=command.timed_out,
+        shell_exited=command.shell_exited,
+        incomplete=command.incomplete,
+        duration=round(command.duration, 6),
+        **({"message": _INCOMPLETE} if command.incomplete else {}),
+    )
+
+
+_INCOMPLETE = (
+    "cannot run command: the shell waits for the rest of it; close its quotes, blocks or here-document"
+)
+
+
+def _busy(shell: Shell, holder: str | None) -> Refusal:
+    if holder is not None:
+        return Refusal(
+            "busy", f"cannot run command: command {holder} is running in the shell; wait or interrupt it"
+        )
+    what = shell.foreground()
+    return Refusal("busy", f"cannot run command: the terminal is held by {what}; wait or interrupt it")
+
+
+async def _pour(call: Call, shell: Shell, start: int, until: Callable[[], int | None]) -> None:
+    async for item in shell.output(start, until):
+        if isinstance(item, Gap):
+            await call.send("gap", offset=item.offset, size=item.size)
+        else:
+            await call.send("output", item.data, offset=item.offset, next=item.next)
+
+
+def _size(call: Call, default: Size) -> Size:
+    return Size(
+        call.integer("rows", default.rows, low=1, high=MAX_SIDE),
+        call.integer("cols", default.columns, low=1, high=MAX_SIDE),
+    )
+
+
+OPERATIONS: Operations = {
+    "exec": run,
+    "wait": wait,
+    "read": read,
+    "send": send,
+    "signal": send_signal,
+    "resize": resize,
+    "attach": attach,
+}

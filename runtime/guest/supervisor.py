@@ -1,0 +1,110 @@
+"""The guest's main program: one process that owns the session's shell and kernel and serves its socket.
+
+It is the root of the process tree that is captured, so it adopts every orphan of the session, has no terminal
+and keeps no connection it could not lose.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ctypes
+import logging
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from holdfast.runtime.guest import kernel_operations, shell_operations
+from holdfast.runtime.guest.account import Account
+from holdfast.runtime.guest.boundedlog import log_to
+from holdfast.runtime.guest.call import Call
+from holdfast.runtime.guest.clock import SteadyLoop
+from holdfast.runtime.guest.guest import Guest
+from holdfast.runtime.guest.identity import Identity, read_object
+from holdfast.runtime.guest.layout import MARKS_LIBRARY, RUN_DIR, STATE_DIR, WORKSPACE, Layout
+from holdfast.runtime.guest.pause import Pause
+from holdfast.runtime.guest.reaper import Reaper, become_subreaper
+from holdfast.runtime.guest.server import Server
+
+_M_ARENA_MAX = -8
+
+logger = logging.getLogger(__name__)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run until SIGTERM."""
+    layout = _layout(argv)
+    # One malloc arena: others would be made for the threads of zmq, and hold megabytes.
+    ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
+    _detach()
+    for folder in (layout.state, layout.state / "shells", layout.state / "kernels"):
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o711)
+    log_to(layout.log)
+    become_subreaper()
+    with asyncio.Runner(loop_factory=SteadyLoop) as runner:
+        try:
+            runner.run(_supervise(layout))
+        except Exception:
+            logger.exception("the supervisor failed")
+            raise
+
+
+async def _supervise(layout: Layout) -> None:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, SteadyLoop)
+    over = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, over.set if number == signal.SIGTERM else _ignore)
+    reaper = Reaper()
+    reaper.install(loop)
+    identity = Identity().updated(read_object(layout.session) or {})
+    if identity.workdir is not None:
+        layout = replace(layout, workspace=Path(identity.workdir))
+    guest = Guest(layout, identity, Account.of(identity.user), reaper)
+    guest.start()
+
+    async def hello(guest: Guest, call: Call) -> None:
+        await call.finish("hello", **guest.hello())
+
+    async def prepare(_: Guest, call: Call) -> None:
+        await pause.prepare(call)
+
+    operations = {
+        "hello": hello,
+        "prepare": prepare,
+        **shell_operations.OPERATIONS,
+        **kernel_operations.OPERATIONS,
+    }
+    server = Server(layout.socket, guest, operations)
+    pause = Pause(loop, guest, server)
+    await server.listen()
+    logger.info("listening as %s, pid %d", identity, os.getpid())
+    await over.wait()
+    logger.info("ending")
+    await server.close()
+    loop.remove_signal_handler(signal.SIGCHLD)
+    guest.stop()
+
+
+def _layout(argv: Sequence[str] | None) -> Layout:
+    parser = argparse.ArgumentParser(description="Supervises a session. The defaults are for its container.")
+    parser.add_argument("--run", type=Path, default=RUN_DIR)
+    parser.add_argument("--state", type=Path, default=STATE_DIR)
+    parser.add_argument("--marks", type=Path, default=MARKS_LIBRARY)
+    parser.add_argument("--workspace", type=Path, default=WORKSPACE)
+    return Layout(**vars(parser.parse_args(argv)))
+
+
+def _detach() -> None:
+    """Become a session leader without a terminal, and let go of whatever folder we were started in."""
+    if os.getsid(0) != os.getpid():
+        os.setsid()
+    os.chdir("/")
+    os.umask(0o022)
+
+
+def _ignore() -> None:
+    """Hear a signal without ending. Ignoring it for good would be inherited by what we start."""

@@ -1,0 +1,157 @@
+"""A process on a pseudo-terminal of its own, seen through the terminal's master side.
+
+It moves bytes and signals and decides nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import termios
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import ptyprocess  # type: ignore[import-untyped]
+
+READ_SIZE = 64 << 10
+READS_PER_TURN = 64
+_IUTF8 = 0x4000
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Rows and columns of a terminal."""
+
+    rows: int
+    columns: int
+
+
+class Terminal:
+    """Starts the process; owns the master side until `close`."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        size: Size,
+        in_child: Callable[[], None],
+    ) -> None:
+        """Start argv. `in_child` runs in the new process, before the program."""
+
+        def prepare() -> None:
+            # Python ignores these two, and ignored signals stay ignored in what is started.
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+            # Here, not by the parent: its late write would undo what the program has set by then.
+            _know_utf8(0)
+            in_child()
+
+        process = ptyprocess.PtyProcess.spawn(
+            list(argv), cwd=cwd, env=dict(env), preexec_fn=prepare, dimensions=(size.rows, size.columns)
+        )
+        self.pid: int = process.pid
+        self.fd = os.dup(process.fd)
+        os.set_inheritable(self.fd, False)
+        process.fileobj.close()
+        # The object would otherwise end the process when it is collected as garbage.
+        process.closed = True
+        os.set_blocking(self.fd, False)
+        self.size = size
+        self._writing = asyncio.Lock()
+
+    def read(self) -> bytes | None:
+        """Return what is there, empty if nothing, None if the other side is closed for good."""
+        parts: list[bytes] = []
+        for _ in range(READS_PER_TURN):
+            try:
+                data = os.read(self.fd, READ_SIZE)
+            except BlockingIOError:
+                break
+            except OSError:
+                data = b""
+            if not data:
+                return b"".join(parts) or None
+            parts.append(data)
+        return b"".join(parts)
+
+    def write_now(self, data: bytes) -> int:
+        """Write what fits and return how much that was."""
+        try:
+            return os.write(self.fd, data)
+        except BlockingIOError:
+            return 0
+
+    async def write(self, data: bytes) -> None:
+        """Write all of data, waiting as long as the terminal takes no more."""
+        loop = asyncio.get_running_loop()
+        async with self._writing:
+            while data := data[self.write_now(data) :]:
+                ready = loop.create_future()
+                loop.add_writer(self.fd, _resolve, ready)
+                try:
+                    await ready
+                finally:
+                    loop.remove_writer(self.fd)
+
+    def resize(self, size: Size) -> None:
+        """Change the size; the foreground processes are told by the kernel."""
+        termios.tcsetwinsize(self.fd, (size.rows, size.columns))
+        self.size = size
+
+    def foreground(self) -> int | None:
+        """Return the foreground process group, if there is one."""
+        try:
+            group = os.tcgetpgrp(self.fd)
+        except OSError:
+            return None
+        return group if group > 0 else None
+
+    def signal_foreground(self, number: int) -> None:
+        """Send a signal to the foreground process group, never to the shell that was started here."""
+        group = self.foreground()
+        if group and group != self.pid:
+            _signal_group(group, number)
+
+    def interrupt(self) -> None:
+        """Do what Ctrl-C does, also where the terminal is in raw mode."""
+        if termios.tcgetattr(self.fd)[3] & termios.ISIG and self.write_now(b"\x03"):
+            return
+        if group := self.foreground():
+            _signal_group(group, signal.SIGINT)
+
+    def close(self) -> None:
+        """Hang up."""
+        os.close(self.fd)
+
+
+def _know_utf8(fd: int) -> None:
+    """Let the line discipline erase whole characters. See termios(3), IUTF8."""
+    attributes = termios.tcgetattr(fd)
+    attributes[0] |= _IUTF8
+    termios.tcsetattr(fd, termios.TCSANOW, attributes)
+
+
+def command_of(group: int | None) -> str:
+    """Return what a process group runs, for people to read, or an empty string."""
+    if group is None:
+        return ""
+    try:
+        words = Path(f"/proc/{group}/cmdline").read_bytes()[:200].split(b"\0")
+    except OSError:
+        return ""
+    return " ".join(word.decode("utf-8", "replace") for word in words).strip()
+
+
+def _signal_group(group: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

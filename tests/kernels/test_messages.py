@@ -1,0 +1,93 @@
+import json
+from typing import Any
+
+import pytest
+
+from holdfast.kernels.guest.messages import STREAM_CHUNK, Cell, Status, events_of
+from holdfast.runtime.guest.protocol import MAX_PAYLOAD, encode
+
+OK: dict[str, Any] = {"status": "ok", "execution_count": 4}
+INTERRUPT: dict[str, Any] = {"status": "error", "ename": "KeyboardInterrupt", "execution_count": 4}
+
+
+@pytest.mark.parametrize("idle_first", [True, False])
+def test_a_cell_is_over_when_it_has_both_the_reply_and_the_idle_state(idle_first: bool) -> None:
+    """Reply and idle state come on two channels, in any order; one is not enough."""
+    cell = Cell("c")
+    for step in ("idle", "reply") if idle_first else ("reply", "idle"):
+        assert not cell.over
+        if step == "idle":
+            cell.idle()
+        else:
+            cell.replied(OK)
+    assert (cell.status, cell.execution_count) == (Status.OK, 4)
+
+
+def finished(cell: Cell, reply: dict[str, Any]) -> Status | None:
+    cell.replied(reply)
+    cell.idle()
+    return cell.status
+
+
+def test_an_interrupt_that_was_asked_for_is_no_error() -> None:
+    """KeyboardInterrupt is an error of the code unless somebody interrupted it, or its time was up."""
+    assert finished(Cell("c"), INTERRUPT) is Status.ERROR
+    assert finished(Cell("c", interrupted=True), INTERRUPT) is Status.INTERRUPTED
+    assert finished(Cell("c", timed_out=True), INTERRUPT) is Status.TIMEOUT
+    assert finished(Cell("c", timed_out=True), OK) is Status.OK
+
+
+def test_the_first_outcome_stays() -> None:
+    """A cell reported as timed out does not become ok when its reply comes after all."""
+    cell = Cell("c")
+    cell.end(Status.TIMEOUT)
+    assert not cell.settled
+    assert finished(cell, OK) is Status.TIMEOUT
+    assert cell.settled
+
+
+def test_text_is_cut_into_frames_and_nothing_is_lost() -> None:
+    """A stream message of any size becomes frames under the limit."""
+    text = "é" * STREAM_CHUNK + "end"
+    frames = list(events_of("stream", {"name": "stderr", "text": text}))
+    assert len(frames) == 3
+    assert b"".join(frame.payload for frame in frames).decode() == text
+    assert {frame.head["name"] for frame in frames} == {"stderr"}
+
+
+def test_rich_output_keeps_its_parts() -> None:
+    """A result's mime bundle, metadata and count arrive as they were."""
+    content = {"data": {"text/html": "<b>"}, "metadata": {"a": 1}, "execution_count": 3, "transient": {}}
+    (frame,) = events_of("execute_result", content)
+    assert frame.event == "execute_result"
+    assert json.loads(frame.payload) == content
+
+
+def test_output_over_the_limit_is_replaced_by_a_note() -> None:
+    """What no frame can carry is named with its size, not dropped."""
+    (frame,) = events_of("display_data", {"data": {"text/plain": "x" * MAX_PAYLOAD}, "metadata": {}})
+    assert "was left out" in json.loads(frame.payload)["data"]["text/plain"]
+
+
+def test_errors_carry_their_traceback() -> None:
+    """An error is told with name, value and traceback."""
+    (frame,) = events_of("error", {"ename": "E", "evalue": "v", "traceback": ["a", "b"]})
+    assert frame.event == "error_output"
+    assert json.loads(frame.payload) == {"ename": "E", "evalue": "v", "traceback": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("stream", {}),
+        ("stream", {"text": 7, "name": []}),
+        ("error", {"traceback": "no list"}),
+        ("input_request", {"prompt": "x" * (4 << 20)}),
+        ("display_data", {}),
+        ("comm_open", {"data": {}}),
+    ],
+)
+def test_odd_messages_make_frames_that_can_be_sent(kind: str, content: dict[str, Any]) -> None:
+    """A kernel may say anything; what comes out keeps to the protocol."""
+    for frame in events_of(kind, content):
+        encode(frame)

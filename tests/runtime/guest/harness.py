@@ -1,0 +1,194 @@
+"""Starts a real supervisor on this machine, and speaks its protocol with it."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from holdfast.runtime.guest.protocol import VERSION, Frame, FrameReader, encode
+
+PATIENCE = 60.0
+_ids = itertools.count()
+
+
+class Refused(Exception):
+    """An error event."""
+
+    def __init__(self, head: dict[str, Any]) -> None:
+        super().__init__(head["message"])
+        self.code: str = head["code"]
+
+
+class Connection:
+    """One request and its events."""
+
+    def __init__(self, path: Path, op: str, payload: bytes = b"", **args: Any) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(PATIENCE)
+        self._reader = FrameReader()
+        self._frames: list[Frame] = []
+        try:
+            self._socket.connect(str(path))
+            self.send(op, payload, v=VERSION, **args)
+        except OSError:
+            self.close()
+            raise
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def send(self, op: str, payload: bytes = b"", **args: Any) -> None:
+        self._socket.sendall(encode(Frame({"op": op, **args}, payload)))
+
+    def next(self) -> Frame | None:
+        while not self._frames:
+            data = self._socket.recv(1 << 20)
+            if not data:
+                return None
+            self._frames = self._reader.feed(data)
+        return self._frames.pop(0)
+
+    def frames(self) -> Iterator[Frame]:
+        while frame := self.next():
+            if frame.event == "error":
+                raise Refused(frame.head)
+            yield frame
+            if frame.end:
+                return
+
+    def until(self, event: str) -> Frame:
+        for frame in self.frames():
+            if frame.event == event:
+                return frame
+        raise AssertionError(f"the connection ended before {event}")
+
+    def until_output(self, wanted: bytes) -> bytes:
+        """Collect output until it contains the wanted bytes."""
+        seen = b""
+        for frame in self.frames():
+            if frame.event == "output":
+                seen += frame.payload
+                if wanted in seen:
+                    return seen
+        raise AssertionError(f"the connection ended before {wanted!r}; there was {seen!r}")
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class Result:
+    """What an exec gave."""
+
+    def __init__(self, frames: list[Frame]) -> None:
+        self.frames = frames
+        self.output = b"".join(frame.payload for frame in frames if frame.event == "output")
+        self.finished = frames[-1].head
+
+    def __getattr__(self, name: str) -> Any:
+        return self.finished[name]
+
+
+class Guest:
+    """A running supervisor."""
+
+    def __init__(self, marks: Path, **identity: Any) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="hf-"))
+        self.run = self.folder / "run"
+        self.run.mkdir()
+        self.home = self.folder / "home"
+        self.home.mkdir()
+        (self.folder / "work").mkdir()
+        self.marks = marks
+        self.socket = self.run / "guest.sock"
+        options = {"run": self.run, "state": self.folder / "state", "workspace": self.folder / "work"}
+        source = "from holdfast.runtime.guest.supervisor import main; main()"
+        self.process = subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                source,
+                *(f"--{key}={value}" for key, value in options.items()),
+                f"--marks={marks}",
+            ],
+            stdin=subprocess.DEVNULL,
+            env={
+                **os.environ,
+                "HOME": str(self.home),
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            },
+        )
+        self.wait_for_socket()
+
+    def wait_for_socket(self) -> None:
+        """Wait until somebody listens: the socket's appearance is the event."""
+        while self.process.poll() is None:
+            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+                probe.connect(str(self.socket))
+                return
+            os.sched_yield()
+        raise AssertionError(f"the supervisor ended: {self.log()}")
+
+    def log(self) -> str:
+        path = self.folder / "state" / "supervisor.log"
+        return path.read_text() if path.exists() else ""
+
+    def call(self, op: str, payload: bytes = b"", **args: Any) -> Connection:
+        return Connection(self.socket, op, payload, **args)
+
+    def ask(self, op: str, payload: bytes = b"", **args: Any) -> list[Frame]:
+        with self.call(op, payload, **args) as connection:
+            return list(connection.frames())
+
+    def begin(self, command: str | bytes, **args: Any) -> Connection:
+        """Start a command and wait until it runs."""
+        connection = self._exec(command, **args)
+        connection.until("started")
+        return connection
+
+    def exec(self, command: str | bytes, **args: Any) -> Result:
+        with self._exec(command, **args) as connection:
+            return Result(list(connection.frames()))
+
+    def shell(self) -> dict[str, Any]:
+        state: dict[str, Any] = self.ask("hello")[0].head["shells"][0]
+        return state
+
+    def cell(self, code: str, **args: Any) -> Connection:
+        return self.call("cell", code.encode(), **{"id": f"cell{next(_ids)}", **args})
+
+    def run_cell(self, code: str, **args: Any) -> list[Frame]:
+        with self.cell(code, **args) as connection:
+            return list(connection.frames())
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(PATIENCE)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _exec(self, command: str | bytes, **args: Any) -> Connection:
+        payload = command.encode() if isinstance(command, str) else command
+        return self.call("exec", payload, **{"id": f"exec{next(_ids)}", **args})
+
+
+def compile_marks(folder: Path) -> Path:
+    """Compile the builtin as the image does."""
+    source = Path(__file__).parents[3] / "images" / "session" / "bash_marks.c"
+    library = folder / "bash_marks.so"
+    command = ["gcc", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", library, source]
+    subprocess.run([str(word) for word in command], check=True)
+    return library

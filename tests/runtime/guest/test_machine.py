@@ -1,0 +1,254 @@
+import pytest
+
+from holdfast.runtime.guest.machine import (
+    BUSY_PATIENCE,
+    CANCELS,
+    GRACE,
+    LAST_RESORT,
+    OFFERS,
+    PROMPT_PATIENCE,
+    Action,
+    Busy,
+    Exec,
+    Phase,
+    ShellMachine,
+    State,
+)
+from holdfast.runtime.guest.marks import Kind, Mark
+
+
+class Play:
+    """A machine, a clock and an offset that move on."""
+
+    def __init__(self) -> None:
+        self.machine = ShellMachine()
+        self.now = 0.0
+        self.offset = 0
+
+    def mark(self, *kinds: Kind, status: int = 0, serial: int = 0) -> list[Action]:
+        actions = []
+        for kind in kinds:
+            self.offset += 10
+            actions += self.machine.mark(Mark(kind, self.offset, self.offset + 5, status, serial), self.now)
+        return actions
+
+    def prompt(self) -> list[Action]:
+        return self.mark(Kind.PROMPT, Kind.READY)
+
+    def submit(self, serial: int = 1, timeout: float | None = None) -> tuple[Exec, list[Action]]:
+        request = Exec(f"exec{serial}", serial, timeout)
+        return request, self.machine.submit(request, self.now)
+
+    def running(self, timeout: float | None = None) -> Exec:
+        self.prompt()
+        request, _ = self.submit(1, timeout)
+        self.mark(Kind.ACCEPTED, serial=1)
+        return request
+
+    def wake(self) -> list[Action]:
+        assert self.machine.wake_at is not None
+        self.now = self.machine.wake_at
+        return self.machine.tick(self.now)
+
+
+def test_a_command_ends_where_the_shell_says_it_was_executed() -> None:
+    """Output lies between the marks of acceptance and execution; the prompt is not part of it."""
+    play = Play()
+    play.prompt()
+    request, actions = play.submit()
+    assert actions == [Action.OFFER]
+    play.mark(Kind.ACCEPTED, serial=1)
+    assert (request.phase, request.start_offset) == (Phase.RUNNING, 35)
+    play.now = 3.0
+    play.mark(Kind.EXECUTED, status=7, serial=1)
+    assert (request.phase, request.exit_code, request.end_offset) == (Phase.FINISHED, 7, 40)
+    assert request.duration == 3.0
+    assert play.machine.state is State.SETTLING
+
+
+def test_a_command_ends_at_the_latest_with_the_next_prompt() -> None:
+    """A shell that replaced itself never says that it executed; its prompt ends the command."""
+    play = Play()
+    request = play.running()
+    play.mark(Kind.DONE, status=3)
+    assert (request.phase, request.exit_code) == (Phase.FINISHED, 3)
+
+
+def test_a_command_waits_for_a_prompt_that_is_on_its_way() -> None:
+    """Between two commands a request is offered as soon as the prompt is ready."""
+    play = Play()
+    request, actions = play.submit()
+    assert (request.phase, actions) == (Phase.WAITING, [])
+    assert play.prompt() == [Action.OFFER]
+
+
+def test_a_prompt_that_does_not_come_refuses_the_command() -> None:
+    """A command does not wait for ever for a prompt."""
+    play = Play()
+    request, _ = play.submit()
+    assert play.machine.wake_at == PROMPT_PATIENCE
+    assert play.wake() == []
+    assert request.phase is Phase.REFUSED
+    assert play.machine.current is None
+
+
+def test_one_command_at_a_time() -> None:
+    """A second command is refused, and told who has the shell."""
+    play = Play()
+    play.running()
+    with pytest.raises(Busy) as caught:
+        play.submit(2)
+    assert caught.value.holder == "exec1"
+
+
+def test_what_a_person_runs_holds_the_shell() -> None:
+    """While a typed command goes on others are refused after a moment; afterwards they are not."""
+    play = Play()
+    play.prompt()
+    play.mark(Kind.ACCEPTED)
+    request, actions = play.submit()
+    assert (play.machine.wake_at, actions) == (BUSY_PATIENCE, [])
+    play.wake()
+    assert request.phase is Phase.REFUSED
+    play.mark(Kind.DONE)
+    play.prompt()
+    assert play.submit()[1] == [Action.OFFER]
+
+
+def test_a_person_who_is_faster_wins() -> None:
+    """If a typed line is accepted first, the offer is withdrawn; the command waits a moment."""
+    play = Play()
+    play.prompt()
+    request, _ = play.submit()
+    assert play.mark(Kind.ACCEPTED) == [Action.WITHDRAW]
+    play.machine.withdrawn(gone=False)
+    assert request.phase is Phase.WAITING
+    play.mark(Kind.DONE)
+    assert play.prompt() == [Action.OFFER]
+
+
+def test_an_offer_that_was_taken_meanwhile_is_not_refused() -> None:
+    """An offer that cannot be withdrawn is about to run, and its result will be told."""
+    play = Play()
+    play.prompt()
+    request, _ = play.submit()
+    assert play.mark(Kind.ACCEPTED) == [Action.WITHDRAW]
+    play.machine.withdrawn(gone=True)
+    play.mark(Kind.DONE, Kind.PROMPT, Kind.READY)
+    play.mark(Kind.ACCEPTED, serial=1)
+    play.mark(Kind.EXECUTED, serial=1)
+    assert request.phase is Phase.FINISHED
+
+
+def test_an_eaten_key_is_sent_again_and_then_given_up() -> None:
+    """A prompt that eats the key gets it again; in the end the offer is withdrawn."""
+    play = Play()
+    play.prompt()
+    request, _ = play.submit()
+    assert [play.wake() for _ in range(OFFERS)] == [[Action.NUDGE]] * (OFFERS - 1) + [[Action.WITHDRAW]]
+    play.machine.withdrawn(gone=False)
+    assert request.phase is Phase.REFUSED
+
+
+def test_an_unfinished_command_is_cancelled_until_it_is_over() -> None:
+    """The shell may miss the first interrupt, but not twenty; then the shell itself is the problem."""
+    play = Play()
+    request = play.running()
+    play.mark(Kind.MORE)
+
+    assert [play.wake() for _ in range(CANCELS - 1)] == [[Action.CANCEL_INPUT]] * (CANCELS - 1)
+    assert not request.timed_out
+    assert play.wake() == [Action.INTERRUPT]
+    play.mark(Kind.DONE, status=130)
+    assert (request.phase, request.exit_code, request.incomplete) == (Phase.FINISHED, 2, True)
+    assert play.machine.wake_at is None
+
+
+def test_an_incomplete_command_is_cancelled() -> None:
+    """When the shell wants more, its input is cancelled; the result says so and has no prompt in it."""
+    play = Play()
+    request = play.running()
+    assert play.mark(Kind.MORE) == [Action.CANCEL_INPUT]
+    asked_at = play.offset
+    assert play.mark(Kind.MORE) == []
+    play.mark(Kind.DONE, status=130)
+    assert request.incomplete
+    assert (request.exit_code, request.end_offset) == (2, asked_at)
+
+
+def test_the_end_of_the_shell_ends_the_command() -> None:
+    """`exit 3` in a command is its result, and that the shell is gone is told."""
+    play = Play()
+    request = play.running()
+    play.machine.exited(99, play.now, exit_code=3, signal=None)
+    assert request.over
+    assert request.shell_exited
+    assert (request.exit_code, request.end_offset) == (3, 99)
+    assert play.machine.state is State.STARTING
+
+
+def test_a_command_that_was_not_taken_survives_the_shell() -> None:
+    """A shell that ends before it took the command leaves it to the next shell."""
+    play = Play()
+    play.prompt()
+    request, _ = play.submit()
+    assert play.machine.exited(50, play.now, exit_code=0, signal=None) == [Action.WITHDRAW]
+    play.machine.withdrawn(gone=False)
+    assert request.phase is Phase.WAITING
+    assert play.prompt() == [Action.OFFER]
+
+
+def test_a_shell_killed_with_the_command_in_hand_ends_it() -> None:
+    """A command that was taken and never began is over, without an exit code: it is never run twice."""
+    play = Play()
+    play.prompt()
+    request, _ = play.submit()
+    play.machine.exited(50, play.now, exit_code=None, signal=9)
+    play.machine.withdrawn(gone=True)
+    assert request.shell_exited
+    assert (request.phase, request.exit_code, request.signal) == (Phase.FINISHED, None, 9)
+
+
+def test_a_timeout_escalates_from_asking_to_killing() -> None:
+    """SIGINT, SIGTERM, SIGKILL, and the shell only when nothing else helped."""
+    play = Play()
+    request = play.running(timeout=5.0)
+    assert play.machine.wake_at == 5.0
+    steps: list[tuple[float, list[Action]]] = []
+    while not steps or steps[-1][1] != [Action.KILL_SHELL]:
+        actions = play.wake()
+        steps.append((play.now - 5.0, actions))
+    assert steps[:3] == [
+        (0.0, [Action.INTERRUPT]),
+        (GRACE, [Action.TERMINATE]),
+        (2 * GRACE, [Action.KILL]),
+    ]
+    assert steps[-1][0] >= LAST_RESORT
+    assert request.timed_out
+
+
+def test_a_command_that_heeds_the_interrupt_ends_the_escalation() -> None:
+    """Once the command is over nothing else is signalled."""
+    play = Play()
+    request = play.running(timeout=5.0)
+    play.wake()
+    play.mark(Kind.EXECUTED, status=130, serial=1)
+    assert request.timed_out
+    assert (request.exit_code, play.machine.wake_at) == (130, None)
+    assert play.machine.tick(100.0) == []
+
+
+def test_ctrl_c_at_the_prompt_changes_nothing() -> None:
+    """A line that was cancelled leaves the shell at its prompt."""
+    play = Play()
+    play.prompt()
+    play.prompt()
+    assert play.machine.state is State.PROMPT
+
+
+def test_the_end_of_an_older_command_does_not_end_a_newer_one() -> None:
+    """A mark of execution counts for the command whose number it carries."""
+    play = Play()
+    request = play.running()
+    play.mark(Kind.EXECUTED, serial=77)
+    assert request.phase is Phase.RUNNING

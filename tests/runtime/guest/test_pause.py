@@ -1,0 +1,131 @@
+"""The pause around a capture, with a real supervisor."""
+
+import contextlib
+import json
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runtime.guest.harness import Guest
+
+
+def prepare(guest: Guest) -> dict[str, Any]:
+    """Ask for the pause, and wait until the supervisor has closed the connection."""
+    with guest.call("prepare") as connection:
+        head = connection.until("prepared").head
+        assert connection.next() is None
+    return head
+
+
+def wake(guest: Guest, **told: Any) -> None:
+    """Write the host's word at once, as the host does."""
+    path = guest.run / "wake.new"
+    path.write_text(json.dumps(told))
+    path.rename(guest.run / "wake.json")
+    guest.wait_for_socket()
+
+
+def open_files(pid: int) -> list[str]:
+    """What a process has open. A descriptor that is closed while one looks is not open."""
+    links = []
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            links.append(str(descriptor.readlink()))
+    return links
+
+
+def outside_sockets(pid: int) -> int:
+    """Count the process's connections that are bound to, or connected to, a path in the run folder."""
+    inodes = set()
+    for link in open_files(pid):
+        if match := re.match(r"socket:\[(\d+)\]", link):
+            inodes.add(match[1])
+    table = Path(f"/proc/{pid}/net/unix").read_text().splitlines()
+    return sum(1 for line in table if line.split()[6] in inodes and "guest.sock" in line)
+
+
+def test_nothing_is_open_to_the_outside_while_paused(guest: Guest) -> None:
+    """After the answer there is no listening socket, no connection and no file of the run folder."""
+    guest.exec("true")
+    reader = guest.call("read", offset=0, follow=True)
+    reader.until("output")
+    head = prepare(guest)
+    assert head["supervisor_pid"] == guest.process.pid
+    assert not guest.socket.exists()
+    assert outside_sockets(guest.process.pid) == 0
+    with reader:
+        while reader.next():
+            pass  # its end is seen: the connection was closed
+    assert not [link for link in open_files(guest.process.pid) if link.startswith(str(guest.run))]
+    wake(guest, token=head["token"], event="resumed")
+    assert guest.exec("echo back").output == b"back\r\n"
+
+
+def test_commands_and_cells_go_on(guest: Guest) -> None:
+    """What runs is not disturbed, and its client joins again where it was."""
+    with guest.begin("echo one; read x; echo two", id="job") as command:
+        command.until_output(b"one")
+        with guest.cell("print('a', flush=True); input(); print('b')", id="cell") as cell:
+            cell.until("input_request")
+            head = prepare(guest)
+    wake(guest, token=head["token"], event="resumed")
+    with guest.call("wait", id="job") as joined:
+        guest.ask("send", b"\n")
+        joined.until_output(b"two")
+        assert joined.until("finished").head["exit_code"] == 0
+    with guest.cell("", id="cell", after_seq=1) as again:
+        again.until("input_request")
+        guest.ask("input", b"")
+        assert again.until("stream").payload == b"b\n"
+        assert again.until("finished").head["status"] == "ok"
+
+
+def test_a_restored_session_has_its_new_name(guest: Guest) -> None:
+    """The host tells a copy who it is."""
+    head = prepare(guest)
+    assert head["generation"] == 0
+    wake(guest, token=head["token"], event="restored", session="b" * 12, name="fork-1", generation=1)
+    hello = guest.ask("hello")[0].head
+    assert (hello["session"], hello["name"], hello["generation"]) == ("b" * 12, "fork-1", 1)
+    assert not (guest.run / "wake.json").exists()
+
+
+def test_only_the_right_token_ends_the_pause(guest: Guest) -> None:
+    """An old or half written file is no reason to wake."""
+    for junk in ("{", "[]", '{"token": "other", "event": "resumed"}'):
+        head = prepare(guest)
+        (guest.run / "wake.json").write_text(junk)
+        assert not guest.socket.exists()
+        wake(guest, token=head["token"], event="resumed")
+        assert guest.ask("hello")[0].head["name"] == ""
+
+
+def test_a_forgotten_pause_ends_by_itself(guest: Guest) -> None:
+    """If its controller is dead the session listens again, with the identity it finds."""
+    prepare(guest)
+    (guest.run / "session.json").write_text('{"session": "aaaaaaaaaaaa", "name": "found"}')
+    guest.wait_for_socket()
+    assert guest.ask("hello")[0].head["name"] == "found"
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
+def test_stray_signals_do_not_end_the_supervisor(guest: Guest, number: signal.Signals) -> None:
+    """Only SIGTERM ends it."""
+    guest.process.send_signal(number)
+    assert guest.exec("trap -p; echo here").output == b"here\r\n"
+    assert guest.process.poll() is None
+
+
+def test_sigterm_ends_everything(guest: Guest) -> None:
+    """The supervisor goes with its shell and kernel, and leaves no socket."""
+    guest.run_cell("1")
+    hello = guest.ask("hello")[0].head
+    guest.process.terminate()
+    assert guest.process.wait(30) == 0
+    assert not guest.socket.exists()
+    for pid in (hello["shells"][0]["pid"], hello["kernels"][0]["pid"]):
+        status = Path(f"/proc/{pid}/status")
+        while status.exists() and "State:\tZ" not in status.read_text():
+            pass
