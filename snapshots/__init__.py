@@ -1,0 +1,1 @@
+"""Capturing a session at one instant, keeping it, and bringing it back."""

@@ -1,0 +1,35 @@
+"""Puts this process into a container's cgroups, so that what it restores is limited and counted there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+HOST_CGROUPS = Path("/host/cgroup")
+
+
+def join(init_pid: int) -> None:
+    """Move this process into every cgroup of `init_pid`. Raises OSError.
+
+    The lines of /proc/PID/cgroup are "ID:CONTROLLERS:PATH" (cgroups(7)); with version 2 there is
+    one line with no controllers. Named version 1 hierarchies are mounted under their name.
+    """
+    joined = 0
+    for line in Path(f"/proc/{init_pid}/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        for base in _mounts(controllers):
+            procs = base / path.lstrip("/") / "cgroup.procs"
+            if procs.exists():
+                procs.write_text(str(os.getpid()))
+                joined += 1
+    if not joined:
+        raise OSError("none of the container's cgroups is visible to the checkpointer")
+
+
+def _mounts(controllers: str) -> list[Path]:
+    if not controllers:
+        return [HOST_CGROUPS / "unified", HOST_CGROUPS]
+    if controllers.startswith("name="):
+        return [HOST_CGROUPS / controllers.removeprefix("name=")]
+    # Controllers mounted together may appear as one folder or as one per name.
+    return [HOST_CGROUPS / name for name in {controllers, *controllers.split(",")}]

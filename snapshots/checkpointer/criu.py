@@ -1,0 +1,117 @@
+"""Starts CRIU so that it works inside a session but trusts nothing in it.
+
+See guard.c for what the preloaded library does. Descriptors are handed over by number: once in
+the session's mount namespace, no path can be trusted, and /proc/self/fd is served by the kernel.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.snapshots.checkpointer import namespaces
+
+CRIU = "/usr/sbin/criu"
+GUARD = "/opt/holdfast/guard.so"
+EMPTY = "/opt/holdfast/empty"
+KDAT = "/dev/shm/kdat"  # noqa: S108 - the container's own; CRIU keeps this cache only on tmpfs
+
+# --skip-in-flight: a connection nobody accepted yet is the peer's to retry.
+COMMON = (
+    "--no-default-config",
+    "--tcp-established",
+    "--skip-in-flight",
+    "--file-locks",
+    "--ext-unix-sk",
+    "--manage-cgroups=ignore",
+    "-v2",
+)
+
+
+@dataclass(slots=True)
+class Running:
+    """A started CRIU; `control` speaks with the guard."""
+
+    process: subprocess.Popen[bytes]
+    control: socket.socket
+
+
+def start(
+    arguments: Sequence[str],
+    *,
+    init_pid: int | None,
+    images: int,
+    work: int,
+    also_inherit: Sequence[int] = (),
+    restores: int = 0,
+) -> Running:
+    """Run CRIU in the namespaces of `init_pid` (none: in our own).
+
+    `images` and `work` are descriptors of folders for -D and -W; those of `also_inherit` stay open, too.
+    `restores` is the inner pid of the root of the tree that will be restored.
+    """
+    Path(KDAT).mkdir(exist_ok=True)
+    ours, theirs = socket.socketpair()
+    inherited = [images, work, theirs.fileno(), *also_inherit]
+    opened: list[int] = []
+
+    def opening(path: str, flags: int = os.O_RDONLY) -> int:
+        fd = os.open(path, flags | os.O_CLOEXEC)
+        opened.append(fd)
+        return fd
+
+    try:
+        entered = [-1, -1, -1]
+        if init_pid is not None:
+            base = f"/proc/{init_pid}/ns"
+            entered = [opening(f"{base}/{name}") for name in ("mnt", "net", "uts")]
+        kdat = opening(KDAT, os.O_DIRECTORY)
+        plugins = opening(EMPTY, os.O_DIRECTORY)
+        inherited += [fd for fd in (*entered, kdat, plugins) if fd >= 0]
+        environment = {
+            "LD_PRELOAD": GUARD,
+            "HOLDFAST_GUARD": " ".join(map(str, (*entered, theirs.fileno(), kdat, restores))),
+        }
+        command = [
+            CRIU,
+            *arguments,
+            f"--images-dir=/proc/self/fd/{images}",
+            f"--work-dir=/proc/self/fd/{work}",
+            f"--libdir=/proc/self/fd/{plugins}",
+        ]
+        with namespaces.children_in(init_pid) if init_pid is not None else nullcontext():
+            process = subprocess.Popen(
+                command,
+                env=environment,
+                pass_fds=inherited,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+    finally:
+        theirs.close()
+        for fd in opened:
+            os.close(fd)
+    return Running(process, ours)
+
+
+def read_log(folder: int, name: str, limit: int = 256 * 1024) -> str:
+    """The end of a log CRIU wrote in `folder`; empty when there is none."""
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return ""
+    with os.fdopen(fd, "rb") as stream:
+        stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, stream.tell() - limit))
+        return stream.read().decode("utf-8", "replace")
+
+
+def errors_in(log: str) -> list[str]:
+    """The error lines of a log, without time stamps."""
+    return [line.partition("Error ")[2] for line in log.splitlines() if "Error " in line]

@@ -1,0 +1,146 @@
+"""One capture: stop every task, let the host keep the files, write the memory, let them go.
+
+The order is what makes memory, files and tmpfs one instant:
+
+  CRIU stops all tasks ─► "frozen" to the host, which commits the files meanwhile
+  CRIU writes memory      tmpfs is archived here
+  CRIU holds (post-dump) ─► "dumped" to the host, which answers "go" once the files are kept
+  CRIU lets go         ─► "done"
+
+If the host goes away or says anything but "go", CRIU is told to fail, and resumes every task.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.snapshots.checkpointer import criu, folders, tmpfs, tree
+from holdfast.snapshots.checkpointer.channel import Channel
+from holdfast.snapshots.checkpointer.requests import Dump
+
+# A host that holds a session frozen for longer than this has lost its way. Seconds.
+HOLD_LIMIT = 120.0
+# CRIU's own limit for stopping tasks covers only that phase. Seconds.
+POLL = 0.002
+
+
+class DumpFailed(Exception):
+    """CRIU could not capture the tree; `errors` are its own lines."""
+
+    def __init__(self, message: str, errors: list[str]) -> None:
+        super().__init__(message)
+        self.errors = errors
+
+
+@dataclass(slots=True)
+class _Capture:
+    request: Dump
+    channel: Channel
+    root: int
+    images: Path
+    watch: tree.FreezeWatch
+    frozen_at: float = 0.0
+    agreed: bool = False
+    tmpfs: list[str] = field(default_factory=list)
+    last_pid: int = 0
+
+    def note_frozen(self) -> None:
+        self.frozen_at = time.monotonic()
+        self.last_pid = tree.highest_inner_pid(self.root)
+        self.channel.send("frozen")
+        self.tmpfs = tmpfs.save(self.request.target.init_pid, self.images)
+
+
+def run(request: Dump, channel: Channel) -> None:
+    """Carry out one capture. Raises DumpFailed, TargetMismatch, OSError; the tree runs on in each case."""
+    target = request.target
+    tree.check_container(target.init_pid, target.container)
+    root = tree.find_by_inner_pid(target.init_pid, target.root_pid)
+    images = folders.create_staging(request.folder)
+    folder = folders.open_folder(images)
+    arguments = [
+        "dump",
+        f"--tree={target.root_pid}",
+        *criu.COMMON,
+        # Packets that arrive meanwhile are handled by the parent's live socket, which runs on.
+        "--network-lock=skip",
+        "--link-remap",
+        f"--ghost-limit={256 * 1024 * 1024}",
+        "--log-file=dump.log",
+        "--action-script=hold",
+        *(["--leave-running"] if request.leave_running else []),
+    ]
+    started = time.monotonic()
+    running = criu.start(arguments, init_pid=target.init_pid, images=folder, work=folder)
+    capture = _Capture(request, channel, root, images, tree.FreezeWatch(root))
+    status = -1
+    try:
+        _drive(capture, running)
+        status = running.process.wait()
+        ended = time.monotonic()
+        # Ending the tree ends the container's first process, and with it all of its PID namespace: CRIU, too.
+        ended_with_tree = capture.agreed and not request.leave_running
+        if status != 0 and not ended_with_tree:
+            raise DumpFailed(
+                f"CRIU ended with status {status}", criu.errors_in(criu.read_log(folder, "dump.log"))
+            )
+    finally:
+        running.control.close()
+        _reap(running.process)
+        os.close(folder)
+        if not capture.agreed:
+            folders.discard_staging(request.folder)
+    channel.send(
+        "done",
+        seconds=ended - started,
+        frozen_seconds=ended - capture.frozen_at,
+        last_pid=capture.last_pid,
+    )
+
+
+def _drive(capture: _Capture, running: criu.Running) -> None:
+    """Follow CRIU until it has ended or has been told to go on."""
+    process, control = running.process, running.control
+    while process.poll() is None:
+        if not capture.frozen_at and capture.watch.all_stopped():
+            capture.note_frozen()
+        if not select.select([control], [], [], POLL)[0]:
+            continue
+        action = control.recv(256).decode("ascii", "replace").strip()
+        if not action:
+            return
+        control.sendall(b"y" if action != "post-dump" or _host_agrees(capture) else b"n")
+
+
+def _host_agrees(capture: _Capture) -> bool:
+    if not capture.frozen_at:
+        capture.note_frozen()
+    # A file that was unlinked while open is linked back into the session's files during the dump;
+    # files the host kept before that moment lack it.
+    changed = (capture.images / "remap-fpath.img").exists()
+    _keep_facts(capture)
+    capture.channel.send("dumped", files_changed=changed, last_pid=capture.last_pid)
+    capture.agreed = capture.channel.ready(HOLD_LIMIT) and capture.channel.receive(64) == b"go"
+    return capture.agreed
+
+
+def _keep_facts(capture: _Capture) -> None:
+    facts = {"tmpfs": capture.tmpfs, "last_pid": capture.last_pid}
+    (capture.images / "facts.json").write_text(json.dumps(facts))
+    folders.give_to_owner(capture.images.parent)
+
+
+def _reap(process: subprocess.Popen[bytes]) -> None:
+    # Reached with a live CRIU only when this process failed: closing the control socket made its
+    # script fail, so it resumes the tasks and ends. Killing it could leave its code inside them.
+    try:
+        process.wait(timeout=HOLD_LIMIT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,86 @@
+"""Where snapshots are on disk, as the checkpointer sees them.
+
+The host's state directory is mounted at /state: `staging/ID` while a capture runs, `snapshots/ID` when
+it is complete, `scratch/ID` while a restore reads it, which may be a moment longer than the host waits.
+Everything is opened by descriptor from there and never through a link.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+STATE = Path("/state")
+PROCESS_IMAGES = "images"
+OLD_SCRATCH = 3600.0  # seconds
+
+
+def create_staging(name: str) -> Path:
+    """A new staging folder's folder for process images, readable by its owner only."""
+    folder = STATE / "staging" / name
+    folder.mkdir(mode=0o700, exist_ok=True)
+    images = folder / PROCESS_IMAGES
+    images.mkdir(mode=0o700)
+    return images
+
+
+def create_scratch(name: str) -> Path:
+    """A new folder for what a restore makes of a snapshot's images, on the same file system."""
+    folder = STATE / "scratch" / name
+    folder.mkdir(mode=0o700, parents=True)
+    return folder
+
+
+def discard_scratch(name: str) -> None:
+    """Remove the folder of a restore that is over."""
+    shutil.rmtree(STATE / "scratch" / name, ignore_errors=True)
+
+
+def discard_old_scratch() -> None:
+    """Remove what restores left whose checkpointer was killed. None takes an hour."""
+    for folder in (STATE / "scratch").glob("*"):
+        if folder.stat().st_mtime < time.time() - OLD_SCRATCH:
+            discard_scratch(folder.name)
+
+
+def snapshot(name: str) -> Path:
+    """The process images of a kept snapshot."""
+    return STATE / "snapshots" / name / PROCESS_IMAGES
+
+
+def discard_staging(name: str) -> None:
+    """Remove a staging folder, whatever is in it."""
+    shutil.rmtree(STATE / "staging" / name, ignore_errors=True)
+
+
+def open_folder(path: Path) -> int:
+    """A descriptor for a folder; the caller closes it."""
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def give_to_owner(folder: Path) -> None:
+    """Make the state directory's owner the owner of what was written, so that the host can read it."""
+    owner = STATE.stat()
+    if owner.st_uid == 0:
+        return
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+
+
+@contextmanager
+def loading(container: str) -> Iterator[None]:
+    """Held while something is being captured from a container or loaded into it; one at a time.
+
+    Memory that is restored on demand cannot be captured before all of it has arrived.
+    """
+    descriptor = os.open(f"/run/{container}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

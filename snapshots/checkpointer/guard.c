@@ -1,0 +1,280 @@
+/* Keeps a privileged CRIU from trusting anything that belongs to a session.
+ *
+ * CRIU has to work inside the namespaces of the session, whose files an untrusted root
+ * user can write. It is therefore started, linked and relocated in the checkpointer's own
+ * filesystem with this library preloaded, and only then enters the session's mount,
+ * network and UTS namespaces (the constructor below). What would still be looked up in
+ * the session's filesystem later is answered here instead:
+ *
+ *   exec*    nothing is ever executed. An action script becomes a line on the control
+ *            socket and one byte back, so that dump can be held while tasks are frozen.
+ *   kdat     /run/criu.kdat is read raw by CRIU; it is redirected to the checkpointer.
+ *   dlopen   refused.
+ *   openat   adoption: see become_subreaper.
+ *   write    output waiting in a terminal: see below.
+ *   prlimit  prlimit(2) on a process of another uid needs CAP_SYS_RESOURCE. Where that is
+ *            missing the real ids of the target are taken on for the one call.
+ *
+ * HOLDFAST_GUARD="MNT NET UTS CONTROL KDAT ROOT" names five open descriptors (-1: none) and the pid
+ * of the root of the tree that is restored (0: nothing is restored).
+ */
+#define _GNU_SOURCE
+#include <asm/ioctls.h>
+#include <asm/termbits.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+static const char KDAT[] = "/run/criu.kdat";
+static int control_fd = -1;
+static int kdat_fd = -1;
+static pid_t root_pid;
+
+static void die(const char *what)
+{
+	dprintf(2, "guard: cannot %s: %s\n", what, strerror(errno));
+	_exit(97);
+}
+
+__attribute__((constructor)) static void enter_session(void)
+{
+	const char *spec = getenv("HOLDFAST_GUARD");
+	int mnt, net, uts;
+
+	if (spec == NULL || sscanf(spec, "%d %d %d %d %d %d", &mnt, &net, &uts, &control_fd, &kdat_fd, &root_pid) != 6) {
+		errno = EINVAL;
+		die("read HOLDFAST_GUARD");
+	}
+	unsetenv("HOLDFAST_GUARD");
+	unsetenv("LD_PRELOAD");
+	if (net >= 0 && setns(net, CLONE_NEWNET) < 0)
+		die("enter the network namespace");
+	if (uts >= 0 && setns(uts, CLONE_NEWUTS) < 0)
+		die("enter the UTS namespace");
+	/* Last: from here on every path is the session's. */
+	if (mnt >= 0 && setns(mnt, CLONE_NEWNS) < 0)
+		die("enter the mount namespace");
+	if (net >= 0)
+		close(net);
+	if (uts >= 0)
+		close(uts);
+	if (mnt >= 0)
+		close(mnt);
+}
+
+/* CRIU forks to run an action script. The question is asked here, before the child closes the
+ * descriptors it does not know; the child only reports the answer.
+ */
+pid_t fork(void)
+{
+	static pid_t (*libc_fork)(void);
+	const char *action = getenv("CRTOOLS_SCRIPT_ACTION");
+	char verdict = 'n';
+	pid_t child;
+
+	if (libc_fork == NULL)
+		*(void **)&libc_fork = dlsym(RTLD_NEXT, "fork");
+	if (action != NULL && control_fd >= 0 && dprintf(control_fd, "%s\n", action) > 0)
+		while (read(control_fd, &verdict, 1) < 0 && errno == EINTR)
+			;
+	child = libc_fork();
+	if (child == 0 && action != NULL)
+		_exit(verdict == 'y' ? 0 : 1);
+	return child;
+}
+
+static int refuse(void)
+{
+	errno = EPERM;
+	return -1;
+}
+
+int execve(const char *path, char *const argv[], char *const envp[])
+{
+	(void)path, (void)argv, (void)envp;
+	return refuse();
+}
+
+int execv(const char *path, char *const argv[])
+{
+	(void)path, (void)argv;
+	return refuse();
+}
+
+int execvp(const char *file, char *const argv[])
+{
+	(void)file, (void)argv;
+	return refuse();
+}
+
+int execlp(const char *file, const char *arg, ...)
+{
+	(void)file, (void)arg;
+	return refuse();
+}
+
+int system(const char *command)
+{
+	(void)command;
+	return refuse();
+}
+
+void *dlopen(const char *file, int mode)
+{
+	(void)file, (void)mode;
+	return NULL;
+}
+
+static int redirected(const char *path)
+{
+	return kdat_fd >= 0 && path != NULL && strncmp(path, KDAT, sizeof(KDAT) - 1) == 0;
+}
+
+/* "/run/criu.kdat.x" becomes "criu.kdat.x" below the checkpointer's own folder. */
+static const char *trusted_name(const char *path)
+{
+	return path + strlen("/run/");
+}
+
+/* A process whose session leader is gone comes back as a child of a stand-in for that leader, which
+ * then ends. The root must adopt it as it had before, but CRIU gives the root that attribute
+ * (PR_SET_CHILD_SUBREAPER) only after its children were made. The root task comes through here in time.
+ */
+static void become_subreaper(void)
+{
+	if (root_pid == 0 || getpid() != root_pid)
+		return;
+	root_pid = 0;
+	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+}
+
+int openat64(int directory, const char *path, int flags, ...)
+{
+	mode_t mode = 0;
+	va_list args;
+
+	va_start(args, flags);
+	if (flags & (O_CREAT | O_TMPFILE))
+		mode = va_arg(args, mode_t);
+	va_end(args);
+	become_subreaper();
+	return (int)syscall(SYS_openat, directory, path, flags, mode);
+}
+
+int open64(const char *path, int flags, ...)
+{
+	mode_t mode = 0;
+	va_list args;
+
+	va_start(args, flags);
+	if (flags & (O_CREAT | O_TMPFILE))
+		mode = va_arg(args, mode_t);
+	va_end(args);
+	if (redirected(path))
+		return (int)syscall(SYS_openat, kdat_fd, trusted_name(path), flags, mode);
+	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+int open(const char *path, int flags, ...) __attribute__((alias("open64")));
+
+int rename(const char *from, const char *to)
+{
+	int from_dir = redirected(from) ? kdat_fd : AT_FDCWD;
+	int to_dir = redirected(to) ? kdat_fd : AT_FDCWD;
+
+	return renameat(from_dir, from_dir == kdat_fd ? trusted_name(from) : from,
+			to_dir, to_dir == kdat_fd ? trusted_name(to) : to);
+}
+
+int unlink(const char *path)
+{
+	if (redirected(path))
+		return unlinkat(kdat_fd, trusted_name(path), 0);
+	return unlinkat(AT_FDCWD, path, 0);
+}
+
+static long (*libc_syscall)(long, ...);
+
+/* The ids in a line "Uid:\t1\t1\t1\t1" of /proc/PID/status. */
+static int real_ids(long pid, unsigned *uid, unsigned *gid)
+{
+	char path[64], line[256];
+	int found = 0;
+	FILE *status;
+
+	snprintf(path, sizeof(path), "/proc/%ld/status", pid);
+	status = fopen(path, "re");
+	if (status == NULL)
+		return -1;
+	while (fgets(line, sizeof(line), status) != NULL) {
+		found += sscanf(line, "Uid: %u", uid) == 1;
+		found += sscanf(line, "Gid: %u", gid) == 1;
+	}
+	fclose(status);
+	return found == 2 ? 0 : -1;
+}
+
+long syscall(long number, ...)
+{
+	long a, b, c, d, e, f, result;
+	unsigned uid, gid;
+	int saved;
+	va_list args;
+
+	va_start(args, number);
+	a = va_arg(args, long);
+	b = va_arg(args, long);
+	c = va_arg(args, long);
+	d = va_arg(args, long);
+	e = va_arg(args, long);
+	f = va_arg(args, long);
+	va_end(args);
+	if (libc_syscall == NULL)
+		*(void **)&libc_syscall = dlsym(RTLD_NEXT, "syscall");
+	result = libc_syscall(number, a, b, c, d, e, f);
+	if (number != SYS_prlimit64 || result != -1 || errno != EPERM || a <= 0 || real_ids(a, &uid, &gid) < 0)
+		return result;
+	/* Raw calls: the libc wrappers would change every thread. The effective ids stay 0. */
+	if (libc_syscall(SYS_setresgid, gid, -1L, -1L) == 0 && libc_syscall(SYS_setresuid, uid, -1L, -1L) == 0) {
+		result = libc_syscall(number, a, b, c, d, e, f);
+		saved = errno;
+	} else {
+		saved = EPERM;
+	}
+	libc_syscall(SYS_setresuid, 0L, -1L, -1L);
+	libc_syscall(SYS_setresgid, 0L, -1L, -1L);
+	errno = saved;
+	return result;
+}
+
+/* Output that waits in a terminal is taken out to be kept, and written back through the other end: to the
+ * captured session as well as to the restored one. It went through output processing when the program
+ * wrote it; a second time would turn "\r\n" into "\r\r\n". Nobody else sees the mode change: all tasks
+ * of the session stand still.
+ */
+ssize_t write(int fd, const void *data, size_t size)
+{
+	struct termios before, raw;
+	ssize_t written;
+	int saved;
+
+	if (syscall(SYS_ioctl, fd, TCGETS, &before) < 0 || !(before.c_oflag & OPOST))
+		return syscall(SYS_write, fd, data, size);
+	raw = before;
+	raw.c_oflag &= ~(tcflag_t)OPOST;
+	syscall(SYS_ioctl, fd, TCSETS, &raw);
+	written = syscall(SYS_write, fd, data, size);
+	saved = errno;
+	syscall(SYS_ioctl, fd, TCSETS, &before);
+	errno = saved;
+	return written;
+}

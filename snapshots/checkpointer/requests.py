@@ -1,0 +1,130 @@
+"""What may be asked of the checkpointer, and what a request must look like.
+
+Pure: a line of JSON in, a checked request out. Nothing here opens, reads or runs anything.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+PROTOCOL = 1
+MAX_LINE = 64 * 1024
+
+_CONTAINER = re.compile(r"[0-9a-f]{64}")
+_NAME = re.compile(r"[0-9a-f]{12}")
+
+
+class BadRequest(Exception):
+    """The request is not one of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One session, as the engine knows it.
+
+    `init_pid` is the container's first process in the host's PID namespace; `root_pid` is the
+    supervisor in the container's own PID namespace.
+    """
+
+    container: str
+    init_pid: int
+    root_pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """Capture the target's tree into staging folder `folder`; end it afterwards unless `leave_running`."""
+
+    target: Target
+    folder: str
+    leave_running: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Bring the tree in snapshot `folder` to life inside the target.
+
+    `last_pid` is where the PID allocator continues. `old_addresses` are replaced by the address
+    of the same family in `new_addresses`; connections to anywhere else are closed.
+    """
+
+    target: Target
+    folder: str
+    scratch: str
+    lazy: bool
+    last_pid: int
+    old_addresses: tuple[str, ...]
+    new_addresses: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """Ask for the checkpointer's versions, once nothing is being loaded into `container` any more."""
+
+    container: str | None
+
+
+Request = Dump | Restore | Hello
+
+
+def parse(line: bytes) -> Request:
+    """Check one request. Raises BadRequest with a sentence for the caller."""
+    if len(line) > MAX_LINE:
+        raise BadRequest("the request is too long")
+    try:
+        raw = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"the request is not JSON: {error}") from error
+    if not isinstance(raw, dict) or raw.get("v") != PROTOCOL:
+        raise BadRequest(f"the request is not of protocol version {PROTOCOL}")
+    match raw.get("op"):
+        case "hello":
+            return Hello(None if raw.get("container") is None else _container(raw))
+        case "dump":
+            return Dump(_target(raw), _name(raw, "folder"), bool(raw.get("leave_running", True)))
+        case "restore":
+            return Restore(
+                target=_target(raw),
+                folder=_name(raw, "folder"),
+                scratch=_name(raw, "scratch"),
+                lazy=bool(raw.get("lazy", False)),
+                last_pid=_pid(raw, "last_pid"),
+                old_addresses=_strings(raw, "old_addresses"),
+                new_addresses=_strings(raw, "new_addresses"),
+            )
+        case other:
+            raise BadRequest(f"there is no operation {other!r}")
+
+
+def _target(raw: dict[str, object]) -> Target:
+    return Target(_container(raw), _pid(raw, "init_pid"), _pid(raw, "root_pid"))
+
+
+def _container(raw: dict[str, object]) -> str:
+    value = raw.get("container")
+    if not isinstance(value, str) or not _CONTAINER.fullmatch(value):
+        raise BadRequest("'container' must be 64 hexadecimal digits")
+    return value
+
+
+def _name(raw: dict[str, object], key: str) -> str:
+    value = raw.get(key)
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise BadRequest(f"{key!r} must be 12 hexadecimal digits")
+    return value
+
+
+def _pid(raw: dict[str, object], key: str) -> int:
+    value = raw.get(key)
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 < value < 2**22:
+        raise BadRequest(f"{key!r} must be a process id")
+    return value
+
+
+def _strings(raw: dict[str, object], key: str) -> tuple[str, ...]:
+    value = raw.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise BadRequest(f"{key!r} must be a list of strings")
+    return tuple(value)

@@ -1,0 +1,180 @@
+"""One restore: the tree of a snapshot comes to life inside a new container.
+
+The kept images are never changed: the restore works in a scratch folder of hard links, in which
+only the entries of sockets and terminals are rewritten.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import platform
+import subprocess
+import time
+from pathlib import Path
+
+from holdfast.snapshots.checkpointer import (
+    cgroups,
+    criu,
+    entries,
+    folders,
+    namespaces,
+    sockets,
+    terminals,
+    tmpfs,
+    tree,
+)
+from holdfast.snapshots.checkpointer.channel import Channel
+from holdfast.snapshots.checkpointer.requests import Restore
+
+# A restore reads memory once from disk; one that takes longer hangs. Seconds.
+RESTORE_LIMIT = 300.0
+_REWRITTEN = ("files.img", "tty-info.img")
+_KEYCTL_JOIN_SESSION_KEYRING = 1
+_SYS_KEYCTL = {"x86_64": 250, "aarch64": 219}
+
+
+class RestoreFailed(Exception):
+    """CRIU could not bring the tree back; `errors` are its own lines."""
+
+    def __init__(self, message: str, errors: list[str]) -> None:
+        super().__init__(message)
+        self.errors = errors
+
+
+def run(request: Restore, channel: Channel) -> None:
+    """Carry out one restore. Raises RestoreFailed, TargetMismatch, OSError; the snapshot is untouched."""
+    target = request.target
+    tree.check_container(target.init_pid, target.container)
+    kept = folders.snapshot(request.folder)
+    facts = json.loads((kept / "facts.json").read_text())
+    images = folders.create_scratch(request.scratch)
+    lazy: criu.Running | None = None
+    try:
+        outcome = _prepare(kept, images, request)
+        tmpfs.load(target.init_pid, kept, facts["tmpfs"])
+        # What is restored inherits these from CRIU, and CRIU from this process.
+        cgroups.join(target.init_pid)
+        _new_session_keyring()
+        _set_last_pid(target.init_pid, request.last_pid)
+        folder = folders.open_folder(images)
+        started = time.monotonic()
+        if request.lazy:
+            lazy = _start_lazy_pages(folder, images)
+        _restore(request, folder)
+        ended = time.monotonic()
+        channel.send(
+            "done",
+            seconds=ended - started,
+            connections_closed=outcome.closed,
+            sockets_moved=outcome.moved,
+            lazy=lazy is not None,
+        )
+        if lazy is not None:
+            # The pages not yet in memory come from that process: it must outlive the conversation.
+            status = lazy.process.wait()
+            channel.send("drained", status=status)
+    except BaseException:
+        if lazy is not None:
+            lazy.process.kill()
+        raise
+    finally:
+        folders.discard_scratch(request.scratch)
+
+
+def _prepare(kept: Path, images: Path, request: Restore) -> sockets.Outcome:
+    for source in kept.iterdir():
+        if source.suffix == ".img" and source.name not in _REWRITTEN:
+            os.link(source, images / source.name)
+    magic, found = entries.read(kept / "files.img")
+    outcome = sockets.adapt(found, request.old_addresses, request.new_addresses)
+    entries.write(images / "files.img", magic, found)
+    magic, ttys = entries.read(kept / "tty-info.img")
+    if ttys:
+        terminals.adapt(ttys, entries.read(kept / "pstree.img")[1])
+        entries.write(images / "tty-info.img", magic, ttys)
+    return outcome
+
+
+def _restore(request: Restore, folder: int) -> None:
+    arguments = [
+        "restore",
+        "--restore-detached",
+        *criu.COMMON,
+        "--file-validation=filesize",
+        "--log-file=restore.log",
+        *(["--lazy-pages"] if request.lazy else []),
+    ]
+    running = criu.start(
+        arguments,
+        init_pid=request.target.init_pid,
+        images=folder,
+        work=folder,
+        restores=request.target.root_pid,
+    )
+    try:
+        status = running.process.wait(timeout=RESTORE_LIMIT)
+    except subprocess.TimeoutExpired:
+        running.process.kill()
+        status = running.process.wait()
+    running.control.close()
+    if status != 0:
+        raise RestoreFailed(
+            f"CRIU ended with status {status}", criu.errors_in(criu.read_log(folder, "restore.log"))
+        )
+
+
+def _start_lazy_pages(folder: int, images: Path) -> criu.Running:
+    """Start the process that serves pages on demand, and wait until it listens.
+
+    It stays in the checkpointer's namespaces: it reads only images, and gets the userfaultfds of
+    the restored tasks over a socket in the scratch folder. --status-fd gets a byte when it is ready.
+    """
+    ready, signal = os.pipe()
+    try:
+        arguments = [
+            "lazy-pages",
+            f"--status-fd={signal}",
+            "--no-default-config",
+            "--log-file=lazy.log",
+            "-v2",
+        ]
+        running = criu.start(arguments, init_pid=None, images=folder, work=folder, also_inherit=(signal,))
+        os.close(signal)
+        signal = -1
+        if os.read(ready, 1) == b"":
+            running.process.wait()
+            raise RestoreFailed(
+                "CRIU could not serve memory on demand", criu.errors_in((images / "lazy.log").read_text())
+            )
+        return running
+    finally:
+        os.close(ready)
+        if signal >= 0:
+            os.close(signal)
+
+
+def _set_last_pid(init_pid: int, last_pid: int) -> None:
+    """Continue the new container's PID allocator after `last_pid` (pid_namespaces(7), ns_last_pid).
+
+    The file acts on the PID namespace of whoever writes it, hence the child.
+    """
+    with namespaces.children_in(init_pid):
+        child = os.fork()
+        if child == 0:
+            try:
+                Path("/proc/sys/kernel/ns_last_pid").write_text(str(last_pid))
+                os._exit(0)
+            except OSError:
+                os._exit(1)
+        _, status = os.waitpid(child, 0)
+    if status != 0:
+        raise RestoreFailed("the PID allocator of the new container cannot be set", [])
+
+
+def _new_session_keyring() -> None:
+    """Give up the keyring this process inherited, so that no session gets it (keyctl(2))."""
+    number = _SYS_KEYCTL.get(platform.machine())
+    if number is not None:
+        ctypes.CDLL(None).syscall(number, _KEYCTL_JOIN_SESSION_KEYRING, None)

@@ -1,0 +1,119 @@
+"""Listens for the host and carries out one request per connection, each in a process of its own.
+
+The socket is in a folder only the state directory's owner can enter; who connects is checked all
+the same. With nothing to do for a while the checkpointer ends, and its container with it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from holdfast.snapshots.checkpointer import dump, folders, requests, restore, tree
+from holdfast.snapshots.checkpointer.channel import Channel
+
+SOCKET = Path("/run/holdfast/checkpointer.sock")
+IDLE_LIMIT = 600.0  # seconds
+
+
+def main() -> None:
+    """Serve until idle for IDLE_LIMIT seconds, or until SIGTERM."""
+    subprocess.run(["/usr/bin/mount", "-o", "remount,rw", "/proc/sys"], check=True)
+    owner = folders.STATE.stat().st_uid
+    _versions()
+    folders.discard_old_scratch()
+    SOCKET.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(SOCKET))
+        os.chown(SOCKET, owner, -1)
+        SOCKET.chmod(0o600)
+        listener.listen(16)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        _loop(listener, owner)
+    SOCKET.unlink(missing_ok=True)
+
+
+def _loop(listener: socket.socket, owner: int) -> None:
+    workers: set[int] = set()
+    busy_at = time.monotonic()
+    while workers or time.monotonic() - busy_at < IDLE_LIMIT:
+        ready, _, _ = select.select([listener], [], [], 1.0)
+        workers = {pid for pid in workers if os.waitpid(pid, os.WNOHANG)[0] == 0}
+        if not ready:
+            continue
+        busy_at = time.monotonic()
+        connection, _ = listener.accept()
+        with connection:
+            if _peer(connection) not in (0, owner):
+                continue
+            pid = os.fork()
+            if pid == 0:
+                listener.close()
+                _work(connection)
+            workers.add(pid)
+
+
+def _peer(connection: socket.socket) -> int:
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", credentials)[1])
+
+
+def _work(connection: socket.socket) -> None:
+    # SIGTERM to the whole container must not cut a capture short: CRIU would leave its code in the tasks.
+    # A handler and not SIG_IGN, which CRIU would inherit: it ends its own helpers with SIGTERM.
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    channel = Channel(connection)
+    try:
+        line = channel.receive(requests.MAX_LINE)
+        if line is not None:
+            _carry_out(requests.parse(line), channel)
+    except requests.BadRequest as error:
+        channel.send("error", code="bad_request", message=str(error), errors=[])
+    except tree.TargetMismatch as error:
+        channel.send("error", code="target", message=str(error), errors=[])
+    except (dump.DumpFailed, restore.RestoreFailed) as error:
+        channel.send("error", code="criu", message=str(error), errors=error.errors[:50])
+    except OSError as error:
+        channel.send("error", code="os", message=str(error), errors=[], errno=error.errno)
+    except Exception as error:  # noqa: BLE001 - the last line of a process of its own
+        channel.send(
+            "error", code="internal", message=repr(error), errors=traceback.format_exc().splitlines()
+        )
+    finally:
+        os._exit(0)
+
+
+def _carry_out(request: requests.Request, channel: Channel) -> None:
+    match request:
+        case requests.Hello(container):
+            if container is not None:
+                with folders.loading(container):
+                    pass
+            channel.send("done", protocol=requests.PROTOCOL, **_versions())
+        case requests.Dump(target=target):
+            with folders.loading(target.container):
+                dump.run(request, channel)
+        case requests.Restore(target=target):
+            with folders.loading(target.container):
+                restore.run(request, channel)
+
+
+@functools.cache
+def _versions() -> dict[str, str]:
+    """What a snapshot was made with; asked of CRIU once, before the first request."""
+    printed = subprocess.run(["/usr/sbin/criu", "--version"], capture_output=True, text=True, check=True)
+    system = os.uname()
+    return {
+        "criu": printed.stdout.partition("Version:")[2].split()[0],
+        "kernel": system.release,
+        "machine": system.machine,
+    }

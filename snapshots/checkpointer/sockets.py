@@ -1,0 +1,94 @@
+"""Decides what becomes of each internet socket of a snapshot in a container with another address.
+
+Pure over the decoded `files.img`. A connection survives when both of its ends are in the snapshot:
+loopback, or the container talking to its own address. Any other belongs to the parent, which still
+uses it; the copy is restored as a closed socket, so that the program reads end-of-file and cannot
+write. Nothing is sent: a reset from here would carry the parent's address and ports.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from dataclasses import dataclass
+from typing import Any
+
+# Linux include/net/tcp_states.h
+_TCP_CLOSE = 7
+_SHUT_BOTH = 3  # SK_SHUTDOWN__BOTH of CRIU's sk-opts.proto
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How many sockets were kept, moved to the new address, or closed."""
+
+    kept: int = 0
+    moved: int = 0
+    closed: int = 0
+
+
+def adapt(entries: list[Any], old: tuple[str, ...], new: tuple[str, ...]) -> Outcome:
+    """Edit the file entries of a snapshot in place. Addresses are textual, IPv4 or IPv6."""
+    moves = _moves(old, new)
+    sockets = [entry.isk for entry in entries if entry.HasField("isk")]
+    ends = {(_text(s.src_addr), s.src_port, _text(s.dst_addr), s.dst_port) for s in sockets if s.dst_port}
+    outcome = Outcome()
+    for entry in sockets:
+        source, target = _text(entry.src_addr), _text(entry.dst_addr)
+        if entry.proto == socket.IPPROTO_TCP and entry.dst_port:
+            mirrored = (target, entry.dst_port, source, entry.src_port) in ends
+            if not mirrored:
+                _close(entry)
+                outcome.closed += 1
+                continue
+        moved = _move(entry.src_addr, moves)
+        if entry.dst_port:
+            moved = _move(entry.dst_addr, moves) or moved
+        if moved:
+            outcome.moved += 1
+        else:
+            outcome.kept += 1
+    return outcome
+
+
+def _close(entry: Any) -> None:
+    entry.state = _TCP_CLOSE
+    entry.src_port = 0
+    entry.dst_port = 0
+    entry.shutdown = _SHUT_BOTH
+
+
+def _move(words: Any, moves: dict[str, str | None]) -> bool:
+    text = _text(words)
+    if text not in moves:
+        return False
+    replacement = moves[text]
+    words[:] = _words(replacement) if replacement else [0] * len(words)
+    return True
+
+
+def _moves(old: tuple[str, ...], new: tuple[str, ...]) -> dict[str, str | None]:
+    """Old address to the new one of its family; to None (any address) where there is none."""
+    by_version = {ipaddress.ip_address(address).version: address for address in new}
+    moves: dict[str, str | None] = {}
+    for address in old:
+        parsed = ipaddress.ip_address(address)
+        moves[str(parsed)] = by_version.get(parsed.version)
+        if parsed.version == 4:
+            # The same host seen through an IPv6 socket.
+            replacement = by_version.get(4)
+            moves[str(ipaddress.ip_address(f"::ffff:{address}"))] = (
+                f"::ffff:{replacement}" if replacement else None
+            )
+    return moves
+
+
+def _text(words: Any) -> str:
+    """CRIU keeps an address as one or four 32-bit words in network byte order."""
+    packed = b"".join(int(word).to_bytes(4, "little") for word in words)
+    return str(ipaddress.ip_address(packed)) if len(packed) in (4, 16) else ""
+
+
+def _words(address: str) -> list[int]:
+    packed = ipaddress.ip_address(address).packed
+    return [int.from_bytes(packed[i : i + 4], "little") for i in range(0, len(packed), 4)]

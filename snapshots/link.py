@@ -1,0 +1,107 @@
+"""The host's end of the conversation with the checkpointer: one request, events back, decisions in between.
+
+Knows the form of the conversation, not what is captured or where the checkpointer comes from.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import EngineError
+
+PROTOCOL = 1
+SOCKET = "checkpointer.sock"
+
+
+class LinkLost(EngineError, ConnectionError):
+    """The checkpointer ended or cannot be reached."""
+
+    code = "checkpointer_lost"
+
+
+class Refused(Exception):
+    """The checkpointer could not do it. `errors` are CRIU's own lines, `kind` says which part failed."""
+
+    def __init__(self, kind: str, message: str, errors: list[str]) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.errors = errors
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A session's container: its full id, its first process (host pid), its supervisor (inner pid)."""
+
+    container: str
+    init_pid: int
+    root_pid: int
+
+    def fields(self) -> dict[str, object]:
+        """As the checkpointer wants it."""
+        return {"container": self.container, "init_pid": self.init_pid, "root_pid": self.root_pid}
+
+
+class Link:
+    """One request under way. Closing it early tells the checkpointer to undo."""
+
+    def __init__(self, where: Path, op: str, /, **fields: object) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            # Through a descriptor of the folder: a socket's path is limited to 108 bytes (unix(7)).
+            directory = os.open(where, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                self._socket.connect(f"/proc/self/fd/{directory}/{SOCKET}")
+            finally:
+                os.close(directory)
+            self._say({"v": PROTOCOL, "op": op, **fields})
+        except OSError as error:
+            self._socket.close()
+            raise LinkLost(f"cannot reach the checkpointer: {error.strerror or error}") from error
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """Events until the checkpointer hangs up.
+
+        Raises:
+            Refused: it failed; everything it had done is undone.
+        """
+        with self._socket.makefile("rb") as lines:
+            for line in lines:
+                event = json.loads(line)
+                if event["event"] == "error":
+                    raise Refused(event["code"], event["message"], [str(item) for item in event["errors"]])
+                yield event
+
+    def until(self, last: str) -> dict[str, Any]:
+        """Skip to an event.
+
+        Raises:
+            Refused: as `events`.
+            LinkLost: the checkpointer ended before.
+        """
+        for event in self.events():
+            if event["event"] == last:
+                return event
+        raise LinkLost("cannot go on: the checkpointer ended in the middle of an operation")
+
+    def decide(self, word: str) -> None:
+        """Answer a question of the checkpointer: `go`, or anything else to make it undo."""
+        self._socket.sendall(word.encode() + b"\n")
+
+    def close(self) -> None:
+        """Hang up."""
+        self._socket.close()
+
+    def __enter__(self) -> Link:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _say(self, request: dict[str, object]) -> None:
+        self._socket.sendall(json.dumps(request).encode() + b"\n")

@@ -1,0 +1,96 @@
+"""What a snapshot is, written beside it: format, lineage, and a digest of every file.
+
+    snapshots/<id>/manifest.json   this, written last
+    snapshots/<id>/images/         process images (live snapshots only), tmpfs archives, facts.json
+
+The files of the session are a Docker image, named here by its id, which is itself a digest. The manifest
+is the truth about a snapshot; the store is an index of it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from holdfast.errors import SnapshotDamaged
+
+FILE = "manifest.json"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StoredFile(_Part):
+    """One file of a snapshot, relative to its folder."""
+
+    name: str
+    bytes: int
+    blake3: str
+
+
+class Processes(_Part):
+    """What is needed to bring the process tree back.
+
+    `root_pid` is the supervisor's pid inside the container, `last_pid` the highest pid of the tree.
+    `token` is what the supervisor waits for, `addresses` those the container had.
+    """
+
+    root_pid: int
+    last_pid: int
+    token: str
+    addresses: list[str]
+    memory_bytes: int
+    criu: str
+    kernel: str
+    machine: str
+
+
+class Manifest(_Part):
+    """One snapshot. Sizes in bytes, times in UTC, durations in seconds."""
+
+    format: Literal[1] = 1
+    id: str
+    kind: Literal["live", "filesystem"]
+    label: str | None
+    created_at: datetime
+    session: str
+    session_name: str
+    generation: int
+    parent: str | None
+    image: str
+    options: dict[str, Any]
+    processes: Processes | None
+    files: list[StoredFile]
+
+
+def write(folder: Path, manifest: Manifest) -> None:
+    """Write the manifest into a snapshot's folder."""
+    (folder / FILE).write_text(manifest.model_dump_json(indent=2))
+
+
+def read(folder: Path) -> Manifest:
+    """The manifest of a snapshot.
+
+    Raises:
+        SnapshotDamaged: it is missing, unreadable, or of a format this version does not know.
+    """
+    try:
+        text = (folder / FILE).read_text()
+    except OSError as error:
+        raise SnapshotDamaged(
+            f"cannot use snapshot {folder.name}: its manifest cannot be read ({error.strerror})",
+            hint=f"`holdfast rmi {folder.name}`",
+        ) from error
+    try:
+        return Manifest.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "as a whole"
+        raise SnapshotDamaged(
+            f"cannot use snapshot {folder.name}: its manifest is not valid ({where}: {first['msg']})",
+            hint=f"a newer version wrote it, or it is damaged: `holdfast rmi {folder.name}`",
+        ) from error

@@ -1,0 +1,156 @@
+"""The checkpointer's container: found, or started when it is first needed.
+
+There is one for each state directory and version of its image. It ends by itself when nobody has asked for
+anything for ten minutes, so nothing here stops it in the ordinary course of things.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import docker.errors
+
+from holdfast.errors import EngineError, LiveUnsupported
+from holdfast.images import build
+from holdfast.runtime.engine import Engine
+from holdfast.runtime.home import Home
+from holdfast.snapshots.link import Link, LinkLost
+
+START_SECONDS = 30.0
+POLL_SECONDS = 0.005
+
+# Why each is needed; the rest are those a session may have, which a restored process gets back.
+CAPABILITIES = (
+    "SYS_ADMIN",  # enter namespaces, pids of one's choice, read and restore seccomp filters
+    "SYS_PTRACE",  # stop and read the session's processes
+    "SYS_TIME",  # restored clocks continue: time namespaces (time_namespaces(7))
+    "NET_ADMIN",  # read and repair TCP connections
+    "DAC_READ_SEARCH",
+    "SYS_RESOURCE",  # limits and pipe sizes above the default; some machines cannot give it
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "SETGID",
+    "SETUID",
+    "SETPCAP",
+    "SETFCAP",
+    "NET_BIND_SERVICE",
+    "SYS_CHROOT",
+)
+_OPTIONAL = "SYS_RESOURCE"
+
+
+def ask(engine: Engine, home: Home, progress: Callable[[str], None], op: str, /, **fields: object) -> Link:
+    """Send one request to the checkpointer, started if need be.
+
+    Raises:
+        LiveUnsupported: it cannot be started on this engine.
+        ImageError: its image cannot be built.
+    """
+    image = _image()
+    where = socket_folder(home, image)
+    try:
+        return Link(where, op, **fields)
+    except LinkLost:
+        _start(engine, home, build.ensure(engine.client, "toolbox", progress))
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            return Link(where, op, **fields)
+        except LinkLost:
+            if time.monotonic() > deadline:
+                raise
+        _check(engine, container_name(home, image))
+        time.sleep(POLL_SECONDS)
+
+
+@functools.cache
+def _image() -> str:
+    """The tag of the current toolbox: a digest of its files, which do not change under a process."""
+    return build.reference("toolbox")
+
+
+def stop(engine: Engine, home: Home) -> None:
+    """End every checkpointer of this home."""
+    for container in engine.containers(holdfast_home=home.digest, holdfast_role="checkpointer"):
+        engine.kill_remove(container)
+
+
+def container_name(home: Home, image: str) -> str:
+    """The name of this home's checkpointer that runs on an image."""
+    return f"holdfast-checkpointer-{home.digest}-{image.rpartition(':')[2]}"
+
+
+def socket_folder(home: Home, image: str) -> Path:
+    """Where the socket of that checkpointer appears."""
+    folder = home.root / "checkpointer" / image.rpartition(":")[2]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def _start(engine: Engine, home: Home, image: str) -> None:
+    """Start the container. One that another process started meanwhile is as good."""
+    name = container_name(home, image)
+    state = engine.inspect(name)
+    if state is not None and state.running:
+        return
+    if state is not None:
+        engine.kill_remove(state.id)
+    # A host that lacks the optional capability cannot give it to a container; CRIU can do without.
+    fewer = tuple(capability for capability in CAPABILITIES if capability != _OPTIONAL)
+    for capabilities in (CAPABILITIES, fewer):
+        try:
+            _run(engine, home, image, capabilities)
+            return
+        except docker.errors.APIError as error:
+            if error.status_code == 409:  # the name is taken: started by another process just now
+                return
+            engine.kill_remove(name)
+            failure = error
+    raise LiveUnsupported(
+        f"cannot start the checkpointer: {failure.explanation or failure}",
+        hint="`holdfast doctor` says what this engine lacks; `--kind filesystem` works without it",
+    ) from failure
+
+
+def _run(engine: Engine, home: Home, image: str, capabilities: tuple[str, ...]) -> None:
+    options: dict[str, Any] = {
+        "name": container_name(home, image),
+        "labels": {"holdfast.home": home.digest, "holdfast.role": "checkpointer"},
+        "detach": True,
+        "auto_remove": True,
+        "pid_mode": "host",
+        "network_mode": "none",
+        "cgroupns": "host",
+        "cap_drop": ["ALL"],
+        "cap_add": list(capabilities),
+        "security_opt": ["seccomp=unconfined", "apparmor=unconfined"],
+        "read_only": True,
+        "tmpfs": {"/run": "", "/tmp": ""},  # noqa: S108 - inside the container
+        "shm_size": "16m",
+        "mounts": [
+            _bind(home.root, "/state"),
+            _bind(socket_folder(home, image), "/run/holdfast"),
+            _bind(Path("/sys/fs/cgroup"), "/host/cgroup"),
+        ],
+    }
+    engine.client.containers.run(image, **options)
+
+
+def _bind(source: Path, target: str) -> docker.types.Mount:
+    # rprivate: what is mounted in a container must not appear on the host.
+    return docker.types.Mount(target, str(source.resolve()), type="bind", propagation="rprivate")
+
+
+def _check(engine: Engine, name: str) -> None:
+    state = engine.inspect(name)
+    if state is None or not state.running:
+        raise EngineError(
+            "cannot start the checkpointer: its container ended at once", hint="`holdfast doctor` shows why"
+        )

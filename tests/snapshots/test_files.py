@@ -1,0 +1,102 @@
+"""Digests and the manifest of a snapshot's folder."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import SnapshotDamaged
+from holdfast.snapshots import files, manifest
+from holdfast.snapshots.manifest import Manifest
+
+
+def make(folder: Path, **changes: Any) -> Manifest:
+    (folder / "images").mkdir()
+    (folder / "images" / "pages-1.img").write_bytes(b"memory" * 1000)
+    (folder / "images" / "empty.img").touch()
+    (folder / "images" / "dump.log").write_text("how it went")
+    kept = Manifest(
+        id="00112233aabb",
+        kind="live",
+        label="before",
+        created_at=datetime(2026, 1, 2, tzinfo=UTC),
+        session="aabbccddeeff",
+        session_name="work",
+        generation=0,
+        parent=None,
+        image="sha256:0",
+        options={},
+        processes=None,
+        files=files.describe(folder),
+    )
+    manifest.write(folder, kept.model_copy(update=changes))
+    return kept
+
+
+def test_every_file_is_described(tmp_path: Path) -> None:
+    """By name, size and digest; what only explains the capture is dropped."""
+    kept = make(tmp_path)
+
+    assert [(f.name, f.bytes) for f in kept.files] == [("images/empty.img", 0), ("images/pages-1.img", 6000)]
+    assert not (tmp_path / "images" / "dump.log").exists()
+
+
+def test_a_manifest_reads_as_it_was_written(tmp_path: Path) -> None:
+    """Nothing is lost on the way to the disk and back."""
+    assert make(tmp_path) == manifest.read(tmp_path)
+
+
+def test_intact_files_pass(tmp_path: Path) -> None:
+    """No error means every digest matches."""
+    files.verify(tmp_path, make(tmp_path))
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[3000] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (flip, "does not match its digest"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), "5999 bytes instead of 6000"),
+        (lambda path: path.unlink(), "cannot be read"),
+    ],
+)
+def test_damage_is_named(tmp_path: Path, damage: Any, said: str) -> None:
+    """One changed bit, one missing byte, one missing file: refused, and which file it is."""
+    kept = make(tmp_path)
+    damage(tmp_path / "images" / "pages-1.img")
+
+    with pytest.raises(SnapshotDamaged, match=rf"snapshot before: images/pages-1\.img .*{said}"):
+        files.verify(tmp_path, kept)
+
+
+def test_a_missing_manifest_is_damage(tmp_path: Path) -> None:
+    """A folder without it is no snapshot."""
+    with pytest.raises(SnapshotDamaged, match="manifest cannot be read"):
+        manifest.read(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": 1, "id": 5}'])
+def test_a_broken_manifest_is_damage(tmp_path: Path, text: str) -> None:
+    """What does not have the agreed form is not used in part."""
+    (tmp_path / "manifest.json").write_text(text)
+
+    with pytest.raises(SnapshotDamaged, match="not valid"):
+        manifest.read(tmp_path)
+
+
+def test_a_newer_format_is_refused(tmp_path: Path) -> None:
+    """This version cannot know what a later one meant."""
+    make(tmp_path)
+    path = tmp_path / "manifest.json"
+    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
+
+    with pytest.raises(SnapshotDamaged, match="format"):
+        manifest.read(tmp_path)

@@ -1,0 +1,86 @@
+"""What the checkpointer accepts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from holdfast.snapshots.checkpointer import requests
+from holdfast.snapshots.checkpointer.requests import BadRequest, Dump, Hello, Restore, Target
+
+CONTAINER = "0123456789abcdef" * 4
+DUMP: dict[str, Any] = {
+    "v": 1,
+    "op": "dump",
+    "container": CONTAINER,
+    "init_pid": 4000,
+    "root_pid": 301,
+    "folder": "00112233aabb",
+}
+
+
+def parse(raw: dict[str, Any]) -> requests.Request:
+    return requests.parse(json.dumps(raw).encode())
+
+
+def test_a_dump_names_its_target() -> None:
+    """A capture is of one container, its first process and its supervisor."""
+    assert parse(DUMP) == Dump(Target(CONTAINER, 4000, 301), "00112233aabb", leave_running=True)
+
+
+def test_a_restore_carries_addresses() -> None:
+    """A restore says which addresses were the parent's and which are its own."""
+    raw = DUMP | {
+        "op": "restore",
+        "scratch": "ffffffffffff",
+        "last_pid": 500,
+        "old_addresses": ["172.17.0.2"],
+        "new_addresses": ["172.17.0.3"],
+    }
+
+    assert parse(raw) == Restore(
+        Target(CONTAINER, 4000, 301),
+        "00112233aabb",
+        "ffffffffffff",
+        False,
+        500,
+        ("172.17.0.2",),
+        ("172.17.0.3",),
+    )
+
+
+def test_the_others_are_short() -> None:
+    """Asking for versions needs little."""
+    assert parse({"v": 1, "op": "hello"}) == Hello(None)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"v": 2},
+        {"op": "run"},
+        {"op": "discard"},
+        {"container": CONTAINER[:12]},
+        {"container": "../" + CONTAINER[3:]},
+        {"init_pid": 1},
+        {"init_pid": True},
+        {"init_pid": "4000"},
+        {"root_pid": 2**22},
+        {"folder": "../../../../"},
+        {"folder": "00112233aabb\n"},
+        {"folder": None},
+    ],
+)
+def test_anything_else_is_refused(changes: dict[str, Any]) -> None:
+    """A name that could be a path, a pid that could be the host's first process, another version."""
+    with pytest.raises(BadRequest):
+        parse(DUMP | changes)
+
+
+@pytest.mark.parametrize("line", [b"", b"\xff", b"[]", b"[" * 60_000, b" " * 70_000, b"null"])
+def test_what_is_not_a_request_is_refused(line: bytes) -> None:
+    """Bytes that are no JSON object end in an answer, not in a crash."""
+    with pytest.raises(BadRequest):
+        requests.parse(line)

@@ -1,0 +1,121 @@
+"""What becomes of a snapshot's sockets at another address."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.snapshots.checkpointer.sockets import adapt
+
+TCP, UDP = 6, 17
+ESTABLISHED, CLOSE, LISTEN = 1, 7, 10
+
+
+def words(address: str) -> list[int]:
+    packed = ipaddress.ip_address(address).packed
+    return [int.from_bytes(packed[i : i + 4], "little") for i in range(0, len(packed), 4)]
+
+
+@dataclass
+class Isk:
+    """As much of CRIU's inet_sk_entry as is looked at."""
+
+    src_addr: list[int]
+    src_port: int
+    dst_addr: list[int] = field(default_factory=lambda: [0])
+    dst_port: int = 0
+    proto: int = TCP
+    state: int = ESTABLISHED
+    shutdown: int = 0
+
+
+@dataclass
+class Entry:
+    """A file of a snapshot that may be a socket."""
+
+    isk: Isk | None = None
+
+    def HasField(self, name: str) -> bool:  # noqa: N802 - protobuf's name
+        return getattr(self, name) is not None
+
+
+def connection(source: str, port: int, target: str, target_port: int) -> Entry:
+    return Entry(Isk(words(source), port, words(target), target_port))
+
+
+def bound(address: str, port: int, proto: int = TCP) -> Entry:
+    return Entry(Isk(words(address), port, proto=proto, state=LISTEN))
+
+
+def isk(entry: Entry) -> Any:
+    assert entry.isk is not None
+    return entry.isk
+
+
+def test_loopback_pairs_survive() -> None:
+    """Both ends are in the snapshot: nothing is changed."""
+    pair = [connection("127.0.0.1", 5000, "127.0.0.1", 80), connection("127.0.0.1", 80, "127.0.0.1", 5000)]
+
+    outcome = adapt([*pair, Entry()], ("172.17.0.2",), ("172.17.0.3",))
+
+    assert (outcome.kept, outcome.moved, outcome.closed) == (2, 0, 0)
+    assert [isk(end).state for end in pair] == [ESTABLISHED, ESTABLISHED]
+
+
+def test_a_connection_to_outside_is_closed() -> None:
+    """The parent still uses it: the copy is a closed socket that was never connected anywhere."""
+    outside = connection("172.17.0.2", 5000, "93.184.216.34", 443)
+
+    outcome = adapt([outside], ("172.17.0.2",), ("172.17.0.3",))
+
+    assert outcome.closed == 1
+    assert (isk(outside).state, isk(outside).src_port, isk(outside).dst_port) == (CLOSE, 0, 0)
+    assert isk(outside).shutdown == 3
+
+
+def test_one_end_of_a_loopback_connection_is_not_enough() -> None:
+    """A peer outside of the captured tree does not come back."""
+    half = connection("127.0.0.1", 5000, "127.0.0.1", 80)
+
+    assert adapt([half], (), ()).closed == 1
+
+
+def test_the_old_address_becomes_the_new_one() -> None:
+    """Listeners, datagram sockets and connections to oneself move along."""
+    listener, datagram = bound("172.17.0.2", 80), bound("172.17.0.2", 53, UDP)
+    pair = [
+        connection("172.17.0.2", 5000, "172.17.0.2", 80),
+        connection("172.17.0.2", 80, "172.17.0.2", 5000),
+    ]
+
+    outcome = adapt([listener, datagram, *pair], ("172.17.0.2",), ("172.17.0.3",))
+
+    assert outcome.moved == 4
+    assert isk(listener).src_addr == isk(datagram).src_addr == words("172.17.0.3")
+    assert all(isk(end).src_addr == isk(end).dst_addr == words("172.17.0.3") for end in pair)
+
+
+def test_mapped_addresses_move_too() -> None:
+    """An IPv6 socket may be bound to the IPv4 address."""
+    listener = bound("::ffff:172.17.0.2", 80)
+
+    adapt([listener], ("172.17.0.2",), ("172.17.0.3",))
+
+    assert isk(listener).src_addr == words("::ffff:172.17.0.3")
+
+
+def test_without_a_new_address_it_is_any() -> None:
+    """A session restored without a network keeps its listener."""
+    listener = bound("172.17.0.2", 80)
+
+    adapt([listener], ("172.17.0.2",), ())
+
+    assert isk(listener).src_addr == [0]
+
+
+def test_a_listener_on_all_addresses_stays() -> None:
+    """What is bound to no address in particular needs nothing."""
+    listener = bound("0.0.0.0", 80)
+
+    assert adapt([listener], ("172.17.0.2",), ("172.17.0.3",)).kept == 1
