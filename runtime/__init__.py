@@ -1,0 +1,1 @@
+"""Sessions: what runs, who drives it, what it did."""

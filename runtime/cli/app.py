@@ -1,0 +1,114 @@
+"""The verbs of the command `holdfast`, and what an error becomes.
+
+Exit codes: 0, or that of the command run; 1 for an error, 2 for wrong usage, 124 after a timeout, 130 when
+interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from holdfast.errors import HoldfastError, Interrupted
+from holdfast.runtime.cli import doctor, images, kernel, output, sessions, shell, snapshots
+from holdfast.runtime.cli.arguments import Json, Separated, Wanted
+
+INTERRUPTED = 130
+# The base of all errors of usage, which Typer does not name: BadParameter < UsageError < ClickException.
+USAGE: type[Exception] = typer.BadParameter.__mro__[2]
+
+
+class Verbs(TyperGroup):
+    """The group of all verbs."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a verb. Typer would take Ctrl-C for a quiet exit; it is an error that is to be told."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise Interrupted("interrupted", hint="; ".join(getattr(error, "__notes__", []))) from error
+
+
+# Rich would cost 50 ms on every start, for boxes around the help.
+app = typer.Typer(
+    name="holdfast",
+    cls=Verbs,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=True,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from holdfast import __version__
+
+        output.say(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    json: Json = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=_version)
+    ] = False,
+) -> None:
+    """Sandbox sessions whose live execution state can be captured, restored and forked."""
+    Wanted.json = json
+
+
+app.command()(doctor.doctor)
+app.add_typer(images.app, name="image")
+app.command()(sessions.new)
+app.command()(sessions.ls)
+app.command("exec", cls=Separated)(shell.exec_)
+app.command()(kernel.cell)
+app.command()(shell.send)
+app.command()(shell.screen)
+app.command()(shell.attach)
+app.command()(snapshots.snapshot)
+app.command()(snapshots.snapshots)
+app.command()(snapshots.restore)
+app.command()(snapshots.fork)
+app.command()(snapshots.suspend)
+app.command()(snapshots.resume)
+app.command()(sessions.rm)
+app.command()(snapshots.rmi)
+app.add_typer(kernel.app, name="kernel")
+
+
+def call(given: list[str]) -> int:
+    """Run one command line and return its exit code; every error has been shown."""
+    own = given[: given.index("--")] if "--" in given else given
+    as_json = "--json" in own
+    try:
+        result = typer.main.get_command(app).main(given, prog_name="holdfast", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except HoldfastError as error:
+        output.fail(error, as_json=as_json)
+        return INTERRUPTED if isinstance(error, Interrupted) else 1
+    except typer.Abort:
+        output.report("interrupted", "interrupted", "", as_json=as_json)
+        return INTERRUPTED
+    except BrokenPipeError:
+        output.mute()
+        return 1
+    except USAGE as error:
+        return _usage(error, as_json=as_json)
+
+
+def _usage(error: BaseException, *, as_json: bool) -> int:
+    code = int(getattr(error, "exit_code", 2))
+    message = str(getattr(error, "format_message", lambda: str(error))())
+    context = getattr(error, "ctx", None)
+    if message.startswith("Usage:") and not as_json:  # a group without a verb: the help is what was wanted
+        sys.stderr.write(message + "\n")
+        return code
+    command = getattr(context, "command_path", "holdfast")
+    output.report("usage", f"cannot understand this: {message}", f"`{command} --help`", as_json=as_json)
+    return code

@@ -1,0 +1,86 @@
+"""Arguments and options that several verbs share, and their completion."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.home import Home
+from holdfast.runtime.store import peek
+
+
+def _sessions(incomplete: str) -> list[str]:
+    return [name for name in peek.names(Home.default().database, "sessions") if name.startswith(incomplete)]
+
+
+def _snapshots(incomplete: str) -> list[str]:
+    return [name for name in peek.names(Home.default().database, "snapshots") if name.startswith(incomplete)]
+
+
+def _both(incomplete: str) -> list[str]:
+    return _sessions(incomplete) + _snapshots(incomplete)
+
+
+SessionRef = Annotated[
+    str, typer.Argument(metavar="SESSION", help="Name, or first digits of the id.", autocompletion=_sessions)
+]
+SessionRefs = Annotated[
+    list[str], typer.Argument(metavar="SESSION...", help="Names or ids.", autocompletion=_sessions)
+]
+SnapshotRef = Annotated[
+    str,
+    typer.Argument(metavar="SNAPSHOT", help="Label, or first digits of the id.", autocompletion=_snapshots),
+]
+SnapshotRefs = Annotated[
+    list[str], typer.Argument(metavar="SNAPSHOT...", help="Labels or ids.", autocompletion=_snapshots)
+]
+EitherRef = Annotated[
+    str, typer.Argument(metavar="SESSION|SNAPSHOT", help="What to fork.", autocompletion=_both)
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object or list on standard output.")]
+Timeout = Annotated[
+    float | None, typer.Option("--timeout", help="Seconds; then it is interrupted.", metavar="S")
+]
+NameOption = Annotated[str | None, typer.Option("--name", help="Name of the new session.")]
+
+
+class Wanted:
+    """What was asked for before the verb: `holdfast --json ls` is `holdfast ls --json`."""
+
+    json = False
+
+
+def wants_json(option: bool) -> bool:
+    """Whether this call is by a program."""
+    return option or Wanted.json
+
+
+def controller() -> Holdfast:
+    """The controller of the default home; a person sees the progress of what is slow."""
+    from holdfast.runtime.cli.output import note
+
+    return Holdfast(progress=note)
+
+
+class Separated(TyperCommand):
+    """A command that knows whether its arguments were set apart by `--`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Remember the `--` that the parser drops."""
+        ctx.meta["separated"] = "--" in args
+        return super().parse_args(ctx, args)
+
+
+def command_text(words: Sequence[str], *, separated: bool) -> str:
+    """What the shell is given: one text as it is, `-` from standard input, or words quoted for it."""
+    if not separated and list(words) == ["-"]:
+        return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+    if not separated and len(words) == 1:
+        return words[0]
+    return shlex.join(words)

@@ -1,0 +1,91 @@
+"""Verbs: cell, kernel interrupt, kernel restart."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.runtime.cli import output
+from holdfast.runtime.cli.arguments import Json, SessionRef, Timeout, controller, wants_json
+from holdfast.runtime.text import colored
+
+if TYPE_CHECKING:
+    from holdfast.runtime.results import CellEvent
+
+# The exit code for each way a cell ends.
+EXIT = {"ok": 0, "error": 1, "restarted": 1, "died": 1, "timeout": 124, "interrupted": 130}
+
+app = typer.Typer(help="The session's kernel.", no_args_is_help=True, rich_markup_mode=None)
+
+
+def cell(
+    session: SessionRef,
+    code: Annotated[str, typer.Argument(help="Code for the kernel, or `-` for standard input.")],
+    timeout: Timeout = None,
+    json: Json = False,
+) -> None:
+    """Run code in the session's kernel. Prints as a REPL does; standard input answers input()."""
+    if code == "-":
+        code = sys.stdin.read()
+    found = controller().session(session)
+    if wants_json(json):
+        result = found.cell(code, timeout=timeout, on_input=_read)
+        output.emit({"id": found.id, "name": found.name, **output.cell_result(result)})
+    else:
+        result = found.cell(code, timeout=timeout, on_event=_show, on_input=_ask)
+        if result.status not in ("ok", "error"):
+            output.note(f"the cell ended early: {result.status}")
+    raise typer.Exit(EXIT[result.status])
+
+
+@app.command()
+def interrupt(session: SessionRef, json: Json = False) -> None:
+    """Interrupt what the kernel runs."""
+    found = controller().session(session)
+    found.interrupt_kernel()
+    if wants_json(json):
+        output.emit({"id": found.id, "name": found.name})
+
+
+@app.command()
+def restart(session: SessionRef, json: Json = False) -> None:
+    """Start the kernel anew; its variables are lost."""
+    found = controller().session(session)
+    found.restart_kernel()
+    if wants_json(json):
+        output.emit({"id": found.id, "name": found.name})
+
+
+def _show(event: CellEvent) -> None:
+    if event.kind == "stream":
+        stream = sys.stderr if event.name == "stderr" else sys.stdout
+        stream.write(colored(event.text, keep=stream.isatty()))
+        stream.flush()
+    elif event.kind == "error" and event.error is not None:
+        text = "\n".join(event.error.traceback) or f"{event.error.ename}: {event.error.evalue}"
+        sys.stdout.flush()
+        sys.stderr.write(colored(text, keep=sys.stderr.isatty()) + "\n")
+    elif event.kind in ("execute_result", "display_data"):
+        value = event.data.get("text/plain")
+        shown = value if isinstance(value, str) else f"<{', '.join(map(str, event.data))}>"
+        sys.stdout.write(colored(shown, keep=sys.stdout.isatty()) + "\n")
+        sys.stdout.flush()
+
+
+def _ask(prompt: str, password: bool) -> str:
+    if password and sys.stdin.isatty():
+        import getpass
+
+        return getpass.getpass(colored(prompt, keep=False))
+    sys.stdout.write(colored(prompt, keep=sys.stdout.isatty()))
+    sys.stdout.flush()
+    return _read(prompt, password)
+
+
+def _read(_prompt: str, _password: bool) -> str:
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.removesuffix("\n")

@@ -1,0 +1,34 @@
+"""Where the command `holdfast` begins and ends as a process.
+
+Signals first: until the verbs are imported, Ctrl-C ends the process without a traceback; from then on SIGINT,
+SIGTERM and SIGHUP all unwind it, so that what was begun is undone.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+
+UNWINDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+def run() -> None:
+    """Run the command line of this process and end the process."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from holdfast.runtime.cli import app, output
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in UNWINDING:
+        signal.signal(number, _end)
+    code = app.call(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        output.mute()
+    sys.exit(code)
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    """Leave as if by an error."""
+    raise SystemExit(128 + number)

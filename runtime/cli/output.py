@@ -1,0 +1,181 @@
+"""How the command line speaks: to people, to programs, and about errors.
+
+Text of guests and people is stripped of control characters before it is shown.  Rich is imported only where
+a table or a tree is drawn.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import HoldfastError
+from holdfast.runtime.text import plain
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from holdfast.runtime.results import CellResult, ExecResult
+    from holdfast.runtime.session import Session
+    from holdfast.runtime.snapshot import Snapshot
+
+
+def emit(value: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+    """One JSON value on standard output."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+
+
+def say(text: str) -> None:
+    """A line on standard output."""
+    sys.stdout.write(text + "\n")
+
+
+def note(text: str) -> None:
+    """A line about what goes on, on standard error."""
+    sys.stderr.write(f"holdfast: {plain(text)}\n")
+    sys.stderr.flush()
+
+
+def fail(error: HoldfastError, *, as_json: bool) -> None:
+    """An error on standard error: a line and a hint, or one JSON object."""
+    report(error.code, str(error), error.hint, as_json=as_json)
+
+
+def report(code: str, message: str, hint: str, *, as_json: bool) -> None:
+    """What went wrong, on standard error."""
+    if as_json:
+        body = {"error": {"code": code, "message": plain(message), "hint": plain(hint, 2000)}}
+        sys.stderr.write(json.dumps(body, ensure_ascii=False) + "\n")
+        return
+    sys.stderr.write(f"holdfast: {plain(message)}\n")
+    if hint:
+        sys.stderr.write(f"  hint: {plain(hint, 2000)}\n")
+
+
+def write_raw(data: bytes) -> None:
+    """Bytes of a terminal on standard output, as they are and at once."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def mute() -> None:
+    """After a broken pipe: nothing more may be written, not even by the interpreter at its end."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+
+
+def session(value: Session) -> dict[str, Any]:
+    """A session for programs."""
+    return {
+        "id": value.id,
+        "name": value.name,
+        "state": value.state,
+        "image": value.image,
+        "created_at": value.created_at.isoformat(),
+        "parent_snapshot_id": value.parent_snapshot_id,
+        "generation": value.row.generation,
+    }
+
+
+def snapshot(value: Snapshot) -> dict[str, Any]:
+    """A snapshot for programs."""
+    return {
+        "id": value.id,
+        "name": value.name,
+        "label": value.label,
+        "kind": value.kind,
+        "state": value.state,
+        "session_id": value.session_id,
+        "parent_id": value.parent_id,
+        "bytes": value.size,
+        "created_at": value.created_at.isoformat(),
+    }
+
+
+def exec_result(value: ExecResult) -> dict[str, Any]:
+    """The result of a command for programs; the bytes too, where they are no text."""
+    found = {
+        "exit_code": value.exit_code,
+        "output": value.text,
+        "start_offset": value.start_offset,
+        "end_offset": value.end_offset,
+        "timed_out": value.timed_out,
+        "shell_exited": value.shell_exited,
+        "incomplete": value.incomplete,
+        "signal": value.signal,
+        "duration": value.duration,
+        "dropped": value.dropped,
+        "lost": value.lost,
+    }
+    if value.text.encode("utf-8") != value.output:
+        found["output_base64"] = base64.b64encode(value.output).decode("ascii")
+    return found
+
+
+def cell_result(value: CellResult) -> dict[str, Any]:
+    """The result of a cell for programs."""
+    error = value.error
+    return {
+        "status": value.status,
+        "execution_count": value.execution_count,
+        "stdout": value.stdout,
+        "stderr": value.stderr,
+        "result": value.text,
+        "outputs": [
+            {"type": output.kind, "data": dict(output.data), "metadata": dict(output.metadata)}
+            for output in value.outputs
+        ],
+        "error": error and {"ename": error.ename, "evalue": error.evalue, "traceback": list(error.traceback)},
+        "duration": value.duration,
+    }
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A table for people: as wide as it needs to be where nobody looks at it."""
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        drawn.add_column(column, no_wrap=True)
+    for row in rows:
+        drawn.add_row(*(Text(plain(cell, 300)) for cell in row))
+    console().print(drawn)
+
+
+def console() -> Console:
+    """Rich's console on standard output."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 4000, highlight=False)
+
+
+def size(count: int) -> str:
+    """Bytes for people: three digits and a unit."""
+    amount = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.3g} {unit}" if unit != "B" else f"{count} B"
+        amount /= 1000
+    return f"{amount:.3g} TB"
+
+
+def image(ref: str) -> str:
+    """An image by its tag, or by the first digits of its id."""
+    return ref[7:19] if ref.startswith("sha256:") else ref
+
+
+def ago(moment: datetime, now: datetime) -> str:
+    """How long ago, in the largest whole unit."""
+    seconds = max(0, int((now - moment).total_seconds()))
+    for length, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{seconds // length} {unit} ago"
+    return f"{seconds} s ago"

@@ -1,0 +1,66 @@
+"""Verbs: new, ls, rm."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from holdfast.runtime.cli import output
+from holdfast.runtime.cli.arguments import Json, NameOption, SessionRefs, controller, wants_json
+
+
+def new(
+    name: NameOption = None,
+    image: Annotated[str | None, typer.Option(help="Image made FROM the session image.")] = None,
+    network: Annotated[str | None, typer.Option(help="`default` or `none`.")] = None,
+    memory: Annotated[str | None, typer.Option(help="Limit, such as 512m or 4g.")] = None,
+    cpus: Annotated[float | None, typer.Option(help="Limit in cores, such as 1.5.")] = None,
+    pids: Annotated[int | None, typer.Option(help="Limit of processes and threads.")] = None,
+    user: Annotated[str | None, typer.Option(help="Who the shell and the kernel run as.")] = None,
+    env: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Repeat for more.")] = None,
+    mount: Annotated[list[str] | None, typer.Option(metavar="SRC:DST[:ro]", help="Repeat for more.")] = None,
+    workdir: Annotated[str | None, typer.Option(help="Where the shell begins.")] = None,
+    json: Json = False,
+) -> None:
+    """Make a session."""
+    made = controller().new(
+        name,
+        image=image,
+        network=network,
+        memory=memory,
+        cpus=cpus,
+        pids=pids,
+        user=user,
+        env=env,
+        mounts=mount,
+        workdir=workdir,
+    )
+    if wants_json(json):
+        output.emit(output.session(made))
+    else:
+        output.say(made.name)
+
+
+def ls(json: Json = False) -> None:
+    """List the sessions."""
+    found = controller().sessions()
+    if wants_json(json):
+        output.emit([output.session(session) for session in found])
+        return
+    now = datetime.now(UTC)
+    output.table(
+        ("NAME", "ID", "STATE", "CREATED", "IMAGE"),
+        ((s.name, s.id, s.state, output.ago(s.created_at, now), output.image(s.image)) for s in found),
+    )
+
+
+def rm(sessions: SessionRefs, json: Json = False) -> None:
+    """End sessions and forget them. Their snapshots stay."""
+    with controller() as holdfast:
+        found = list({session.id: session for session in map(holdfast.session, sessions)}.values())
+        for session in found:
+            session.remove()
+    if wants_json(json):
+        output.emit([{"id": session.id, "name": session.name} for session in found])

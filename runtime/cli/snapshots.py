@@ -1,0 +1,133 @@
+"""Verbs: snapshot, snapshots, restore, fork, suspend, resume, rmi."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.cli import output
+from holdfast.runtime.cli.arguments import (
+    EitherRef,
+    Json,
+    NameOption,
+    SessionRef,
+    SnapshotRef,
+    SnapshotRefs,
+    controller,
+    wants_json,
+)
+from holdfast.runtime.text import plain
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+    from holdfast.runtime.snapshot import Snapshot
+
+
+def snapshot(
+    session: SessionRef,
+    label: Annotated[str | None, typer.Option("--label", "-l", help="A name for the snapshot.")] = None,
+    kind: Annotated[str, typer.Option("--kind", help="`live` or `filesystem`.")] = "live",
+    json: Json = False,
+) -> None:
+    """Capture a session at one instant. It runs on."""
+    if kind not in ("live", "filesystem"):
+        raise InvalidArgument(
+            f"cannot take a snapshot of kind '{plain(kind, 40)}'", hint="live or filesystem"
+        )
+    taken = controller().session(session).snapshot(label, "live" if kind == "live" else "filesystem")
+    if wants_json(json):
+        output.emit(output.snapshot(taken))
+    else:
+        output.say(taken.name)
+
+
+def snapshots(json: Json = False) -> None:
+    """Show the snapshots as a tree: below each, those that were taken of what was restored from it."""
+    holdfast = controller()
+    found = holdfast.snapshots()
+    if wants_json(json):
+        output.emit([output.snapshot(item) for item in found])
+        return
+    names = {row.id: row.name for row in holdfast.store.sessions(removed=True)}
+    _draw(found, names)
+
+
+def restore(snapshot: SnapshotRef, name: NameOption = None, json: Json = False) -> None:
+    """Make a session that goes on from a snapshot."""
+    made = controller().snapshot(snapshot).restore(name)
+    if wants_json(json):
+        output.emit(output.session(made))
+    else:
+        output.say(made.name)
+
+
+def fork(
+    source: EitherRef,
+    name: Annotated[str | None, typer.Option("--name", help="Name; with -n: NAME-1, NAME-2, ...")] = None,
+    count: Annotated[int, typer.Option("-n", "--count", help="How many.")] = 1,
+    json: Json = False,
+) -> None:
+    """Make sessions that go on from a session's present, or from a snapshot."""
+    made = controller().fork(source, count, name)
+    if wants_json(json):
+        output.emit([output.session(session) for session in made])
+    else:
+        for session in made:
+            output.say(session.name)
+
+
+def suspend(session: SessionRef, json: Json = False) -> None:
+    """Capture a session, then free its memory until it is resumed."""
+    found = controller().session(session).suspend()
+    if wants_json(json):
+        output.emit(output.session(found))
+
+
+def resume(session: SessionRef, json: Json = False) -> None:
+    """Let a suspended session go on."""
+    found = controller().session(session).resume()
+    if wants_json(json):
+        output.emit(output.session(found))
+
+
+def rmi(snapshots: SnapshotRefs, json: Json = False) -> None:
+    """Delete snapshots."""
+    with controller() as holdfast:
+        found = list({item.id: item for item in map(holdfast.snapshot, snapshots)}.values())
+        for item in found:
+            item.remove()
+    if wants_json(json):
+        output.emit([{"id": item.id, "name": item.name} for item in found])
+
+
+def _draw(found: list[Snapshot], sessions: dict[str, str]) -> None:
+    from rich.text import Text
+    from rich.tree import Tree
+
+    now = datetime.now(UTC)
+    known = {item.id for item in found}
+    root = Tree("", hide_root=True)
+    branches: dict[str | None, Tree] = {}
+
+    def grow(parent: str | None, tree: Tree) -> None:
+        for item in found:
+            above = item.parent_id if item.parent_id in known else None
+            if above != parent or item.id in branches:
+                continue
+            facts = [item.id] if item.label else []
+            facts += [item.kind, output.size(item.size), output.ago(item.created_at, now)]
+            facts += [f"of {sessions.get(item.session_id, item.session_id)}"]
+            facts += [] if item.state == "ready" else [item.state]
+            line = Text(plain(item.name, 63), style="bold").append(
+                "  " + plain("  ".join(facts)), style="not bold"
+            )
+            branches[item.id] = tree.add(line)
+            grow(item.id, branches[item.id])
+
+    grow(None, root)
+    if found:
+        output.console().print(root)

@@ -1,0 +1,276 @@
+"""The controller: makes sessions, finds them again, and removes them.
+
+Any number of controllers, in any number of processes, may use one home: what they know is in the store, and a
+session belongs to none of them.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import (
+    HoldfastError,
+    ImageError,
+    SessionExists,
+    SessionNotFound,
+    SnapshotNotFound,
+)
+from holdfast.runtime import health, ids, locks, recovery
+from holdfast.runtime.engine import Engine
+from holdfast.runtime.home import Home
+from holdfast.runtime.interrupts import held
+from holdfast.runtime.session import Session
+from holdfast.runtime.snapshot import Snapshot, machinery
+from holdfast.runtime.store import peek
+from holdfast.runtime.store.rows import OperationRow, SessionRow
+
+if TYPE_CHECKING:
+    from holdfast.runtime.results import Check
+    from holdfast.runtime.store.store import Store
+
+Progress = Callable[[str], None]
+
+
+class Holdfast:
+    """All sessions and snapshots of one home.
+
+    Opening it undoes what processes that are gone had left unfinished.  The engine is connected to when it is
+    first needed: a command in a running session needs none.
+
+    Args:
+        home: the state directory; by default that of HOLDFAST_HOME or the XDG state directory.
+        progress: is given a line for each step of something slow (the first build of an image).
+
+    Raises:
+        StoreError: the state directory cannot be used.
+    """
+
+    def __init__(self, home: Home | Path | str | None = None, *, progress: Progress | None = None) -> None:
+        if home is None:
+            home = Home.default()
+        elif not isinstance(home, Home):
+            home = Home(Path(home).absolute())
+        self.home = home.create()
+        self.progress: Progress = progress or (lambda _line: None)
+        recovery.recover(self)
+
+    @cached_property
+    def store(self) -> Store:
+        """The store of this home."""
+        from holdfast.runtime.store.store import Store  # 0.2 s that `exec` does not need to spend
+
+        return Store.open(self.home.database)
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The engine sessions run in.
+
+        Raises:
+            EngineUnavailable: none answers.
+        """
+        return Engine.connect()
+
+    # Sessions.
+
+    def new(self, name: str | None = None, **options: Any) -> Session:
+        """Make a session and wait until its shell can be used.
+
+        Args:
+            name: must be free; by default one is made up.
+            options: image, network, memory, cpus, pids, user, env, mounts, workdir, as in `SessionOptions`.
+
+        Raises:
+            InvalidArgument, SessionExists: what was asked for cannot be.
+            EngineError, ImageError, SessionError: it could not be made; nothing is left of it.
+        """
+        from holdfast.runtime import provision
+        from holdfast.runtime.session_options import SessionOptions
+
+        if name is not None:
+            ids.check_name(name)
+        chosen = SessionOptions.parse(**options)
+        if name is not None and any(row.name == name for row in self.store.sessions()):
+            raise SessionExists(
+                f"cannot name session '{name}': the name is taken",
+                hint=f"choose another name, or `holdfast rm {name}`",
+            )
+        image = self._image(chosen.image)
+        with self.operation("new") as operation:
+            row = self._add(name, image, chosen.model_dump(mode="json"), operation)
+            folder = provision.prepare_run_dir(self.home, row)
+            container = provision.create_container(self.engine, self.home, row, operation.id)
+            row = self.store.update_session(row.id, container_id=container)
+            provision.start(self.engine, container)
+            provision.await_guest(self.engine, container, folder)
+            self.store.complete(operation.id, sessions={row.id: {"state": "running"}})
+        return self.session(row.id)
+
+    def sessions(self) -> list[Session]:
+        """All sessions, oldest first. Those whose container ended meanwhile are found to be dead here."""
+        rows = self.store.sessions()
+        if any(row.state == "running" for row in rows):
+            running = self.engine.running(holdfast_home=self.home.digest)
+            rows = [health.observed(self, row, running) for row in rows]
+        return [Session(self, row) for row in rows]
+
+    def session(self, ref: str) -> Session:
+        """The session with this name, id or unique prefix of an id.
+
+        Raises:
+            SessionNotFound, InvalidArgument: none or several fit.
+        """
+        return Session(self, self.session_row(ref))
+
+    def session_row(self, ref: str) -> SessionRow:
+        """The row of a session as it is now. Raises as `session` does."""
+        return peek.session(self.home.database, ref) or self.store.session(ref)
+
+    def remove_session(self, ref: str) -> None:
+        """End a session and forget it; its snapshots stay. What was not captured is lost.
+
+        Raises:
+            SessionNotFound: there is none (any more).
+            SessionBusy: a snapshot of it is being taken.
+        """
+        row = self.session_row(ref)
+        _ = self.engine  # nothing is begun that could not be carried through
+        with self.lock(row.id, f"remove session {row.name}"), self.operation("remove", session_id=row.id):
+            self.erase(row.id)
+            locks.discard(self.home.locks, row.id)
+        if row.parent_snapshot_id is not None:
+            machinery().sweep_images(self)
+
+    def erase(self, session_id: str) -> None:
+        """Remove container, folder and row of a session, as far as they are there."""
+        from holdfast.runtime import provision
+
+        row = next((row for row in self.store.sessions() if row.id == session_id), None)
+        self.engine.kill_remove((row and row.container_id) or provision.container_name(session_id))
+        shutil.rmtree(self.home.run_dir(session_id), ignore_errors=True)
+        if row is not None:
+            self.store.update_session(session_id, state="removed", container_id=None)
+
+    # Snapshots.
+
+    def snapshots(self) -> list[Snapshot]:
+        """All snapshots that are whole, or were and are damaged, oldest first."""
+        return [Snapshot(self, row) for row in self.store.snapshots()]
+
+    def snapshot(self, ref: str) -> Snapshot:
+        """The snapshot with this label, id or unique prefix of an id.
+
+        Raises:
+            SnapshotNotFound, InvalidArgument: none or several fit.
+        """
+        return Snapshot(self, self.store.snapshot(ref))
+
+    def remove_snapshot(self, ref: str) -> None:
+        """Delete a snapshot.
+
+        Raises:
+            SnapshotNotFound: there is none (any more).
+            SnapshotInUse: a suspended session needs it.
+        """
+        self.snapshot(ref).remove()
+
+    def fork(self, ref: str, n: int = 1, name: str | None = None) -> list[Session]:
+        """Fork a session or a snapshot, whichever ref means. Raises as they do."""
+        try:
+            source: Session | Snapshot = self.session(ref)
+        except SessionNotFound as missing:
+            try:
+                source = self.snapshot(ref)
+            except SnapshotNotFound:
+                raise SessionNotFound(
+                    str(missing).replace("session", "session or snapshot", 1), hint=missing.hint
+                ) from None
+        return source.fork(n, name)
+
+    def doctor(self) -> list[Check]:
+        """Look at everything Holdfast needs, and say what to do where something is missing."""
+        from holdfast.runtime import doctor
+
+        return doctor.checks(self)
+
+    # What operations are made of.
+
+    @contextmanager
+    def operation(
+        self,
+        kind: str,
+        *,
+        session_id: str | None = None,
+        snapshot_id: str | None = None,
+        details: dict[str, Any] | None = None,
+    ) -> Iterator[OperationRow]:
+        """Do something that takes several steps, all of it or nothing.
+
+        The intent is recorded first.  If the block fails or is interrupted, what it had begun is undone; if
+        the process dies, the next controller undoes it.  A block that ends with `store.complete` has nothing
+        to undo from there on.
+        """
+        begun = self.store.begin_operation(
+            kind, session_id=session_id, snapshot_id=snapshot_id, details=details
+        )
+        try:
+            yield begun
+        except BaseException as error:
+            with held():
+                try:
+                    recovery.undo(self, begun.id)
+                except HoldfastError as second:
+                    error.add_note(f"what was begun could not be undone yet: {second}")
+            raise
+        with held():
+            self.store.end_operation(begun.id, "done")
+
+    def lock(self, session_id: str, what: str) -> AbstractContextManager[None]:
+        """Be the only one who does something exclusive to a session.
+
+        Raises:
+            SessionBusy: somebody else does; the message is "cannot <what>: …".
+        """
+        return locks.exclusive(self.home.locks, session_id, what)
+
+    def close(self) -> None:
+        """Let go of connections; sessions go on."""
+        if "engine" in self.__dict__:
+            self.engine.close()
+            del self.__dict__["engine"]
+
+    def __enter__(self) -> Holdfast:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _add(
+        self, name: str | None, image: str, options: dict[str, Any], operation: OperationRow
+    ) -> SessionRow:
+        session_id = ids.new_id()
+        self.store.update_operation(operation.id, session_id=session_id)
+        for chosen in [name] if name else [*(ids.new_name() for _ in range(8)), f"s-{session_id[:6]}"]:
+            try:
+                return self.store.add_session(chosen, image, options, session_id=session_id)
+            except SessionExists as error:
+                taken = error
+        raise taken
+
+    def _image(self, chosen: str | None) -> str:
+        from holdfast.images import build
+
+        if chosen is None:
+            return build.ensure(self.engine.client, "session", self.progress)
+        if not self.engine.image_exists(chosen):
+            raise ImageError(
+                f"cannot use image {chosen}: the engine has none of that name", hint="`docker images`"
+            )
+        return chosen

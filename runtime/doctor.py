@@ -1,0 +1,146 @@
+"""What Holdfast needs of a host, looked at one thing after the other.
+
+Each check says what it found and, where it is not good, what to do.  None stops the others.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.errors import HoldfastError
+from holdfast.runtime.results import Check
+from holdfast.runtime.text import plain
+
+if TYPE_CHECKING:
+    from holdfast.runtime.controller import Holdfast
+
+# pids.max, seccomp filters by argument and file-based capabilities as used here.
+ENGINE_LEAST = (20, 10)
+# A session image is about 1 GB, a snapshot as large as what it captures.
+DISK_LEAST = 5 << 30
+
+
+def checks(controller: Holdfast) -> list[Check]:
+    """All checks, in the order in which one builds on the other."""
+    found = [
+        _guarded("state directory", lambda: _home(controller)),
+        _guarded("disk space", lambda: _disk(controller)),
+    ]
+    engine = _guarded("engine", lambda: _engine(controller))
+    found += [engine, _guarded("kernel", _kernel)]
+    if not engine.ok:
+        return found
+    found += [
+        _guarded("session image", lambda: _image(controller, "session")),
+        _guarded("toolbox image", lambda: _image(controller, "toolbox")),
+        _guarded("isolation", lambda: _isolation(controller)),
+        _guarded("leftovers", lambda: _leftovers(controller)),
+    ]
+    images_ready = all(check.ok for check in found if check.name.endswith("image"))
+    return found + _snapshots(controller, images_ready)
+
+
+def _guarded(name: str, look: Callable[[], Check]) -> Check:
+    try:
+        return look()
+    except HoldfastError as error:
+        return Check(name, False, str(error), error.hint)
+    except OSError as error:
+        return Check(name, False, plain(str(error)))
+
+
+def _home(controller: Holdfast) -> Check:
+    controller.store.open_operations()
+    root = controller.home.root
+    if not os.access(root, os.W_OK):
+        return Check(
+            "state directory", False, f"{root} is read-only", "set HOLDFAST_HOME to a folder that is writable"
+        )
+    return Check("state directory", True, str(root))
+
+
+def _disk(controller: Holdfast) -> Check:
+    free = shutil.disk_usage(controller.home.root).free
+    hint = "" if free >= DISK_LEAST else "free some space, or set HOLDFAST_HOME to a folder on another disk"
+    return Check("disk space", not hint, f"{free / (1 << 30):.1f} GiB free", hint)
+
+
+def _engine(controller: Holdfast) -> Check:
+    info = controller.engine.info()
+    version = str(info.get("ServerVersion", "?"))
+    cgroup, driver = info.get("CgroupVersion", "1"), info.get("Driver", "?")
+    detail = plain(f"Docker {version}, {driver}, cgroup v{cgroup}")
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    if numbers < ENGINE_LEAST:
+        return Check("engine", False, detail, "upgrade Docker to 20.10 or newer")
+    if driver not in ("overlay2", "overlayfs"):
+        return Check(
+            "engine", False, detail, "use the overlay2 storage driver: live snapshots are tested with it only"
+        )
+    return Check("engine", True, detail)
+
+
+def _kernel() -> Check:
+    return Check("kernel", True, f"Linux {platform.release()} on {platform.machine()}")
+
+
+def _image(controller: Holdfast, kind: str) -> Check:
+    from holdfast.images import build
+
+    tag = build.reference(kind)
+    ready = controller.engine.image_exists(tag)
+    return Check(
+        f"{kind} image",
+        ready,
+        tag if ready else f"{tag} is not built",
+        "" if ready else "`holdfast image build`",
+    )
+
+
+def _isolation(_controller: Holdfast) -> Check:
+    """A bridge without traffic between its ports needs the kernel to show bridged packets to iptables."""
+    switch = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
+    filtered = switch.exists() and switch.read_text().strip() == "1"
+    if filtered:
+        return Check("isolation", True, "sessions cannot reach each other")
+    return Check(
+        "isolation",
+        False,
+        "sessions could reach each other over their bridge",
+        "`modprobe br_netfilter` and `sysctl net.bridge.bridge-nf-call-iptables=1`, or use --network none",
+    )
+
+
+def _leftovers(controller: Holdfast) -> Check:
+    known = {row.container_id for row in controller.store.sessions()}
+    busy = {row.id for row in controller.store.open_operations()}
+    found = [
+        container
+        for container, labels in controller.engine.containers(
+            holdfast_home=controller.home.digest, holdfast_role="session"
+        ).items()
+        if container not in known
+        and labels.get("holdfast.operation") not in busy
+        # It serves all sessions of the home, and ends by itself when it has nothing to do.
+        and labels.get("holdfast.role") != "checkpointer"
+    ]
+    if not found:
+        return Check("leftovers", True, "nothing is left of operations that failed")
+    some = " ".join(container[:12] for container in found[:5])
+    return Check(
+        "leftovers", False, f"{len(found)} containers belong to no session", f"`docker rm -f {some}`"
+    )
+
+
+def _snapshots(controller: Holdfast, ready: bool) -> list[Check]:
+    """Live snapshots, tried out; that takes a few seconds, and minutes if images had to be built for it."""
+    from holdfast.runtime import round_trip
+
+    if not ready:
+        return [Check("live capture", False, "not tried without the images", "`holdfast image build`")]
+    return round_trip.checks(controller)

@@ -1,0 +1,302 @@
+"""The Docker engine, as far as Holdfast needs it.
+
+A thin driver: it decides nothing, knows no sessions, and lets no type or error of the SDK through except the
+client itself, for the builder of images.  Importing this module is cheap; the SDK is imported on connecting.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import EngineUnavailable
+
+if TYPE_CHECKING:
+    import docker
+
+# Sessions are apart from each other and from other containers: a bridge of their own, without traffic
+# between its ports.  It is made once for an engine (0.1-0.2 s) and shared by all homes.
+NETWORK = "holdfast"
+# The engine answers in milliseconds, except for a commit of gigabytes.
+TIMEOUT_SECONDS = 900
+START_HINT = "start it (`systemctl start docker`), or point DOCKER_HOST at one that runs"
+PERMISSION_HINT = "join the group of its socket, or run as root"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerState:
+    """What the engine says about a container. `pid` is that of its first process, in the host's numbers."""
+
+    id: str
+    running: bool
+    paused: bool
+    pid: int
+    exit_code: int
+    labels: Mapping[str, str]
+    image_id: str
+    oom_killed: bool
+    addresses: tuple[str, ...] = ()
+
+
+class Engine:
+    """One Docker engine."""
+
+    def __init__(self, client: docker.DockerClient) -> None:
+        self.client = client
+
+    @classmethod
+    def connect(cls) -> Engine:
+        """Connect to the engine of DOCKER_HOST, else the local one.
+
+        Raises:
+            EngineUnavailable: none answers.
+        """
+        _knock(os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock")
+        import docker as sdk
+
+        with _translated("reach Docker"):
+            return cls(sdk.from_env(timeout=TIMEOUT_SECONDS))
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self.client.close()
+
+    def version(self) -> dict[str, Any]:
+        """What `docker version` says about the server."""
+        with _translated("ask Docker for its version"):
+            return dict(self.client.version())
+
+    def info(self) -> dict[str, Any]:
+        """What `docker info` says."""
+        with _translated("ask Docker about itself"):
+            return dict(self.client.info())
+
+    # Containers.
+
+    def create_session_container(self, **options: Any) -> str:
+        """Create a container from options of the SDK's `containers.create` and return its id.
+
+        A container of the same name is an error, never replaced.
+        """
+        with _translated("create container"):
+            return str(self.client.containers.create(**options).id)
+
+    def start(self, container_id: str) -> None:
+        """Start a created container."""
+        with _translated("start container"):
+            self.client.api.start(container_id)
+
+    def inspect(self, container_id: str) -> ContainerState | None:
+        """The state of a container; None if there is none of this id or name."""
+        found = self._raw(container_id)
+        if found is None:
+            return None
+        state = found["State"]
+        return ContainerState(
+            id=str(found["Id"]),
+            running=bool(state["Running"]) and not state.get("Restarting"),
+            paused=bool(state["Paused"]),
+            pid=int(state["Pid"]),
+            exit_code=int(state["ExitCode"]),
+            labels=dict(found["Config"]["Labels"] or {}),
+            image_id=str(found["Image"]),
+            oom_killed=bool(state.get("OOMKilled")),
+            addresses=_addresses(found),
+        )
+
+    def containers(self, **labels: str) -> dict[str, dict[str, str]]:
+        """Labels by id of all containers, running or not, that have these labels (`_` stands for `.`)."""
+        with _translated("list containers"):
+            found = self.client.api.containers(all=True, filters={"label": _filters(labels)})
+        return {str(item["Id"]): dict(item["Labels"]) for item in found}
+
+    def running(self, **labels: str) -> set[str]:
+        """Ids of the running containers that have these labels."""
+        with _translated("list containers"):
+            found = self.client.api.containers(filters={"label": _filters(labels), "status": "running"})
+        return {str(item["Id"]) for item in found}
+
+    def kill_remove(self, container_id: str) -> bool:
+        """End a container at once and remove it; False if there was none."""
+        import docker.errors
+
+        with _translated("remove container"):
+            try:
+                self.client.api.remove_container(container_id, force=True, v=True)
+            except docker.errors.NotFound:
+                return False
+            except docker.errors.APIError as error:
+                # Somebody else removes it at this moment: wait until that is done.
+                if error.status_code != 409 or "already in progress" not in str(error):
+                    raise
+                self._wait_removed(container_id)
+        return True
+
+    def unpause(self, container_id: str) -> None:
+        """Let the processes of a paused container go on."""
+        with _translated("unpause container"):
+            self.client.api.unpause(container_id)
+
+    def logs(self, container_id: str) -> bytes:
+        """The last lines the container's first process wrote."""
+        with _translated("read the log of a container"):
+            return bytes(self.client.api.logs(container_id, tail=20))
+
+    def read_file(self, container_id: str, path: str, limit: int = 1 << 20) -> bytes:
+        """The end of a file of a container, running or not; nothing if there is none."""
+        import io
+        import tarfile
+
+        import docker.errors
+
+        with _translated("read a file of a container"):
+            try:
+                stream, _ = self.client.api.get_archive(container_id, path)
+            except docker.errors.NotFound:
+                return b""
+            packed = bytearray()
+            for piece in stream:
+                packed += piece
+                if len(packed) > 8 * limit:
+                    return b""
+        try:
+            with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+                member = archive.next()
+                file = archive.extractfile(member) if member and member.isreg() else None
+                return file.read()[-limit:] if file else b""
+        except tarfile.TarError:
+            return b""
+
+    # Images.
+
+    def commit(self, container_id: str, ref: str, labels: Mapping[str, str], *, pause: bool) -> str:
+        """Make an image of a container's files, tagged ref, and return its id."""
+        repository, _, tag = ref.rpartition(":")
+        with _translated("commit container"):
+            made = self.client.api.commit(
+                container_id,
+                repository=repository,
+                tag=tag,
+                changes=[f"LABEL {key}={value}" for key, value in labels.items()],
+                pause=pause,
+            )
+        return str(made["Id"])
+
+    def image_id(self, ref: str) -> str | None:
+        """The id of an image; None if there is none of this name."""
+        import docker.errors
+
+        with _translated("inspect image"):
+            try:
+                return str(self.client.images.get(ref).id)
+            except docker.errors.NotFound:
+                return None
+
+    def image_size(self, ref: str) -> int:
+        """Bytes of an image with all its layers; 0 if there is none of this name."""
+        import docker.errors
+
+        with _translated("inspect image"):
+            try:
+                return int(self.client.images.get(ref).attrs["Size"])
+            except docker.errors.NotFound:
+                return 0
+
+    def image_exists(self, ref: str) -> bool:
+        """Whether there is an image of this name or id."""
+        return self.image_id(ref) is not None
+
+    def images(self, **labels: str) -> dict[str, list[str]]:
+        """Tags by id of the images that have these labels."""
+        with _translated("list images"):
+            found = self.client.api.images(filters={"label": _filters(labels)})
+        return {str(item["Id"]): list(item["RepoTags"] or []) for item in found}
+
+    def remove_image(self, ref: str) -> bool:
+        """Remove an image, with the parents nothing else needs; False if there was none."""
+        import docker.errors
+
+        with _translated("remove image"):
+            try:
+                self.client.api.remove_image(ref, force=True)
+            except docker.errors.NotFound:
+                return False
+        return True
+
+    # Network.
+
+    def ensure_network(self) -> str:
+        """Make the sessions' own bridge if it is missing, and return its name."""
+        import docker.errors
+
+        with _translated(f"create network {NETWORK}"):
+            try:
+                self.client.api.inspect_network(NETWORK)
+            except docker.errors.NotFound:
+                try:
+                    self.client.api.create_network(
+                        NETWORK,
+                        driver="bridge",
+                        check_duplicate=True,
+                        options={"com.docker.network.bridge.enable_icc": "false"},
+                        labels={"holdfast.role": "network"},
+                    )
+                except docker.errors.APIError as error:
+                    if error.status_code != 409:  # another process made it just now
+                        raise
+        return NETWORK
+
+    def _raw(self, container_id: str) -> dict[str, Any] | None:
+        import docker.errors
+
+        with _translated("inspect container"):
+            try:
+                return dict(self.client.api.inspect_container(container_id))
+            except docker.errors.NotFound:
+                return None
+
+    def _wait_removed(self, container_id: str) -> None:
+        import docker.errors
+
+        try:
+            self.client.api.wait(container_id, timeout=60, condition="removed")
+        except docker.errors.NotFound:
+            return
+
+
+def _knock(host: str) -> None:
+    """Find out without the SDK, which leaks its socket on a refusal, whether anybody listens."""
+    scheme, _, path = host.partition("://")
+    if scheme != "unix":
+        return
+    with socket.socket(socket.AF_UNIX) as knocking:
+        try:
+            knocking.connect(path)
+        except OSError as error:
+            why = "permission denied" if isinstance(error, PermissionError) else "no Docker engine answers"
+            hint = PERMISSION_HINT if isinstance(error, PermissionError) else START_HINT
+            raise EngineUnavailable(f"cannot reach Docker: {why} on {path}", hint=hint) from error
+
+
+@contextmanager
+def _translated(what: str) -> Iterator[None]:
+    # Imported late for the sake of commands that need no engine.
+    from holdfast.runtime import engine_faults
+
+    with engine_faults.translated(what):
+        yield
+
+
+def _filters(labels: Mapping[str, str]) -> list[str]:
+    return [f"{key.replace('_', '.')}={value}" for key, value in labels.items()]
+
+
+def _addresses(found: Mapping[str, Any]) -> tuple[str, ...]:
+    """IPv4 and IPv6 addresses a running container has in its networks."""
+    networks = (found.get("NetworkSettings") or {}).get("Networks") or {}
+    keys = ("IPAddress", "GlobalIPv6Address")
+    return tuple(str(network[key]) for network in networks.values() for key in keys if network.get(key))

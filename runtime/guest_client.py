@@ -1,0 +1,183 @@
+"""One request to the supervisor of a session, over one connection.
+
+A connection is disposable: losing it changes nothing in the session.  What goes on across connections is in
+`shell_calls` and `kernel_calls`.  Nothing the guest sends is trusted: frames have limits, fields are checked
+where they are read, errors come from a closed table.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from holdfast.errors import (
+    GuestDisconnected,
+    GuestError,
+    HoldfastError,
+    InvalidArgument,
+    KernelDied,
+    ProtocolError,
+    SessionBusy,
+)
+from holdfast.runtime import fields, run_dir
+from holdfast.runtime.guest import layout, protocol
+from holdfast.runtime.guest.protocol import Frame
+from holdfast.runtime.text import plain
+
+# The supervisor answers in milliseconds; it is silent only while a snapshot holds it.
+ANSWER_SECONDS = 30.0
+# Errors the guest may name. Another code is a GuestError with its text.
+ERRORS: dict[str, type[HoldfastError]] = {
+    "busy": SessionBusy,
+    "bad_request": InvalidArgument,
+    "invalid": InvalidArgument,
+    "kernel_died": KernelDied,
+    "protocol": ProtocolError,
+    "unsupported_version": ProtocolError,
+}
+
+
+class Connection:
+    """An open connection: frames out, events in."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.socket = sock
+        self._reader = protocol.FrameReader()
+
+    def send(self, head: dict[str, Any], payload: bytes = b"") -> None:
+        """Send one frame.
+
+        Raises:
+            GuestDisconnected: the connection is lost.
+            InvalidArgument: the frame is larger than the protocol allows.
+        """
+        try:
+            data = protocol.encode(Frame(head, payload))
+        except protocol.ProtocolError as error:
+            raise InvalidArgument(f"cannot send to the session: {error}") from error
+        try:
+            self.socket.sendall(data)
+        except OSError as error:
+            raise _lost(error) from error
+
+    def receive(self) -> list[Frame]:
+        """Wait for bytes and return the frames they complete, possibly none.
+
+        Raises:
+            GuestDisconnected: the connection is lost, or nothing came for as long as its timeout.
+            ProtocolError: what came is not the protocol.
+        """
+        try:
+            data = self.socket.recv(1 << 18)
+        except OSError as error:
+            raise _lost(error) from error
+        if not data:
+            raise GuestDisconnected("cannot go on: the session closed the connection")
+        try:
+            return self._reader.feed(data)
+        except protocol.ProtocolError as error:
+            raise ProtocolError(f"cannot understand the session: {plain(str(error), 200)}") from error
+
+    def events(self) -> Iterator[Frame]:
+        """All events up to the last one, which may be an error and is raised then."""
+        while True:
+            for frame in self.receive():
+                raise_error(frame)
+                yield frame
+                if fields.flag(frame, "end"):
+                    return
+
+    def ask(self, op: str, payload: bytes = b"", **args: Any) -> Frame:
+        """Send a request and return the first event that answers it."""
+        self.send({"v": protocol.VERSION, "op": op, **args}, payload)
+        for frame in self.events():
+            return frame
+        raise ProtocolError("cannot understand the session: it did not answer")
+
+    def await_close(self) -> None:
+        """Wait until the supervisor has hung up; what it still sends is dropped.
+
+        Raises:
+            GuestDisconnected: it does not.
+        """
+        try:
+            while self.socket.recv(1 << 16):
+                pass
+        except ConnectionError:
+            return
+        except OSError as error:
+            raise _lost(error) from error
+
+    def close(self) -> None:
+        """Hang up."""
+        self.socket.close()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class GuestClient:
+    """The supervisor behind the socket in a session's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def connect(self) -> Connection:
+        """A connection that nothing was sent over yet: to lose it is to lose nothing.
+
+        Raises:
+            GuestDisconnected: nothing listens.
+        """
+        return Connection(run_dir.connect(self._folder, layout.SOCKET_NAME, ANSWER_SECONDS))
+
+    def open(self, op: str, payload: bytes = b"", **args: Any) -> Connection:
+        """Connect and send one request; the caller reads the events, which may take any time."""
+        connection = self.connect()
+        try:
+            connection.send({"v": protocol.VERSION, "op": op, **args}, payload)
+            connection.socket.settimeout(None)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def call(self, op: str, *, payload: bytes = b"", **args: Any) -> Iterator[Frame]:
+        """Events of a request that may take any time.
+
+        Raises:
+            GuestDisconnected: the connection could not be made or was lost; the request may go on.
+            GuestError: the supervisor refused.
+        """
+        with self.open(op, payload, **args) as connection:
+            yield from connection.events()
+
+    def request(self, op: str, *, payload: bytes = b"", **args: Any) -> Frame:
+        """The one event that answers a request soon. Raises as `call` does."""
+        with self.connect() as connection:
+            return connection.ask(op, payload, **args)
+
+
+def raise_error(frame: Frame) -> None:
+    """Raise what an `error` event says; let any other pass."""
+    if fields.event(frame) != "error":
+        return
+    code = fields.text(frame, "code", "")
+    message = plain(fields.text(frame, "message", "no reason given"), 400)
+    kind = ERRORS.get(code, GuestError)
+    raise kind(message if message.startswith("cannot") else f"cannot do that: {message}")
+
+
+def _lost(error: OSError) -> GuestDisconnected:
+    if isinstance(error, TimeoutError):
+        return GuestDisconnected("cannot go on: the session does not answer")
+    return GuestDisconnected(
+        f"cannot go on: the connection to the session was lost ({error.strerror or error})"
+    )

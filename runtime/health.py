@@ -1,0 +1,79 @@
+"""Whether a session can be used: what its row says, compared with what the engine says of its container.
+
+A container may end or be removed behind our back; the session is found to be dead when somebody looks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.errors import SessionDead, SessionError
+
+if TYPE_CHECKING:
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.store.rows import SessionRow, SnapshotRow
+
+
+def check(controller: Holdfast, session_id: str) -> None:
+    """Do nothing if the session's container runs.
+
+    Raises:
+        SessionError, SessionDead, SessionNotFound: why it cannot be used, and what to do about it.
+    """
+    row = controller.session_row(session_id)
+    if row.state == "running" and row.container_id is not None:
+        state = controller.engine.inspect(row.container_id)
+        if state is not None and state.running:
+            return
+        if state is None:
+            why = "was removed"
+        else:
+            why = "ran out of memory" if state.oom_killed else f"ended (exit code {state.exit_code})"
+        row = _mark_dead(controller, row)
+        raise SessionDead(
+            f"cannot use session {row.name}: its container {why}", hint=_way_out(controller, row)
+        )
+    check_usable(controller, row)
+
+
+def check_usable(controller: Holdfast, row: SessionRow) -> None:
+    """Do nothing if the session is said to run. Raises as `check` does."""
+    if row.state == "running":
+        return
+    if row.state == "suspended":
+        raise SessionError(
+            f"cannot use session {row.name}: it is suspended", hint=f"`holdfast resume {row.name}`"
+        )
+    if row.state == "creating":
+        raise SessionError(f"cannot use session {row.name}: it is being made", hint="try again in a moment")
+    raise SessionDead(f"cannot use session {row.name}: its container is gone", hint=_way_out(controller, row))
+
+
+def observed(controller: Holdfast, row: SessionRow, running: set[str]) -> SessionRow:
+    """The row as it is now; `running` are containers that are known to run and need not be asked for."""
+    if row.state != "running" or row.container_id in running:
+        return row
+    # It may have been removed, suspended or restored since the list was read.
+    try:
+        check(controller, row.id)
+    except SessionError:
+        rows = controller.store.sessions(removed=True)
+        return next(found for found in rows if found.id == row.id)
+    return row
+
+
+def _mark_dead(controller: Holdfast, row: SessionRow) -> SessionRow:
+    # A resume may have given it another container in this very moment.
+    now = controller.store.session(row.id)
+    if now.state == "running" and now.container_id == row.container_id:
+        return controller.store.update_session(row.id, state="dead")
+    return now
+
+
+def _way_out(controller: Holdfast, row: SessionRow) -> str:
+    mine: list[SnapshotRow] = [
+        s for s in controller.store.snapshots() if s.session_id == row.id and s.state == "ready"
+    ]
+    if mine:
+        return f"`holdfast restore {mine[-1].name} --name NAME`, or `holdfast rm {row.name}`"
+    return f"`holdfast rm {row.name}` (it has no snapshot to restore)"

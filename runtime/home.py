@@ -1,0 +1,89 @@
+"""Where Holdfast keeps its state on this host, as paths.
+
+Knows names of folders and files, and creates them closed to other users.  What is in the files belongs
+to their owners: the store, the snapshots, the guest client.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.errors import StoreError
+
+
+@dataclass(frozen=True)
+class Home:
+    """One state directory.
+
+    holdfast.db          sessions, snapshots, operations
+    run/<session id>/    the one folder a session sees of this host, at /run/holdfast
+    snapshots/<id>/      manifest and process images of a snapshot
+    staging/<operation>/ what is being written; renamed or removed when the operation ends
+    scratch/             the checkpointer's, while restores read snapshots
+    checkpointer/        sockets of checkpointers
+    locks/               one file per thing that only one process may do at a time
+    """
+
+    root: Path
+
+    @classmethod
+    def default(cls) -> Home:
+        """The directory named by HOLDFAST_HOME, else `holdfast` under the XDG state directory."""
+        if chosen := os.environ.get("HOLDFAST_HOME"):
+            return cls(Path(chosen).expanduser().absolute())
+        state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+        return cls(Path(state).expanduser().absolute() / "holdfast")
+
+    @property
+    def database(self) -> Path:
+        """The SQLite file."""
+        return self.root / "holdfast.db"
+
+    @property
+    def snapshots(self) -> Path:
+        """Parent of one folder per snapshot."""
+        return self.root / "snapshots"
+
+    @property
+    def staging(self) -> Path:
+        """Parent of one folder per unfinished operation."""
+        return self.root / "staging"
+
+    @property
+    def locks(self) -> Path:
+        """Parent of the lock files."""
+        return self.root / "locks"
+
+    @property
+    def run(self) -> Path:
+        """Parent of one folder per session."""
+        return self.root / "run"
+
+    def run_dir(self, session_id: str) -> Path:
+        """The folder shared with a session. The guest can write there: open nothing in it by plain path."""
+        return self.run / session_id
+
+    @property
+    def digest(self) -> str:
+        """12 hex digits that tell containers of this home from those of another on the same engine."""
+        return hashlib.sha256(os.fsencode(os.path.realpath(self.root))).hexdigest()[:12]
+
+    def create(self) -> Home:
+        """Make the folders that are missing, readable by this user only.
+
+        Raises:
+            StoreError: a folder cannot be made.
+        """
+        try:
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for folder in (self.snapshots, self.staging, self.locks, self.run):
+                folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise StoreError(
+                f"cannot use state directory {self.root}: {error.strerror or error}",
+                hint="make it writable, or set HOLDFAST_HOME to a folder that is",
+            ) from error
+        return self

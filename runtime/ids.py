@@ -1,0 +1,66 @@
+"""Identifiers and names: how they are made, what they may look like."""
+
+from __future__ import annotations
+
+import re
+import secrets
+
+from holdfast.errors import InvalidArgument
+
+NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,62}")
+ID = re.compile(r"[0-9a-f]{12}")
+
+_ADJECTIVES = re.findall(
+    r"\w+",
+    """
+    amber bold brisk calm clear cool crisp deft eager fair fast fine firm fond free fresh glad gold grand
+    keen kind light lively lucid mild neat noble proud quick quiet rapid ready sharp smart solid sound
+    steady still strong sure swift tidy true vivid warm wise
+    """,
+)
+_NOUNS = re.findall(
+    r"\w+",
+    """
+    anchor arch badger basin beacon birch bison brook cedar cliff cove crane delta dune falcon fern finch
+    fjord fox grove gull harbor hare heron ibis juniper lake lark lynx maple marsh meadow otter owl pine
+    plover quay raven reef ridge river robin sparrow spruce stone swan tern thistle willow wren
+    """,
+)
+
+
+def new_id() -> str:
+    """12 random lowercase hex digits."""
+    return secrets.token_hex(6)
+
+
+def new_name() -> str:
+    """A name a person can say, such as `calm-otter`; it may be taken."""
+    return f"{secrets.choice(_ADJECTIVES)}-{secrets.choice(_NOUNS)}"
+
+
+def check_name(name: str, what: str = "session") -> str:
+    """Return name if it may be given to a session or be the label of a snapshot.
+
+    It becomes a host name, and stands beside ids in the same arguments, so it cannot look like one.
+
+    Raises:
+        InvalidArgument: it cannot.
+    """
+    shown = name.encode("unicode_escape").decode("ascii")[:80]
+    if not NAME.fullmatch(name):
+        raise InvalidArgument(
+            f"cannot name {what} '{shown}': not a valid name",
+            hint="use 1 to 63 letters, digits, '_', '.', '-', beginning with a letter or digit",
+        )
+    if ID.fullmatch(name):
+        raise InvalidArgument(
+            f"cannot name {what} '{shown}': it looks like an id", hint="choose another name"
+        )
+    return name
+
+
+def series(name: str, count: int) -> list[str]:
+    """The names of `count` things called name: itself if there is one, else name-1, name-2, …"""
+    if count == 1:
+        return [check_name(name)]
+    return [check_name(f"{name}-{number}") for number in range(1, count + 1)]

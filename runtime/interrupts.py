@@ -1,0 +1,42 @@
+"""Holding an interrupt back while something must not be cut in two.
+
+An engine that was asked to make a container makes it, whether or not the asker still listens: such calls run
+to their end, and the interrupt comes after them.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+HELD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Deliver SIGINT, SIGTERM and SIGHUP only after the block.
+
+    Python runs handlers in the main thread alone, so elsewhere there is nothing to hold.  Handlers are
+    replaced rather than signals blocked: another thread of the process would take a blocked one.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[tuple[int, FrameType | None]] = []
+    before: dict[int, Any] = {}
+    for number in HELD:
+        handler = signal.getsignal(number)
+        if callable(handler):  # a default action ends the process without any code of ours
+            before[number] = handler
+            signal.signal(number, lambda got, frame: came.append((got, frame)))
+    try:
+        yield
+    finally:
+        for restored, handler in before.items():
+            signal.signal(restored, handler)
+        for got, frame in came[:1]:
+            before[got](got, frame)

@@ -1,0 +1,178 @@
+"""Cells of a session's kernel, followed to their end across lost connections."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, cast, get_args
+
+from holdfast.errors import GuestDisconnected, GuestError, InvalidArgument, KernelDied
+from holdfast.runtime import fields, ids
+from holdfast.runtime.guest import protocol
+from holdfast.runtime.guest.protocol import Frame
+from holdfast.runtime.guest_client import GuestClient
+from holdfast.runtime.persistence import Persistence
+from holdfast.runtime.results import CellError, CellEvent, CellResult, CellStatus
+from holdfast.runtime.uncook import Tail
+
+OnEvent = Callable[[CellEvent], None]
+OnInput = Callable[[str, bool], str]
+
+# Displays may be large; what a caller wants beyond this belongs into a file.
+KEEP_TEXT = 64 << 20
+KEEP_OUTPUTS = 1000
+DISPLAYS = ("display_data", "execute_result", "update_display_data", "clear_output")
+
+
+class KernelCall:
+    """One cell, from its start to its result."""
+
+    def __init__(
+        self,
+        client: GuestClient,
+        persistence: Persistence,
+        code: str,
+        *,
+        kernel: str,
+        timeout: float | None,
+        on_event: OnEvent | None,
+        on_input: OnInput | None,
+    ) -> None:
+        self._client = client
+        self._persistence = persistence
+        self._payload = _payload(code)
+        self._kernel = kernel
+        self._args: dict[str, Any] = {"id": ids.new_id(), "kernel": kernel, "timeout": timeout}
+        self._on_event = on_event
+        self._on_input = on_input
+        self._seen: int | None = None
+        self._answered: set[int] = set()
+        self._text = {"stdout": Tail(KEEP_TEXT), "stderr": Tail(KEEP_TEXT)}
+        self._outputs: list[CellEvent] = []
+        self._error: CellError | None = None
+        self._unanswered = False
+        self._began = time.monotonic()
+
+    def run(self) -> CellResult:
+        """Run the cell and wait for its end.
+
+        An interrupt (Ctrl-C) interrupts the cell, whose end is awaited; a second one is raised at once.
+
+        Raises:
+            KernelDied: the kernel's process ended.
+        """
+        try:
+            return self._persistence.run(self._follow)
+        except KeyboardInterrupt:
+            self._persistence.run(self._interrupt)
+            self._persistence.run(self._follow)
+            raise
+
+    def _follow(self) -> CellResult:
+        args = dict(self._args)
+        if self._seen is not None:
+            args["after_seq"] = self._seen
+        with self._client.open("cell", self._payload, **args) as connection:
+            for frame in connection.events():
+                self._persistence.heard()
+                kind = fields.event(frame)
+                if kind == "finished":
+                    return self._finish(frame)
+                if kind == "started":
+                    continue
+                seq = fields.integer(frame, "seq")
+                if self._seen is None or seq > self._seen:
+                    self._seen = seq
+                    self._take(_event(kind, seq, frame))
+        raise GuestDisconnected("cannot go on: the session ended the call without a result")
+
+    def _take(self, event: CellEvent | None) -> None:
+        if event is None:  # a kind of a newer guest
+            return
+        if event.kind == "stream":
+            self._text["stderr" if event.name == "stderr" else "stdout"].feed(
+                event.text.encode("utf-8", "replace")
+            )
+        elif event.kind == "error":
+            self._error = event.error
+        elif event.kind in ("display_data", "execute_result") and len(self._outputs) < KEEP_OUTPUTS:
+            self._outputs.append(event)
+        if self._on_event is not None:
+            self._on_event(event)
+        if event.kind == "input_request":
+            self._answer(event)
+
+    def _answer(self, event: CellEvent) -> None:
+        """Give the cell what it asks for; if there is nobody to give it, end the cell instead of hanging."""
+        try:
+            if self._on_input is None:
+                raise EOFError
+            answer = self._on_input(event.text, event.password)
+        except EOFError:
+            self._unanswered = True
+            self._interrupt()
+            return
+        self._client.request("input", payload=answer.encode("utf-8", "replace"), kernel=self._kernel)
+
+    def _interrupt(self) -> None:
+        self._client.request("kernel_interrupt", kernel=self._kernel)
+
+    def _finish(self, frame: Frame) -> CellResult:
+        status = fields.text(frame, "status")
+        if status not in get_args(CellStatus):
+            raise GuestError("cannot tell how the cell ended: the session named no known state")
+        if status == "died":
+            raise KernelDied(
+                "cannot finish the cell: its kernel died",
+                hint="`holdfast kernel restart` starts a new one",
+            )
+        if self._unanswered and status != "ok":
+            raise InvalidArgument(
+                "cannot answer the cell: it asked for input and there is none",
+                hint="pipe lines into `holdfast cell`",
+            )
+        return CellResult(
+            status=cast("CellStatus", status),
+            execution_count=fields.optional_integer(frame, "execution_count"),
+            stdout=self._text["stdout"].value().decode("utf-8", "replace"),
+            stderr=self._text["stderr"].value().decode("utf-8", "replace"),
+            outputs=tuple(self._outputs),
+            error=self._error,
+            duration=time.monotonic() - self._began,
+        )
+
+
+def _event(kind: str, seq: int, frame: Frame) -> CellEvent | None:
+    if kind == "stream":
+        name = fields.text(frame, "name", "stdout")
+        return CellEvent("stream", seq, text=frame.payload.decode("utf-8", "replace"), name=name)
+    if kind == "input_request":
+        prompt = fields.text(frame, "prompt", "")
+        return CellEvent("input_request", seq, text=prompt, password=fields.flag(frame, "password"))
+    if kind == "error_output":
+        body = Frame({"event": kind, **fields.body(frame)})
+        lines = body.head.get("traceback")
+        traceback = tuple(str(line) for line in lines) if isinstance(lines, list) else ()
+        error = CellError(fields.text(body, "ename", ""), fields.text(body, "evalue", ""), traceback)
+        return CellEvent("error", seq, error=error)
+    if kind in DISPLAYS:
+        body = Frame({"event": kind, **(fields.body(frame) if frame.payload else {})})
+        return CellEvent(
+            cast("Any", kind),
+            seq,
+            data=fields.table(body.head.get("data") or {}, "data"),
+            metadata=fields.table(body.head.get("metadata") or {}, "metadata"),
+            transient=fields.table(body.head.get("transient") or {}, "transient"),
+            execution_count=fields.optional_integer(body, "execution_count"),
+        )
+    return None
+
+
+def _payload(code: str) -> bytes:
+    data = code.encode("utf-8", "replace")
+    if len(data) > protocol.MAX_PAYLOAD:
+        raise InvalidArgument(
+            f"cannot run the cell: it has {len(data)} bytes, the limit is {protocol.MAX_PAYLOAD}",
+            hint="put it into a file of the session and run that",
+        )
+    return data

@@ -1,0 +1,49 @@
+"""The line to a session's supervisor: connections that may be lost, and what it means when they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import GuestDisconnected
+from holdfast.runtime import health
+from holdfast.runtime.guest_client import GuestClient
+from holdfast.runtime.persistence import Persistence
+
+if TYPE_CHECKING:
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.guest.protocol import Frame
+    from holdfast.runtime.store.rows import SessionRow
+
+
+class Line:
+    """To the session that `row` tells of; holds no connection."""
+
+    def __init__(self, controller: Holdfast, row: Callable[[], SessionRow]) -> None:
+        self._controller = controller
+        self._row = row
+
+    def client(self) -> GuestClient:
+        """For a session that is said to run. Raises as `health.check_usable` does."""
+        row = self._row()
+        health.check_usable(self._controller, row)
+        return GuestClient(self._controller.home.run_dir(row.id))
+
+    def persistence(self) -> Persistence:
+        """For a call that can be repeated until it ends or the session does."""
+        return Persistence(lambda: health.check(self._controller, self._row().id))
+
+    def request(self, op: str, payload: bytes = b"", **args: Any) -> Frame:
+        """One request that is not repeated once it was sent: typing twice is worse than not at all."""
+        with self.explained(), self.persistence().run(self.client().connect) as connection:
+            return connection.ask(op, payload, **args)
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """If the supervisor is lost because the session ended, say so."""
+        try:
+            yield
+        except GuestDisconnected:
+            health.check(self._controller, self._row().id)
+            raise

@@ -1,0 +1,50 @@
+"""Things that only one process or thread may do at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from holdfast.errors import SessionBusy, StoreError
+
+
+@contextmanager
+def exclusive(folder: Path, name: str, what: str) -> Iterator[None]:
+    """Hold the lock `name`; the kernel lets go of it when the holder dies.
+
+    Raises:
+        SessionBusy: it is held; "cannot <what>: …".
+    """
+    path = folder / f"{name}.lock"
+    file = _lock(path, what)
+    try:
+        yield
+    finally:
+        os.close(file)
+
+
+def discard(folder: Path, name: str) -> None:
+    """Remove the file of the lock `name`, which the caller holds, because what it stood for is gone."""
+    (folder / f"{name}.lock").unlink(missing_ok=True)
+
+
+def _lock(path: Path, what: str) -> int:
+    """A descriptor of the locked file; one that its last holder removed meanwhile locks nothing any more."""
+    while True:
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StoreError(f"cannot {what}: {path} cannot be opened ({error.strerror or error})") from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(file)
+            raise SessionBusy(
+                f"cannot {what}: another operation on it is under way", hint="try again when it has ended"
+            ) from error
+        if os.fstat(file).st_nlink:
+            return file
+        os.close(file)

@@ -1,0 +1,68 @@
+"""Going on with a call across lost connections.
+
+A snapshot closes every connection into a session for a moment.  A call that can be joined again by its id is
+repeated until it ends, so that its caller never notices.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from holdfast.errors import GuestDisconnected
+
+T = TypeVar("T")
+
+# Nothing heard for this long while the container runs: the supervisor hangs. A capture ends within 10 s.
+SILENCE_SECONDS = 30.0
+# A capture is the usual cause and takes about this long; only after it is the engine asked.
+ASK_SECONDS = 0.1
+
+
+class Persistence:
+    """Repeats an attempt that loses its connection. `heard()` is called with every sign of life.
+
+    `check` raises an error that says why the session cannot be used, if that is so.
+    """
+
+    def __init__(self, check: Callable[[], None]) -> None:
+        self._check_session = check
+        self._last = time.monotonic()
+        self._asked = 0.0
+
+    def heard(self) -> None:
+        """The supervisor answered."""
+        self._last = time.monotonic()
+
+    def run(self, attempt: Callable[[], T]) -> T:
+        """The result of the first attempt that keeps its connection.
+
+        Raises:
+            SessionError: the session ended or was suspended.
+            GuestDisconnected: it runs, but its supervisor was silent for half a minute.
+        """
+        self.heard()
+        try:
+            return attempt()
+        except GuestDisconnected:
+            self._check()
+        import tenacity  # 70 ms that a call without a snapshot in its way need not spend
+
+        return tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(GuestDisconnected),
+            wait=tenacity.wait_exponential(multiplier=0.002, max=0.05),
+            stop=lambda _: self._silence() > SILENCE_SECONDS,
+            before_sleep=lambda _: self._check(),
+            reraise=True,
+        )(attempt)
+
+    def _silence(self) -> float:
+        return time.monotonic() - self._last
+
+    def _check(self) -> None:
+        now = time.monotonic()
+        if now - self._last < ASK_SECONDS or now - self._asked < ASK_SECONDS * 5:
+            return
+        self._asked = now
+        self._check_session()

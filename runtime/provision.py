@@ -1,0 +1,169 @@
+"""From a row of the store to a container whose supervisor answers.
+
+The steps are apart because a restore does something between them.  Each leaves what it made labelled with the
+operation, so that it can be found and undone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import (
+    EngineError,
+    GuestDisconnected,
+    HoldfastError,
+    ImageError,
+    InvalidArgument,
+    SessionError,
+    StoreError,
+)
+from holdfast.runtime import run_dir
+from holdfast.runtime.engine import Engine
+from holdfast.runtime.guest import layout
+from holdfast.runtime.guest_client import GuestClient
+from holdfast.runtime.home import Home
+from holdfast.runtime.interrupts import held
+from holdfast.runtime.session_options import SessionOptions, container_options
+from holdfast.runtime.store.rows import SessionRow
+from holdfast.runtime.text import plain
+
+# A supervisor answers within half a second on an idle machine.
+START_SECONDS = 60.0
+POLL_SECONDS = 0.002
+ASK_SECONDS = 0.25
+
+
+def labels(home: Home, row: SessionRow, operation_id: str, role: str = "session") -> dict[str, str]:
+    """What a container of ours is found by."""
+    return {
+        "holdfast.session": row.id,
+        "holdfast.home": home.digest,
+        "holdfast.role": role,
+        "holdfast.operation": operation_id,
+    }
+
+
+def container_name(session_id: str) -> str:
+    """The name of a session's container."""
+    return f"holdfast-{session_id}"
+
+
+def prepare_run_dir(home: Home, row: SessionRow) -> Path:
+    """Make the folder the session will see, with the file that tells it who it is."""
+    folder = home.run_dir(row.id)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot make {folder}: {error.strerror or error}") from error
+    identity = {"session": row.id, "name": row.name, "generation": row.generation}
+    chosen = {"user": row.options.get("user"), "workdir": row.options.get("workdir")}
+    run_dir.write_json(folder, layout.SESSION_NAME, identity | chosen)
+    return folder
+
+
+def create_container(
+    engine: Engine, home: Home, row: SessionRow, operation_id: str, command: Iterable[str] = ("start",)
+) -> str:
+    """Create, but not start, the container of a session and return its id.
+
+    Raises:
+        InvalidArgument: the host has not what the options name.
+        EngineError, ImageError: the engine refuses.
+    """
+    from holdfast.images import seccomp
+
+    options = SessionOptions.parse(**row.options)
+    for mount in options.mounts:
+        if not Path(mount.source).exists():
+            raise InvalidArgument(f"cannot mount {plain(mount.source, 200)}: there is no such file or folder")
+    network = engine.ensure_network() if options.network == "default" else "none"
+    made: dict[str, Any] = container_options(
+        options,
+        name=container_name(row.id),
+        hostname=row.name,
+        image=row.image,
+        command=command,
+        labels=labels(home, row, operation_id),
+        run_dir=home.run_dir(row.id),
+        seccomp=seccomp.profile(),
+        network=network,
+        mptcp=Path("/proc/sys/net/mptcp/enabled").exists(),
+    )
+    with held():
+        return engine.create_session_container(**made)
+
+
+def start(engine: Engine, container_id: str) -> None:
+    """Start a created container.
+
+    Raises:
+        ImageError: it is not an image for sessions.
+        EngineError: the engine refuses.
+    """
+    try:
+        with held():
+            engine.start(container_id)
+    except EngineError as error:
+        if str(layout.INIT) in str(error):
+            raise ImageError(
+                "cannot start session: its image has no supervisor in it",
+                hint="build it FROM the image that `holdfast image build` makes",
+            ) from error
+        raise
+
+
+def await_guest(
+    engine: Engine, container_id: str, folder: Path, check: Callable[[], None] = lambda: None
+) -> dict[str, Any]:
+    """Wait until the supervisor answers and return what it says of itself.
+
+    `check` is called between attempts and may raise to give up.
+
+    Raises:
+        SessionError: the container ended, or the supervisor does not answer for a minute.
+    """
+    client = GuestClient(folder)
+    deadline = time.monotonic() + START_SECONDS
+    ask = time.monotonic() + ASK_SECONDS
+    while True:
+        try:
+            return client.request("hello").head
+        except GuestDisconnected as error:
+            last = error
+        check()
+        now = time.monotonic()
+        if now >= ask:
+            ask = now + ASK_SECONDS
+            _check_running(engine, container_id)
+        if now >= deadline:
+            raise SessionError(
+                f"cannot start session: its supervisor does not answer ({last})",
+                hint=_log(engine, container_id),
+            ) from last
+        time.sleep(POLL_SECONDS)
+
+
+def _check_running(engine: Engine, container_id: str) -> None:
+    state = engine.inspect(container_id)
+    if state is None:
+        raise SessionError("cannot start session: its container was removed")
+    if not state.running:
+        why = "it needs more memory" if state.oom_killed else f"exit code {state.exit_code}"
+        raise SessionError(
+            f"cannot start session: its supervisor ended ({why})", hint=_log(engine, container_id)
+        )
+
+
+def _log(engine: Engine, container_id: str) -> str:
+    """The last line the supervisor or the first process wrote."""
+    try:
+        text = engine.read_file(container_id, str(layout.STATE_DIR / "supervisor.log")) or engine.logs(
+            container_id
+        )
+    except HoldfastError:
+        return ""
+    lines = text.decode("utf-8", "replace").strip().splitlines()
+    return f"its log ends with: {plain(lines[-1], 300)}" if lines else ""

@@ -1,0 +1,105 @@
+"""Undoing what an operation had begun when it failed, was interrupted, or lost its process.
+
+There is one way to undo, used in all three cases.  It needs only the operation's row: whatever an operation
+makes carries its id as a label or in its name, and rows it made are in a state of their own.  Every step may
+be repeated, so undoing may itself be cut short.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from holdfast.errors import EngineUnavailable, SessionBusy, SessionNotFound
+from holdfast.runtime.locks import exclusive
+from holdfast.runtime.store import owner, peek
+from holdfast.runtime.store.rows import OperationRow
+
+if TYPE_CHECKING:
+    from holdfast.runtime.controller import Holdfast
+
+
+def recover(controller: Holdfast) -> None:
+    """Undo what processes that are gone had begun. Cheap when there is nothing to do.
+
+    Without an engine nothing can be undone: that waits for the next time.
+    """
+    if peek.abandoned(controller.home.database) is False:
+        return
+    orphans = [
+        operation
+        for operation in controller.store.open_operations()
+        if not owner.alive(operation.owner_pid, operation.owner_start)
+    ]
+    if not orphans:
+        return
+    try:
+        with exclusive(controller.home.locks, "recovery", "recover"):
+            for operation in orphans:
+                undo(controller, operation.id)
+    except (SessionBusy, EngineUnavailable):
+        return
+
+
+def undo(controller: Holdfast, operation_id: str) -> None:
+    """Take back everything the operation made, or finish it if it was a removal, and close its row."""
+    operation = next((row for row in controller.store.open_operations() if row.id == operation_id), None)
+    if operation is None:
+        return
+    if operation.kind == "remove":
+        if operation.session_id is not None:
+            controller.erase(operation.session_id)
+        controller.store.end_operation(operation.id, "done")
+        return
+    if operation.kind == "suspend" and _finished(controller, operation):
+        return
+    engine, store = controller.engine, controller.store
+    for container_id in engine.containers(holdfast_operation=operation.id):
+        engine.kill_remove(container_id)
+    for image_id in engine.images(holdfast_operation=operation.id):
+        engine.remove_image(image_id)
+    shutil.rmtree(controller.home.staging / operation.id, ignore_errors=True)
+    _undo_sessions(controller, operation)
+    _undo_snapshots(controller, operation)
+    store.end_operation(operation.id, "failed")
+
+
+def _undo_sessions(controller: Holdfast, operation: OperationRow) -> None:
+    """Remove the sessions that were being made; let the one that was being captured run on."""
+    made = {operation.session_id, *_listed(operation, "session_ids")}
+    for row in controller.store.sessions():
+        if row.id not in made:
+            continue
+        if row.state == "creating":
+            shutil.rmtree(controller.home.run_dir(row.id), ignore_errors=True)
+            try:
+                controller.store.update_session(row.id, state="removed", container_id=None)
+            except SessionNotFound:
+                continue
+        elif row.state == "suspended":
+            shutil.rmtree(controller.home.run_dir(row.id), ignore_errors=True)
+        elif row.container_id is not None:
+            state = controller.engine.inspect(row.container_id)
+            if state is not None and state.paused:
+                controller.engine.unpause(row.container_id)
+
+
+def _undo_snapshots(controller: Holdfast, operation: OperationRow) -> None:
+    made = {operation.snapshot_id, *_listed(operation, "snapshot_ids")}
+    for row in controller.store.snapshots(pending=True):
+        if row.id in made and row.state == "pending":
+            shutil.rmtree(controller.home.snapshots / row.id, ignore_errors=True)
+            controller.engine.remove_image(f"holdfast/snapshot:{row.id}")
+            controller.store.forget_snapshot(row.id)
+
+
+def _finished(controller: Holdfast, operation: OperationRow) -> bool:
+    # Imported late: a command that has nothing to undo does without it.
+    from holdfast.runtime import snapshotting
+
+    return snapshotting.finish_suspension(controller, operation)
+
+
+def _listed(operation: OperationRow, key: str) -> list[str]:
+    found = operation.details.get(key)
+    return [str(item) for item in found] if isinstance(found, list) else []

@@ -1,0 +1,158 @@
+"""Brings snapshots back: as new sessions, or as the suspended session they were taken of.
+
+The files are checked while the containers are created; nothing of a snapshot is used before its digests
+match. A container of a live snapshot starts with nothing but its first process, waiting for the tree.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from holdfast.errors import LiveUnsupported, RestoreFailed, SnapshotDamaged, StoreError
+from holdfast.runtime import ids, provision, run_dir
+from holdfast.runtime.guest import layout
+from holdfast.runtime.taking import image_ref
+from holdfast.snapshots import explain, files, manifest, service
+from holdfast.snapshots.link import LinkLost, Refused, Target
+from holdfast.snapshots.manifest import Manifest, Processes
+
+if TYPE_CHECKING:
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotRow
+
+# Below this, loading the memory at once takes no longer than setting up to load it on demand. Bytes.
+LAZY_FROM = 64 << 20
+# Restores at the same time. Each is bound by one processor for a moment; more only wait for each other.
+AT_ONCE = 4
+
+
+class Restoring:
+    """One restore of a snapshot into one or more sessions."""
+
+    def __init__(self, controller: Holdfast, snapshot: SnapshotRow, operation: OperationRow) -> None:
+        self.controller = controller
+        self.snapshot = snapshot
+        self._operation = operation.id
+        self._folder = controller.home.snapshots / snapshot.id
+        try:
+            self.kept: Manifest = manifest.read(self._folder)
+            self._check_image()
+        except SnapshotDamaged:
+            self._mark_damaged()
+            raise
+
+    def bring_up(self, rows: Sequence[SessionRow]) -> list[SessionRow]:
+        """Make all of these rows running sessions, in parallel, and return them as they are then.
+
+        Raises:
+            SnapshotDamaged, RestoreFailed, EngineError, SessionError: the first that went wrong.
+        """
+        with ThreadPoolExecutor(AT_ONCE + 1, thread_name_prefix="restore") as pool:
+            verified = pool.submit(files.verify, self._folder, self.kept)
+            if self.kept.processes is not None:
+                self._check_machine(self.kept.processes)
+            pending = [pool.submit(self._one, row, verified) for row in rows]
+            try:
+                containers = [work.result() for work in pending]
+                verified.result()
+            except SnapshotDamaged:
+                self._mark_damaged()
+                raise
+            finally:
+                for work in pending:
+                    work.cancel()
+        store = self.controller.store
+        made = {"state": "running", "parent_snapshot_id": self.snapshot.id, "image": self.kept.image}
+        store.complete(
+            self._operation,
+            sessions={
+                row.id: {**made, "container_id": container, "generation": row.generation}
+                for row, container in zip(rows, containers, strict=True)
+            },
+        )
+        return [store.session(row.id) for row in rows]
+
+    def _one(self, row: SessionRow, verified: Future[None]) -> str:
+        home, engine = self.controller.home, self.controller.engine
+        processes = self.kept.processes
+        folder = provision.prepare_run_dir(home, row)
+        command = ["start"]
+        if processes is not None:
+            command = ["await", str(processes.root_pid)]
+            who = {"session": row.id, "name": row.name, "generation": row.generation}
+            run_dir.write_json(
+                folder, layout.WAKE_NAME, {"token": processes.token, "event": "restored", **who}
+            )
+        started = replace(row, image=self.kept.image)
+        container = provision.create_container(engine, home, started, self._operation, command)
+        provision.start(engine, container)
+        verified.result()
+        if processes is not None:
+            self._restore_tree(container, processes)
+        provision.await_guest(engine, container, folder)
+        return container
+
+    def _restore_tree(self, container: str, processes: Processes) -> None:
+        engine = self.controller.engine
+        state = engine.inspect(container)
+        if state is None or not state.running:
+            raise RestoreFailed(f"cannot restore {self.snapshot.name}: the new container ended at once")
+        target = Target(state.id, state.pid, processes.root_pid)
+        try:
+            with service.ask(
+                engine,
+                self.controller.home,
+                self.controller.progress,
+                "restore",
+                folder=self.snapshot.id,
+                scratch=ids.new_id(),
+                lazy=processes.memory_bytes >= LAZY_FROM,
+                last_pid=processes.last_pid,
+                old_addresses=processes.addresses,
+                new_addresses=list(state.addresses),
+                **target.fields(),
+            ) as link:
+                link.until("done")
+        except Refused as refusal:
+            raise self._failed(refusal) from refusal
+        except LinkLost as error:
+            raise RestoreFailed(
+                f"cannot restore {self.snapshot.name}: the checkpointer ended meanwhile", hint="try again"
+            ) from error
+
+    def _failed(self, refusal: Refused) -> RestoreFailed | StoreError:
+        if refusal.kind != "criu":
+            return RestoreFailed(f"cannot restore {self.snapshot.name}: {refusal}")
+        reason = explain.explain(refusal.errors)
+        if reason.no_space:
+            return StoreError(
+                f"cannot restore {self.snapshot.name}: no space left in {self.controller.home.root}",
+                hint="make room, then try again",
+            )
+        return RestoreFailed(
+            f"cannot restore {self.snapshot.name}: {reason.text}",
+            hint=f"{reason.advice}; the snapshot is untouched",
+        )
+
+    def _check_image(self) -> None:
+        if self.controller.engine.image_id(self.kept.image) is None:
+            raise SnapshotDamaged(
+                f"cannot use snapshot {self.snapshot.name}: its image {image_ref(self.snapshot.id)} is gone",
+                hint=f"it was removed from the engine; `holdfast rmi {self.snapshot.name}` removes the rest",
+            )
+
+    def _check_machine(self, processes: Processes) -> None:
+        here = platform.machine()
+        if processes.machine != here:
+            raise LiveUnsupported(
+                f"cannot restore {self.snapshot.name}: its processes are of a {processes.machine} machine, "
+                f"this is {here}",
+                hint="restore it on a machine of that kind",
+            )
+
+    def _mark_damaged(self) -> None:
+        self.controller.store.update_snapshot(self.snapshot.id, state="damaged")

@@ -1,0 +1,141 @@
+"""What a session answers, as values.  Knows nothing of how it came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+CellStatus = Literal["ok", "error", "interrupted", "died", "timeout", "restarted"]
+CellEventKind = Literal[
+    "stream",
+    "display_data",
+    "execute_result",
+    "update_display_data",
+    "clear_output",
+    "error",
+    "input_request",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ExecResult:
+    """What a command of the shell came to.
+
+    `exit_code` is the command's, 128+n if a signal ended it; None if it was still unknown when the result
+    was made (`timed_out` with a command that ignores the interrupt).  `output` is what the command wrote to
+    the terminal, standard output and error together; `dropped` counts the bytes at its beginning that were
+    not kept, `lost` those that the session itself had no room for.  Offsets are positions in the shell's
+    whole output.  `duration` is in seconds.
+    """
+
+    exit_code: int | None
+    output: bytes
+    start_offset: int
+    end_offset: int
+    timed_out: bool = False
+    shell_exited: bool = False
+    incomplete: bool = False
+    signal: int | None = None
+    duration: float = 0.0
+    dropped: int = 0
+    lost: int = 0
+
+    @property
+    def text(self) -> str:
+        """The output as text; what is not UTF-8 shows as �."""
+        return self.output.decode("utf-8", "replace")
+
+    @property
+    def ok(self) -> bool:
+        """Whether the command ended by itself with 0."""
+        return self.exit_code == 0 and not self.timed_out
+
+
+@dataclass(frozen=True, slots=True)
+class CellEvent:
+    """One thing a running cell showed or asked; `seq` counts them.
+
+    `text` is that of a stream or the prompt of a question; `name` is stdout or stderr; `data` a mime bundle.
+    """
+
+    kind: CellEventKind
+    seq: int
+    text: str = ""
+    name: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    transient: Mapping[str, Any] = field(default_factory=dict)
+    execution_count: int | None = None
+    password: bool = False
+    error: CellError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CellError:
+    """The exception a cell ended with."""
+
+    ename: str
+    evalue: str
+    traceback: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CellResult:
+    """What a cell came to. `outputs` are its displays and results in order; `duration` is in seconds."""
+
+    status: CellStatus
+    execution_count: int | None
+    stdout: str
+    stderr: str
+    outputs: tuple[CellEvent, ...] = ()
+    error: CellError | None = None
+    duration: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether the cell ran to its end without an exception."""
+        return self.status == "ok"
+
+    @property
+    def text(self) -> str | None:
+        """The value of the cell's last expression as text, if it had one."""
+        for output in reversed(self.outputs):
+            if output.kind == "execute_result":
+                found = output.data.get("text/plain")
+                return found if isinstance(found, str) else None
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What a terminal shows: lines without trailing blanks; cursor as row and column from 0."""
+
+    text: str
+    rows: int
+    cols: int
+    cursor: tuple[int, int]
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShellInfo:
+    """What the supervisor says about a shell. `command_id` is that of the command `exec` runs in it now."""
+
+    name: str
+    pid: int
+    rows: int
+    cols: int
+    offset: int
+    state: str
+    command_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing `doctor` looked at."""
+
+    name: str
+    ok: bool
+    detail: str
+    hint: str = ""

@@ -1,0 +1,282 @@
+"""A handle on one session: its shell, its kernel, its snapshots.
+
+Holds nothing that matters: any number of handles, in any process, may stand for one session.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from holdfast.errors import SessionNotFound
+from holdfast.runtime import health
+from holdfast.runtime.guest import layout
+from holdfast.runtime.kernel_calls import KernelCall, OnEvent, OnInput
+from holdfast.runtime.keys import keys
+from holdfast.runtime.line import Line
+from holdfast.runtime.results import CellResult, ExecResult, Screen, ShellInfo
+from holdfast.runtime.shell_calls import Following, OnOutput, ShellCall, read_tail, shell_info
+from holdfast.runtime.store.rows import SessionRow, SnapshotKind
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.snapshot import Snapshot
+
+# A screen of 40 x 120 that a program repainted a dozen times; pyte takes 1 s for each MiB.
+SCREEN_TAIL = 64 << 10
+
+
+class Session:
+    """One session. Attributes are as of the last call that looked; `refresh` looks again."""
+
+    def __init__(self, controller: Holdfast, row: SessionRow) -> None:
+        self._controller = controller
+        self._row = row
+        self._line = Line(controller, lambda: self._row)
+
+    def __repr__(self) -> str:
+        return f"<Session {self.name} {self.id} {self.state}>"
+
+    @property
+    def id(self) -> str:
+        """12 hex digits."""
+        return self._row.id
+
+    @property
+    def name(self) -> str:
+        """Unique among the sessions that are there."""
+        return self._row.name
+
+    @property
+    def state(self) -> str:
+        """`running`, `suspended`, `dead`, `creating` or `removed`."""
+        return self._row.state
+
+    @property
+    def image(self) -> str:
+        """The image it was made from."""
+        return self._row.image
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was made, in UTC."""
+        return self._row.created_at
+
+    @property
+    def parent_snapshot_id(self) -> str | None:
+        """The snapshot it was restored from, if it was."""
+        return self._row.parent_snapshot_id
+
+    @property
+    def row(self) -> SessionRow:
+        """What the store knows."""
+        return self._row
+
+    def refresh(self) -> Session:
+        """Look again at the store and at the container."""
+        with contextlib.suppress(SessionNotFound):
+            health.observed(self._controller, self._row, set())
+        found = [row for row in self._controller.store.sessions(removed=True) if row.id == self.id]
+        self._row = found[0]
+        return self
+
+    # The shell.
+
+    def exec(
+        self,
+        command: str,
+        *,
+        timeout: float | None = None,
+        on_output: OnOutput | None = None,
+        shell: str = layout.MAIN,
+    ) -> ExecResult:
+        """Run a command in the shell and wait for its end.
+
+        What it changes (directory, variables, jobs) stays.  It runs once, even if the session is captured
+        meanwhile.  A command that fails is a result.
+
+        Args:
+            command: any text bash can read, also of several lines.
+            timeout: seconds; then it is interrupted.
+            on_output: is given the output as it comes; the result then keeps the last MiB of it only.
+            shell: which of the session's shells.
+
+        Raises:
+            SessionBusy: something else runs in the shell.
+            SessionDead, SessionError: the session cannot be used.
+        """
+        call = ShellCall(
+            self._line.client(),
+            self._line.persistence(),
+            command,
+            shell=shell,
+            timeout=timeout,
+            on_output=on_output,
+        )
+        with self._line.explained():
+            return call.run()
+
+    def join(
+        self, command_id: str, *, on_output: OnOutput | None = None, shell: str = layout.MAIN
+    ) -> ExecResult:
+        """Wait for the end of a command that was begun elsewhere: by another process, or before a restore.
+
+        Args:
+            command_id: as in `shell().command_id` while it runs; the same in every session restored from a
+                snapshot that was taken then. The last 1000 commands are known.
+            on_output: is given the output from its beginning, then as it comes.
+            shell: which of the session's shells.
+
+        Raises:
+            GuestError: the session does not know the command.
+        """
+        with self._line.explained():
+            return Following(
+                self._line.client(),
+                self._line.persistence(),
+                command_id,
+                shell=shell,
+                on_output=on_output,
+            ).run()
+
+    def send(self, text: str | bytes, *, shell: str = layout.MAIN) -> None:
+        """Type text into the terminal, as it is."""
+        data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+        for start in range(0, len(data), 1 << 20):
+            self._line.request("send", data[start : start + (1 << 20)], shell=shell)
+
+    def send_keys(self, *names: str, shell: str = layout.MAIN) -> None:
+        """Press keys, named as in `C-c`, `Enter`, `Up`. Raises InvalidArgument for a name no key has."""
+        self.send(keys(names), shell=shell)
+
+    def interrupt(self, *, shell: str = layout.MAIN) -> None:
+        """Send the terminal's interrupt (SIGINT) to what runs in its foreground."""
+        self._line.request("signal", shell=shell, signal="INT")
+
+    def attach(self, *, detach_key: str = "C-]", shell: str = layout.MAIN) -> str:
+        """Join this process's terminal to the session's until the detach key is pressed (`detached`).
+
+        Raises:
+            InvalidArgument: this process has no terminal.
+        """
+        from holdfast.runtime.attach import Attachment
+
+        with self._line.explained():
+            return Attachment(
+                self._line.client(),
+                self._line.persistence(),
+                shell=shell,
+                screen=lambda: self.screen(shell=shell),
+                detach_key=detach_key,
+            ).run()
+
+    def screen(self, *, shell: str = layout.MAIN) -> Screen:
+        """What the terminal shows now."""
+        from holdfast.runtime.screen import render
+
+        info = self.shell(shell)
+        tail = self._line.persistence().run(lambda: read_tail(self._line.client(), shell, SCREEN_TAIL))
+        return render(tail, info.rows, info.cols)
+
+    def shell(self, name: str = layout.MAIN) -> ShellInfo:
+        """What the supervisor says about a shell."""
+        with self._line.explained():
+            return self._line.persistence().run(lambda: shell_info(self._line.client(), name))
+
+    # The kernel.
+
+    def cell(
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,
+        on_event: OnEvent | None = None,
+        on_input: OnInput | None = None,
+        kernel: str = layout.MAIN,
+    ) -> CellResult:
+        """Run code in the kernel and wait for its end. Code that raises is a result.
+
+        Args:
+            code: in the kernel's language.
+            timeout: seconds; then it is interrupted.
+            on_event: is given output, displays and errors as they come.
+            on_input: is asked for a line when the code reads input: (prompt, is it a password) -> line.
+                Without it, or when it raises EOFError, such code is interrupted.
+            kernel: which of the session's kernels.
+
+        Raises:
+            KernelDied: the kernel's process ended.
+            InvalidArgument: the code wanted input and there was none.
+        """
+        call = KernelCall(
+            self._line.client(),
+            self._line.persistence(),
+            code,
+            kernel=kernel,
+            timeout=timeout,
+            on_event=on_event,
+            on_input=on_input,
+        )
+        with self._line.explained():
+            return call.run()
+
+    def interrupt_kernel(self, kernel: str = layout.MAIN) -> None:
+        """Interrupt what the kernel runs."""
+        self._line.request("kernel_interrupt", kernel=kernel)
+
+    def restart_kernel(self, kernel: str = layout.MAIN) -> None:
+        """End the kernel and start it anew; its variables are lost."""
+        self._line.request("kernel_restart", kernel=kernel)
+
+    # Snapshots.
+
+    def snapshot(self, label: str | None = None, kind: SnapshotKind = "live") -> Snapshot:
+        """Capture the session at one instant; it runs on.
+
+        Args:
+            label: a name for the snapshot; must be free.
+            kind: `live` (files, memory, processes) or `filesystem` (files only).
+
+        Raises:
+            LiveUnsupported: live is not possible; nothing was taken.
+            CaptureFailed, SessionBusy, SessionDead: nothing was taken.
+        """
+        from holdfast.runtime.snapshot import Snapshot, machinery
+
+        row = machinery().take(self._controller, self._fresh(), label, kind)
+        return Snapshot(self._controller, row)
+
+    def fork(self, n: int = 1, name: str | None = None) -> list[Session]:
+        """Make n sessions that go on from this moment; this one runs on, too. All of them or none."""
+        taken = self.snapshot()
+        try:
+            return taken.fork(n, name)
+        except BaseException:
+            # The snapshot was only taken for the forks.
+            taken.remove()
+            raise
+
+    def suspend(self) -> Session:
+        """Capture the session, then free its memory and processors until `resume`."""
+        from holdfast.runtime.snapshot import machinery
+
+        self._row = machinery().suspend(self._controller, self._fresh())
+        return self
+
+    def resume(self) -> Session:
+        """Let a suspended session go on."""
+        from holdfast.runtime.snapshot import machinery
+
+        self._row = machinery().resume(self._controller, self._controller.session_row(self.id))
+        return self
+
+    def remove(self) -> None:
+        """End the session and forget it; its snapshots stay."""
+        self._controller.remove_session(self.id)
+
+    def _fresh(self) -> SessionRow:
+        """The row as it is now, of a session whose container runs."""
+        health.check(self._controller, self.id)
+        return self._controller.session_row(self.id)

@@ -1,0 +1,239 @@
+"""What a person may choose about a session, and what the engine is told because of it.
+
+Pure: the defaults, the checks and the translation live here; nothing is asked of an engine or a host except
+what the caller passes in.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.guest import layout
+from holdfast.runtime.text import plain
+
+T = TypeVar("T", bound=BaseModel)
+
+MIB = 1 << 20
+# The supervisor, a shell and a kernel need about 150 MiB; less than this would be killed at the start.
+MEMORY_LEAST = 256 * MIB
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": MIB, "g": 1 << 30, "t": 1 << 40}
+
+# What package managers and servers need. NET_ADMIN is for the first process alone: it sets the route that
+# leads nowhere and drops the capability for good before anything else runs.
+CAPABILITIES = (
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "NET_ADMIN",
+    "NET_BIND_SERVICE",
+    "SETFCAP",
+    "SETGID",
+    "SETPCAP",
+    "SETUID",
+    "SYS_CHROOT",
+)
+# Places of the container that a mount would break.
+RESERVED = ("/proc", "/sys", "/dev", str(layout.RUN_DIR), str(layout.STATE_DIR), "/opt/holdfast")
+
+
+class Mount(BaseModel):
+    """A file or folder of the host that the session sees."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: str
+    target: str
+    read_only: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Mount:
+        """From SRC:DST or SRC:DST:ro.
+
+        Raises:
+            InvalidArgument: it is neither.
+        """
+        parts = text.split(":")
+        mode = parts.pop() if len(parts) == 3 and parts[2] in ("ro", "rw") else "rw"
+        if len(parts) != 2 or not all(parts):
+            raise InvalidArgument(
+                f"cannot mount '{plain(text, 200)}': it is not SRC:DST or SRC:DST:ro",
+                hint="for example --mount ./data:/data:ro",
+            )
+        source = str(Path(parts[0]).expanduser().absolute())
+        return _validated(cls, {"source": source, "target": parts[1], "read_only": mode == "ro"}, "mount")
+
+    @field_validator("source")
+    @classmethod
+    def _source(cls, value: str) -> str:
+        if not value.startswith("/"):
+            raise ValueError("the source must be an absolute path")
+        return value
+
+    @field_validator("target")
+    @classmethod
+    def _target(cls, value: str) -> str:
+        if not value.startswith("/") or ".." in value.split("/"):
+            raise ValueError("the target must be an absolute path")
+        target = "/" + "/".join(part for part in value.split("/") if part not in ("", "."))
+        if target == "/" or any(f"{target}/".startswith(f"{place}/") for place in RESERVED):
+            raise ValueError(f"the target {target} belongs to the session itself")
+        return target
+
+
+class SessionOptions(BaseModel):
+    """Everything that can be chosen when a session is made; what is left out is safe.
+
+    memory is in bytes (or text such as `512m`), cpus counts cores, pids counts processes and threads.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    image: str | None = None
+    network: Literal["default", "none"] = "default"
+    memory: Annotated[int, Field(ge=MEMORY_LEAST)] = 4 << 30
+    cpus: Annotated[float, Field(ge=0.01, le=1024)] | None = None
+    pids: Annotated[int, Field(ge=64, le=4_194_304)] = 4096
+    user: str | None = None
+    env: dict[str, str] = {}
+    mounts: tuple[Mount, ...] = ()
+    workdir: str | None = None
+
+    @classmethod
+    def parse(cls, **chosen: Any) -> SessionOptions:
+        """Check what was chosen.
+
+        Raises:
+            InvalidArgument: one line that names the option and what is wrong with it.
+        """
+        values = {key: value for key, value in chosen.items() if value is not None}
+        if isinstance(env := values.get("env"), (list, tuple)):
+            values["env"] = dict(_assignment(text) for text in env)
+        if "mounts" in values:
+            values["mounts"] = [Mount.parse(m) if isinstance(m, str) else m for m in values["mounts"]]
+        return _validated(cls, values, "create session")
+
+    @field_validator("memory", mode="before")
+    @classmethod
+    def _memory(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)([bkmgt]?)(?:i?b)?", value.strip().lower())
+        if not match:
+            raise ValueError("must be a number of bytes, or a size such as 512m or 4g")
+        return int(float(match[1]) * _UNITS[match[2]])
+
+    @field_validator("user")
+    @classmethod
+    def _user(cls, value: str) -> str:
+        if not re.fullmatch(r"[a-z_][a-z0-9_-]{0,31}|\d{1,10}(:\d{1,10})?", value):
+            raise ValueError("must be a user name, a number, or UID:GID")
+        return value
+
+    @field_validator("env")
+    @classmethod
+    def _env(cls, value: dict[str, str]) -> dict[str, str]:
+        for key, text in value.items():
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key) or "\0" in text:
+                raise ValueError(f"'{plain(key, 60)}' is not the name of a variable")
+        return value
+
+    @field_validator("workdir")
+    @classmethod
+    def _workdir(cls, value: str) -> str:
+        if not value.startswith("/") or "\0" in value:
+            raise ValueError("must be an absolute path in the session")
+        return value
+
+    @field_validator("image")
+    @classmethod
+    def _image(cls, value: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_./:@-]{0,254}", value):
+            raise ValueError("is not the name of an image")
+        return value
+
+
+def container_options(
+    options: SessionOptions,
+    *,
+    name: str,
+    hostname: str,
+    image: str,
+    command: Iterable[str],
+    labels: Mapping[str, str],
+    run_dir: Path,
+    seccomp: Mapping[str, Any],
+    network: str,
+    mptcp: bool,
+) -> dict[str, Any]:
+    """What the SDK's `containers.create` is given for a session.
+
+    `network` is the name of the sessions' bridge, `mptcp` whether the host's kernel has multipath TCP:
+    such sockets cannot be checkpointed, so they are switched off.
+    """
+    made: dict[str, Any] = {
+        "image": image,
+        "name": name,
+        "hostname": hostname,
+        "entrypoint": [str(layout.INIT)],
+        "command": list(command),
+        "labels": dict(labels),
+        "user": "0:0",
+        "environment": dict(options.env),
+        "working_dir": options.workdir or str(layout.WORKSPACE),
+        "tty": False,
+        "stdin_open": False,
+        "init": False,
+        "cap_drop": ["ALL"],
+        "cap_add": list(CAPABILITIES),
+        "security_opt": [f"seccomp={json.dumps(seccomp, separators=(',', ':'))}"],
+        "sysctls": {"net.mptcp.enabled": "0"} if mptcp else {},
+        "pids_limit": options.pids,
+        "mem_limit": options.memory,
+        "memswap_limit": options.memory,
+        # Shared memory counts as memory anyway; browsers and databases need more than Docker's 64 MiB.
+        "shm_size": options.memory // 4,
+        "mounts": [_bind(str(run_dir), str(layout.RUN_DIR), read_only=False)]
+        + [_bind(m.source, m.target, read_only=m.read_only) for m in options.mounts],
+        "log_config": {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "1"}},
+    }
+    if options.cpus is not None:
+        made["nano_cpus"] = int(options.cpus * 1_000_000_000)
+    if options.network == "none":
+        made["network_mode"] = "none"
+    else:
+        made["network"] = network
+    return made
+
+
+def _bind(source: str, target: str, *, read_only: bool) -> dict[str, Any]:
+    return {"Type": "bind", "Source": source, "Target": target, "ReadOnly": read_only}
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidArgument(
+            f"cannot set variable '{plain(text, 60)}': it is not KEY=VALUE", hint="for example --env DEBUG=1"
+        )
+    return key, value
+
+
+def _validated(model: type[T], values: Mapping[str, Any], what: str) -> T:
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        why = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        raise InvalidArgument(
+            f"cannot {what}: {plain(where, 60)} {plain(why, 200)}".replace("  ", " ")
+        ) from error

@@ -1,0 +1,214 @@
+"""Commands of a session's shell, followed to their end across lost connections."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from holdfast.errors import GuestDisconnected, GuestError, InvalidArgument
+from holdfast.runtime import fields, ids
+from holdfast.runtime.guest import protocol
+from holdfast.runtime.guest.protocol import Frame
+from holdfast.runtime.guest_client import GuestClient
+from holdfast.runtime.persistence import Persistence
+from holdfast.runtime.results import ExecResult, ShellInfo
+from holdfast.runtime.uncook import Tail, Uncook
+
+OnOutput = Callable[[bytes], None]
+
+# What a result keeps of its output: all of it for one who asked for nothing else, within reason; the end of
+# it for one who was given everything as it came.
+KEEP = 1 << 30
+KEEP_STREAMED = 1 << 20
+# How long a command may take to obey an interrupt before its caller is let go.
+INTERRUPT_SECONDS = 3.0
+
+
+class Following:
+    """The output and the end of one command, which may have been begun by another process or session."""
+
+    def __init__(
+        self,
+        client: GuestClient,
+        persistence: Persistence,
+        command_id: str,
+        *,
+        shell: str,
+        on_output: OnOutput | None,
+    ) -> None:
+        self._client = client
+        self._persistence = persistence
+        self._op, self._payload = "wait", b""
+        self._args: dict[str, Any] = {"id": command_id, "shell": shell}
+        self._on_output = on_output
+        self._uncook = Uncook()
+        self._tail = Tail(KEEP if on_output is None else KEEP_STREAMED)
+        self._next: int | None = None
+        self._lost = 0
+        self._deadline: float | None = None
+
+    def run(self) -> ExecResult:
+        """Wait for the end. An interrupt (Ctrl-C) ends the waiting, not the command."""
+        return self._persistence.run(self._follow)
+
+    def _follow(self) -> ExecResult:
+        args = dict(self._args)
+        if self._next is not None:
+            args["from_offset"] = self._next
+        with self._client.open(self._op, self._payload, **args) as connection:
+            if self._deadline is not None:
+                connection.socket.settimeout(max(0.01, self._deadline - time.monotonic()))
+            for frame in self._patient(connection.events()):
+                self._persistence.heard()
+                kind = fields.event(frame)
+                if kind == "started" and self._next is None:
+                    self._next = fields.integer(frame, "offset")
+                elif kind == "output":
+                    self._take(frame)
+                elif kind == "gap":
+                    self._lost += fields.integer(frame, "size")
+                    self._next = fields.integer(frame, "offset") + fields.integer(frame, "size")
+                elif kind == "finished":
+                    return self._finish(frame)
+        raise GuestDisconnected("cannot go on: the session ended the call without a result")
+
+    def _patient(self, events: Iterator[Frame]) -> Iterator[Frame]:
+        try:
+            for frame in events:
+                yield frame
+                if self._late():
+                    raise GuestError("cannot interrupt: the command goes on")
+        except GuestDisconnected as error:
+            if self._late():
+                raise GuestError("cannot interrupt: the command goes on") from error
+            raise
+
+    def _late(self) -> bool:
+        return self._deadline is not None and time.monotonic() >= self._deadline
+
+    def _take(self, frame: Frame) -> None:
+        # After a reconnection the guest may begin a little earlier than asked.
+        start, end = fields.integer(frame, "offset"), fields.integer(frame, "next")
+        if self._next is not None and end <= self._next:
+            return
+        data = frame.payload
+        if self._next is not None and start < self._next:
+            data = data[self._next - start :] if end - start == len(data) else b""
+        self._next = end
+        self._emit(self._uncook.feed(data))
+
+    def _emit(self, data: bytes) -> None:
+        if not data:
+            return
+        self._tail.feed(data)
+        if self._on_output is not None:
+            self._on_output(data)
+
+    def _finish(self, frame: Frame) -> ExecResult:
+        self._emit(self._uncook.end())
+        output = self._tail.value()
+        return ExecResult(
+            exit_code=fields.optional_integer(frame, "exit_code", -255),
+            signal=fields.optional_integer(frame, "signal"),
+            output=output,
+            start_offset=fields.integer(frame, "start_offset"),
+            end_offset=fields.integer(frame, "end_offset"),
+            timed_out=fields.flag(frame, "timed_out"),
+            shell_exited=fields.flag(frame, "shell_exited"),
+            incomplete=fields.flag(frame, "incomplete"),
+            duration=fields.number(frame, "duration"),
+            dropped=self._tail.dropped,
+            lost=self._lost,
+        )
+
+
+class ShellCall(Following):
+    """One command, from its start to its result."""
+
+    def __init__(
+        self,
+        client: GuestClient,
+        persistence: Persistence,
+        command: str,
+        *,
+        shell: str,
+        timeout: float | None,
+        on_output: OnOutput | None,
+    ) -> None:
+        super().__init__(client, persistence, ids.new_id(), shell=shell, on_output=on_output)
+        self._op, self._payload = "exec", _payload(command)
+        self._args["timeout"] = _seconds(timeout)
+
+    def run(self) -> ExecResult:
+        """Run the command and wait for its end.
+
+        An interrupt (Ctrl-C) is passed to the command, whose end is awaited for a moment; then it is raised
+        again.  A second one is raised at once.  Either way the shell and what runs in it stay.
+        """
+        try:
+            return super().run()
+        except KeyboardInterrupt:
+            try:
+                self._persistence.run(self.interrupt)
+                self._deadline = time.monotonic() + INTERRUPT_SECONDS
+                super().run()
+            except GuestError as error:
+                raise KeyboardInterrupt from error
+            raise
+
+    def interrupt(self) -> None:
+        """Send the terminal's interrupt to what runs in the foreground."""
+        self._client.request("signal", shell=self._args["shell"], signal="INT")
+
+
+def read_tail(client: GuestClient, shell: str, size: int) -> bytes:
+    """The last `size` bytes the shell's terminal showed, or fewer."""
+    with client.open("read", shell=shell, offset=-size, follow=False) as connection:
+        pieces = [frame.payload for frame in connection.events() if fields.event(frame) == "output"]
+    return b"".join(pieces)[-size:]
+
+
+def shell_info(client: GuestClient, shell: str) -> ShellInfo:
+    """What the supervisor says about a shell.
+
+    Raises:
+        InvalidArgument: there is none of that name.
+    """
+    for row in fields.rows(client.request("hello"), "shells"):
+        frame = Frame({"event": "hello", **row})
+        if fields.text(frame, "name") == shell:
+            return ShellInfo(
+                name=shell,
+                pid=fields.integer(frame, "pid"),
+                rows=min(fields.integer(frame, "rows", 1), 1000),
+                cols=min(fields.integer(frame, "cols", 1), 1000),
+                offset=fields.integer(frame, "offset"),
+                state=fields.text(frame, "state", ""),
+                command_id=fields.optional_text(frame, "exec"),
+            )
+    raise InvalidArgument(f"cannot find shell '{shell}': the session has none of that name")
+
+
+def _payload(command: str) -> bytes:
+    data = command.encode("utf-8", "surrogateescape")
+    if b"\0" in data:
+        raise InvalidArgument("cannot run the command: it contains a NUL byte")
+    if not data.strip():
+        raise InvalidArgument(
+            "cannot run the command: it is empty", hint="for example `holdfast exec S 'ls -l'`"
+        )
+    if len(data) > protocol.MAX_PAYLOAD:
+        raise InvalidArgument(
+            f"cannot run the command: it has {len(data)} bytes, the limit is {protocol.MAX_PAYLOAD}",
+            hint="put it into a file of the session and run that",
+        )
+    return data
+
+
+def _seconds(timeout: float | None) -> float | None:
+    if timeout is None:
+        return None
+    if not 0 < timeout < 1e9:
+        raise InvalidArgument("cannot use this timeout: it must be more than 0 seconds")
+    return float(timeout)

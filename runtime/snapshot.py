@@ -1,0 +1,138 @@
+"""A handle on one snapshot.
+
+How sessions are captured and restored is in `runtime.snapshotting`, imported when it is needed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Protocol, cast
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.store.rows import SessionRow, SnapshotKind, SnapshotRow
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.session import Session
+
+# More than this at once is a slip of the finger; each takes the memory of a session.
+FORKS = 256
+
+
+class Machinery(Protocol):
+    """What `runtime.snapshotting` does. Each call is all or nothing."""
+
+    def take(
+        self, controller: Holdfast, session: SessionRow, label: str | None, kind: SnapshotKind
+    ) -> SnapshotRow:
+        """Capture a running session."""
+
+    def restore(
+        self, controller: Holdfast, snapshot: SnapshotRow, name: str | None, count: int
+    ) -> list[SessionRow]:
+        """Make `count` sessions that go on from a snapshot."""
+
+    def suspend(self, controller: Holdfast, session: SessionRow) -> SessionRow:
+        """Capture a session and free what it holds."""
+
+    def resume(self, controller: Holdfast, session: SessionRow) -> SessionRow:
+        """Let a suspended session go on."""
+
+    def remove_snapshot(self, controller: Holdfast, snapshot: SnapshotRow) -> None:
+        """Delete a snapshot."""
+
+    def sweep_images(self, controller: Holdfast) -> None:
+        """Remove images of snapshots that are gone, unless a session still runs on them."""
+
+
+def machinery() -> Machinery:
+    """The module that captures and restores."""
+    return cast("Machinery", importlib.import_module("holdfast.runtime.snapshotting"))
+
+
+class Snapshot:
+    """One snapshot."""
+
+    def __init__(self, controller: Holdfast, row: SnapshotRow) -> None:
+        self._controller = controller
+        self._row = row
+
+    def __repr__(self) -> str:
+        return f"<Snapshot {self.name} {self.kind} {self.state}>"
+
+    @property
+    def id(self) -> str:
+        """12 hex digits."""
+        return self._row.id
+
+    @property
+    def name(self) -> str:
+        """Its label, or its id if it has none."""
+        return self._row.name
+
+    @property
+    def label(self) -> str | None:
+        """The name it was given."""
+        return self._row.label
+
+    @property
+    def kind(self) -> SnapshotKind:
+        """`live` or `filesystem`."""
+        return self._row.kind
+
+    @property
+    def state(self) -> str:
+        """`ready`, or `damaged` if a part was found missing or changed."""
+        return self._row.state
+
+    @property
+    def size(self) -> int:
+        """Bytes it takes on this host beyond the image its session was made from."""
+        return self._row.bytes
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was taken, in UTC."""
+        return self._row.created_at
+
+    @property
+    def session_id(self) -> str:
+        """The session it was taken of."""
+        return self._row.session_id
+
+    @property
+    def parent_id(self) -> str | None:
+        """The snapshot before it in the lineage."""
+        return self._row.parent_snapshot_id
+
+    @property
+    def row(self) -> SnapshotRow:
+        """What the store knows."""
+        return self._row
+
+    def restore(self, name: str | None = None) -> Session:
+        """Make a session that goes on from here.
+
+        Raises:
+            SessionExists, SnapshotDamaged, RestoreFailed: nothing is left of it; the snapshot is untouched.
+        """
+        return self.fork(1, name)[0]
+
+    def fork(self, n: int = 1, name: str | None = None) -> list[Session]:
+        """Make n sessions that go on from here: called name, or name-1, name-2, … All of them or none."""
+        from holdfast.runtime.session import Session
+
+        if not 1 <= n <= FORKS:
+            raise InvalidArgument(f"cannot fork {n} times: the number must be from 1 to {FORKS}")
+        rows = machinery().restore(self._controller, self._row, name, n)
+        return [Session(self._controller, row) for row in rows]
+
+    def remove(self) -> None:
+        """Delete it.
+
+        Raises:
+            SnapshotInUse: a suspended session needs it.
+        """
+        machinery().remove_snapshot(self._controller, self._row)

@@ -1,0 +1,168 @@
+"""What can be done with snapshots, each all or nothing.
+
+What is made on the way carries the operation's id, so that `recovery` can take it back; how a capture and
+a restore go is in `taking` and `restoring`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from typing import TYPE_CHECKING
+
+from holdfast.errors import EngineError, SessionError, SessionExists, SnapshotDamaged, SnapshotInUse
+from holdfast.runtime import ids
+from holdfast.runtime.interrupts import held
+from holdfast.runtime.restoring import Restoring
+from holdfast.runtime.taking import Taking, image_ref, new_row
+
+if TYPE_CHECKING:
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotKind, SnapshotRow
+
+
+def take(controller: Holdfast, session: SessionRow, label: str | None, kind: SnapshotKind) -> SnapshotRow:
+    """Capture a running session; it runs on.
+
+    Raises:
+        LiveUnsupported: a live snapshot is not possible; the reason is in the message.
+        CaptureFailed, StoreError, SessionBusy, SessionDead: nothing was taken.
+    """
+    with (
+        controller.lock(session.id, f"snapshot session {session.name}"),
+        controller.operation("snapshot", session_id=session.id, snapshot_id=ids.new_id()) as operation,
+    ):
+        row = new_row(controller, session, operation, label, kind)
+        taking = Taking(controller, session, operation, row)
+        return taking.live() if kind == "live" else taking.filesystem()
+
+
+def suspend(controller: Holdfast, session: SessionRow) -> SessionRow:
+    """Capture a session and end its processes in the same moment; nothing of its container remains."""
+    with (
+        controller.lock(session.id, f"suspend session {session.name}"),
+        controller.operation("suspend", session_id=session.id, snapshot_id=ids.new_id()) as operation,
+    ):
+        row = new_row(controller, session, operation, None, "live")
+        taken = Taking(controller, session, operation, row).suspend()
+        with held():
+            return _put_away(controller, session, taken, operation.id)
+
+
+def resume(controller: Holdfast, session: SessionRow) -> SessionRow:
+    """Let a suspended session go on under its name and id."""
+    if session.state != "suspended" or session.parent_snapshot_id is None:
+        raise SessionError(f"cannot resume session {session.name}: it is not suspended")
+    with (
+        controller.lock(session.id, f"resume session {session.name}"),
+        controller.operation("resume", session_id=session.id) as operation,
+    ):
+        restoring = Restoring(controller, controller.store.snapshot(session.parent_snapshot_id), operation)
+        return restoring.bring_up([_next_generation(session, restoring)])[0]
+
+
+def restore(controller: Holdfast, snapshot: SnapshotRow, name: str | None, count: int) -> list[SessionRow]:
+    """Make `count` sessions that go on from a snapshot: called name, or name-1, name-2, …
+
+    Raises:
+        SessionExists, SnapshotDamaged, RestoreFailed: nothing is left of any of them.
+    """
+    if snapshot.state == "pending":
+        raise SnapshotDamaged(f"cannot restore {snapshot.name}: it is not complete")
+    if name is not None:
+        ids.check_name(name if count == 1 else f"{name}-{count}")
+    with controller.operation("restore") as operation:
+        restoring = Restoring(controller, snapshot, operation)
+        session_ids = [ids.new_id() for _ in range(count)]
+        controller.store.update_operation(operation.id, details={"session_ids": session_ids})
+        rows = [
+            _add(controller, restoring, session_id, _name(name, number, count))
+            for number, session_id in enumerate(session_ids, start=1)
+        ]
+        return restoring.bring_up(rows)
+
+
+def remove_snapshot(controller: Holdfast, snapshot: SnapshotRow) -> None:
+    """Delete a snapshot: image, files, row, in this order, so that a removal cut short can be repeated.
+
+    Raises:
+        SnapshotInUse: a suspended session needs it.
+    """
+    for session in controller.store.sessions():
+        if session.state == "suspended" and session.parent_snapshot_id == snapshot.id:
+            raise SnapshotInUse(
+                f"cannot remove snapshot {snapshot.name}: session {session.name} is suspended in it",
+                hint=f"`holdfast resume {session.name}` or `holdfast rm {session.name}` first",
+            )
+    with held():
+        controller.engine.remove_image(image_ref(snapshot.id))
+        sweep_images(controller)
+        shutil.rmtree(controller.home.snapshots / snapshot.id, ignore_errors=True)
+        controller.store.forget_snapshot(snapshot.id)
+
+
+def sweep_images(controller: Holdfast) -> None:
+    """Remove images of snapshots that are gone and that no container needs any more.
+
+    A session restored from a snapshot keeps the image alive without a name when the snapshot is removed.
+    """
+    found = controller.engine.images(holdfast_home=controller.home.digest, holdfast_role="snapshot")
+    for image_id, tags in found.items():
+        if not [tag for tag in tags if not tag.startswith("<none>")]:
+            with contextlib.suppress(EngineError):  # a container still runs on it
+                controller.engine.remove_image(image_id)
+
+
+def finish_suspension(controller: Holdfast, operation: OperationRow) -> bool:
+    """Finish a suspension whose processes are gone already: then the snapshot is all there is of the session.
+
+    Returns False if they still run: then it is to be undone.
+    """
+    taken = next((s for s in controller.store.snapshots() if s.id == operation.snapshot_id), None)
+    session = next((s for s in controller.store.sessions() if s.id == operation.session_id), None)
+    if taken is None or session is None:
+        return False
+    state = controller.engine.inspect(session.container_id or "")
+    if state is not None and state.running:
+        remove_snapshot(controller, taken)
+        return False
+    _put_away(controller, session, taken, operation.id)
+    return True
+
+
+def _put_away(controller: Holdfast, session: SessionRow, taken: SnapshotRow, operation_id: str) -> SessionRow:
+    if session.container_id is not None:
+        controller.engine.kill_remove(session.container_id)
+    shutil.rmtree(controller.home.run_dir(session.id), ignore_errors=True)
+    suspended = {"state": "suspended", "container_id": None, "parent_snapshot_id": taken.id}
+    controller.store.complete(operation_id, sessions={session.id: suspended})
+    return controller.store.session(session.id)
+
+
+def _next_generation(session: SessionRow, restoring: Restoring) -> SessionRow:
+    from dataclasses import replace
+
+    return replace(session, generation=max(session.generation, restoring.kept.generation) + 1)
+
+
+def _name(chosen: str | None, number: int, count: int) -> str | None:
+    if chosen is None or count == 1:
+        return chosen
+    return f"{chosen}-{number}"
+
+
+def _add(controller: Holdfast, restoring: Restoring, session_id: str, name: str | None) -> SessionRow:
+    candidates = [name] if name else [*(ids.new_name() for _ in range(8)), f"s-{session_id[:6]}"]
+    for candidate in candidates:
+        try:
+            return controller.store.add_session(
+                candidate,
+                restoring.kept.image,
+                restoring.kept.options,
+                session_id=session_id,
+                parent_snapshot_id=restoring.snapshot.id,
+                generation=restoring.kept.generation + 1,
+            )
+        except SessionExists as error:
+            taken = error
+    raise taken

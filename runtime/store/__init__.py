@@ -1,0 +1,1 @@
+"""What is known about sessions, snapshots and operations, on disk."""

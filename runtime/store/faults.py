@@ -1,0 +1,41 @@
+"""Errors of the database, said in one line that names the file and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+
+from holdfast.errors import HoldfastError, StoreError
+
+# What SQLite says, and what to do about it; the first that fits.
+ADVICE = (
+    ("disk is full", "free some disk space"),
+    ("disk i/o error", "check the disk: free space, quota, health"),
+    ("unable to open", "make the folder writable, or set HOLDFAST_HOME to one that is"),
+    ("readonly", "make the file writable, or set HOLDFAST_HOME to a folder that is"),
+    ("not a database", "move the file away, or set HOLDFAST_HOME to another folder"),
+    ("malformed", "move the file away, or restore it from a backup"),
+    ("locked", "another process holds it; try again"),
+    ("no such", "move the file away, or restore it from a backup"),
+)
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Turn what SQLAlchemy raises into StoreError. What breaks a uniqueness rule passes."""
+    try:
+        yield
+    except (IntegrityError, HoldfastError):
+        raise
+    except SQLAlchemyError as error:
+        why = str(error.orig) if isinstance(error, DBAPIError) else type(error).__name__
+        hint = next((advice for sign, advice in ADVICE if sign in why.lower()), "")
+        raise StoreError(f"cannot use {path}: {why}", hint=hint) from error
+    except OSError as error:
+        raise StoreError(f"cannot use {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        hint = "move the file away, or restore it from a backup"
+        raise StoreError(f"cannot use {path}: a value in it is damaged ({error})", hint=hint) from error

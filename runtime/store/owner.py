@@ -1,0 +1,28 @@
+"""Whether the process that began an operation is still there.
+
+A pid alone says little: it is used again.  The moment its process began, with the boot it counts from, tells
+two processes of one pid apart.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def start_of(pid: int) -> str | None:
+    """Boot and start time (in clock ticks) of a process; None if it is not there or only a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return None
+    # The name in parentheses may contain anything; state is the first field after it, start time the 20th.
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    if fields[0] in (b"Z", b"X"):
+        return None
+    return f"{boot[:8]}:{int(fields[19])}"
+
+
+def alive(pid: int, start: str) -> bool:
+    """Whether the process that began then under this pid still runs."""
+    return start_of(pid) == start

@@ -1,0 +1,64 @@
+"""Rows of the store as values.  Nothing here knows how they are kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+SessionState = Literal["creating", "running", "suspended", "dead", "removed"]
+SnapshotKind = Literal["live", "filesystem"]
+SnapshotState = Literal["pending", "ready", "damaged"]
+OperationState = Literal["intent", "done", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """One session. `generation` counts the restores between it and a session that was made fresh."""
+
+    id: str
+    name: str
+    state: SessionState
+    image: str
+    created_at: datetime
+    container_id: str | None = None
+    parent_snapshot_id: str | None = None
+    generation: int = 0
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRow:
+    """One snapshot. `parent_snapshot_id` is the snapshot its session was restored from, or its last one."""
+
+    id: str
+    label: str | None
+    kind: SnapshotKind
+    state: SnapshotState
+    session_id: str
+    created_at: datetime
+    parent_snapshot_id: str | None = None
+    image_id: str | None = None
+    bytes: int = 0
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """What a person calls it: its label, or its id."""
+        return self.label or self.id
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRow:
+    """Something that takes several steps; while it is `intent`, it may have to be undone."""
+
+    id: str
+    kind: str
+    state: OperationState
+    owner_pid: int
+    owner_start: str
+    started_at: datetime
+    session_id: str | None = None
+    snapshot_id: str | None = None
+    ended_at: datetime | None = None
+    details: dict[str, Any] = field(default_factory=dict)

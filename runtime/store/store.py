@@ -1,0 +1,349 @@
+"""The store: what is known about sessions, snapshots and operations, in SQLite.
+
+Owns transactions and the errors of the database.  Methods are named after what happens to a session or a
+snapshot; nothing here knows engines or guests.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    Connection,
+    Engine,
+    NullPool,
+    Row,
+    create_engine,
+    delete,
+    event,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.exc import IntegrityError
+
+from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, SnapshotNotFound, StoreError
+from holdfast.runtime import ids
+from holdfast.runtime.refs import resolve
+from holdfast.runtime.store import faults, owner, schema
+from holdfast.runtime.store.rows import (
+    OperationRow,
+    OperationState,
+    SessionRow,
+    SessionState,
+    SnapshotKind,
+    SnapshotRow,
+)
+
+# A writer holds the lock for one small transaction and an fsync; a minute means trouble.
+BUSY_SECONDS = 60
+
+
+class Store:
+    """Sessions, snapshots and operations. Safe to use from several processes and threads at once."""
+
+    def __init__(self, engine: Engine, path: Path) -> None:
+        self._engine = engine
+        self._path = path
+
+    @classmethod
+    def open(cls, path: Path) -> Store:
+        """Open the database at path; make it if it is missing.
+
+        Raises:
+            StoreError: it cannot be opened, is damaged, or was written by a newer version.
+        """
+        engine = create_engine(
+            f"sqlite:///{path}",
+            poolclass=NullPool,
+            connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
+        )
+        event.listen(engine, "connect", _on_connect)
+        event.listen(engine, "begin", _on_begin)
+        store = cls(engine, path)
+        with faults.translated(path):
+            _prepare(store, path)
+        return store
+
+    # Sessions.
+
+    def add_session(
+        self,
+        name: str,
+        image: str,
+        options: dict[str, Any],
+        *,
+        session_id: str | None = None,
+        parent_snapshot_id: str | None = None,
+        generation: int = 0,
+        state: SessionState = "creating",
+    ) -> SessionRow:
+        """Take the name and record a session that is about to be made.
+
+        Raises:
+            SessionExists: the name is taken.
+        """
+        row = SessionRow(
+            id=session_id or ids.new_id(),
+            name=name,
+            state=state,
+            image=image,
+            created_at=datetime.now(UTC),
+            parent_snapshot_id=parent_snapshot_id,
+            generation=generation,
+            options=options,
+        )
+        try:
+            with self._write() as db:
+                db.execute(insert(schema.sessions).values(**_values(row)))
+        except IntegrityError as error:
+            raise SessionExists(
+                f"cannot name session '{name}': the name is taken",
+                hint=f"choose another name, or `holdfast rm {name}`",
+            ) from error
+        return row
+
+    def session(self, ref: str) -> SessionRow:
+        """The session with this name, id or unique prefix of an id.
+
+        Raises:
+            SessionNotFound, InvalidArgument: none or several fit.
+        """
+        rows = {row.id: row for row in self.sessions()}
+        return rows[resolve(ref, ((row.id, row.name) for row in rows.values()))]
+
+    def sessions(self, *, removed: bool = False) -> list[SessionRow]:
+        """All sessions, oldest first; those that were removed only if asked for."""
+        query = select(schema.sessions).order_by(schema.sessions.c.created_at, schema.sessions.c.id)
+        if not removed:
+            query = query.where(schema.sessions.c.state != "removed")
+        with self._read() as db:
+            return [_session(row) for row in db.execute(query)]
+
+    def update_session(self, session_id: str, **changes: Any) -> SessionRow:
+        """Change columns of a session (state, container_id, generation, parent_snapshot_id, options, image).
+
+        Raises:
+            SessionNotFound: there is no such id, or the session was removed meanwhile.
+            SessionExists: it comes back to life under a name that is taken.
+        """
+        table = schema.sessions
+        try:
+            with self._write() as db:
+                there = (table.c.id == session_id) & (table.c.state != "removed")
+                changed = db.execute(update(table).where(there).values(**changes)).rowcount
+                row = db.execute(select(table).where(table.c.id == session_id)).one_or_none()
+        except IntegrityError as error:
+            raise SessionExists("cannot rename session: the name is taken") from error
+        if row is None or not changed:
+            raise SessionNotFound(f"cannot change session {session_id}: it was removed")
+        return _session(row)
+
+    # Snapshots.
+
+    def add_snapshot(
+        self,
+        session_id: str,
+        kind: SnapshotKind,
+        *,
+        label: str | None = None,
+        snapshot_id: str | None = None,
+        parent_snapshot_id: str | None = None,
+        details: dict[str, Any] | None = None,
+    ) -> SnapshotRow:
+        """Record a snapshot that is about to be taken: `pending`, and not listed before it is `ready`.
+
+        Raises:
+            InvalidArgument: the label is taken or is no valid name.
+        """
+        if label is not None:
+            ids.check_name(label, "snapshot")
+        row = SnapshotRow(
+            id=snapshot_id or ids.new_id(),
+            label=label,
+            kind=kind,
+            state="pending",
+            session_id=session_id,
+            created_at=datetime.now(UTC),
+            parent_snapshot_id=parent_snapshot_id,
+            details=details or {},
+        )
+        try:
+            with self._write() as db:
+                db.execute(insert(schema.snapshots).values(**_values(row)))
+        except IntegrityError as error:
+            raise InvalidArgument(
+                f"cannot label snapshot '{label}': the label is taken",
+                hint=f"choose another label, or `holdfast rmi {label}`",
+            ) from error
+        return row
+
+    def snapshot(self, ref: str) -> SnapshotRow:
+        """The snapshot with this label, id or unique prefix of an id.
+
+        Raises:
+            SnapshotNotFound, InvalidArgument: none or several fit.
+        """
+        rows = {row.id: row for row in self.snapshots()}
+        return rows[resolve(ref, ((row.id, row.name) for row in rows.values()), "snapshot")]
+
+    def snapshots(self, *, pending: bool = False) -> list[SnapshotRow]:
+        """All snapshots, oldest first; unfinished ones only if asked for."""
+        query = select(schema.snapshots).order_by(schema.snapshots.c.created_at, schema.snapshots.c.id)
+        if not pending:
+            query = query.where(schema.snapshots.c.state != "pending")
+        with self._read() as db:
+            return [_snapshot(row) for row in db.execute(query)]
+
+    def update_snapshot(self, snapshot_id: str, **changes: Any) -> SnapshotRow:
+        """Change columns of a snapshot (state, image_id, bytes, details, parent_snapshot_id).
+
+        Raises:
+            SnapshotNotFound: there is no such id.
+        """
+        table = schema.snapshots
+        with self._write() as db:
+            db.execute(update(table).where(table.c.id == snapshot_id).values(**changes))
+            row = db.execute(select(table).where(table.c.id == snapshot_id)).one_or_none()
+        if row is None:
+            raise SnapshotNotFound(f"cannot change snapshot {snapshot_id}: it was removed")
+        return _snapshot(row)
+
+    def forget_snapshot(self, snapshot_id: str) -> None:
+        """Delete the row of a snapshot that is gone or never came to be. Does nothing the second time."""
+        with self._write() as db:
+            db.execute(delete(schema.snapshots).where(schema.snapshots.c.id == snapshot_id))
+
+    # Operations.
+
+    def begin_operation(
+        self,
+        kind: str,
+        *,
+        session_id: str | None = None,
+        snapshot_id: str | None = None,
+        details: dict[str, Any] | None = None,
+    ) -> OperationRow:
+        """Record the intent of this process to do something that may have to be undone."""
+        row = OperationRow(
+            id=ids.new_id(),
+            kind=kind,
+            state="intent",
+            owner_pid=os.getpid(),
+            owner_start=owner.start_of(os.getpid()) or "",
+            started_at=datetime.now(UTC),
+            session_id=session_id,
+            snapshot_id=snapshot_id,
+            details=details or {},
+        )
+        with self._write() as db:
+            db.execute(insert(schema.operations).values(**_values(row)))
+        return row
+
+    def update_operation(self, operation_id: str, **changes: Any) -> OperationRow:
+        """Change session_id, snapshot_id or details of an operation that is under way."""
+        table = schema.operations
+        with self._write() as db:
+            db.execute(update(table).where(table.c.id == operation_id).values(**changes))
+            return _operation(db.execute(select(table).where(table.c.id == operation_id)).one())
+
+    def complete(
+        self,
+        operation_id: str,
+        *,
+        sessions: Mapping[str, Mapping[str, Any]] | None = None,
+        snapshots: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Make what an operation made valid and end it, in one step: from here on there is nothing to undo.
+
+        Args:
+            operation_id: of an operation that is under way.
+            sessions: columns to change, by the session's id.
+            snapshots: columns to change, by the snapshot's id.
+        """
+        table = schema.operations
+        with self._write() as db:
+            for rows, changed in ((schema.sessions, sessions), (schema.snapshots, snapshots)):
+                for row_id, columns in (changed or {}).items():
+                    db.execute(update(rows).where(rows.c.id == row_id).values(**columns))
+            ended = update(table).where(table.c.id == operation_id)
+            db.execute(ended.values(state="done", ended_at=datetime.now(UTC)))
+
+    def end_operation(self, operation_id: str, state: OperationState) -> None:
+        """Record that an operation is done, or failed and was undone."""
+        table = schema.operations
+        with self._write() as db:
+            ended = update(table).where(table.c.id == operation_id)
+            db.execute(ended.values(state=state, ended_at=datetime.now(UTC)))
+
+    def open_operations(self) -> list[OperationRow]:
+        """Operations that neither ended nor were undone, oldest first."""
+        table = schema.operations
+        query = select(table).where(table.c.state == "intent").order_by(table.c.started_at)
+        with self._read() as db:
+            return [_operation(row) for row in db.execute(query)]
+
+    # Transactions.
+
+    @contextmanager
+    def _read(self) -> Iterator[Connection]:
+        with faults.translated(self._path), self._engine.connect() as db:
+            yield db
+
+    @contextmanager
+    def _write(self) -> Iterator[Connection]:
+        # The lock is taken at the start: two writers that both began by reading could only fail.
+        with (
+            faults.translated(self._path),
+            self._engine.connect() as db,
+            db.execution_options(immediate=True).begin(),
+        ):
+            yield db
+
+
+def _prepare(store: Store, path: Path) -> None:
+    with store._engine.connect() as db:
+        found = db.exec_driver_sql("PRAGMA user_version").scalar_one()
+    if found == schema.VERSION:
+        return
+    if found > schema.VERSION:
+        raise StoreError(
+            f"cannot use {path}: a newer version wrote it (format {found}, known {schema.VERSION})",
+            hint="upgrade holdfast, or set HOLDFAST_HOME to another folder",
+        )
+    with store._engine.connect() as db, db.execution_options(immediate=True).begin():
+        schema.metadata.create_all(db, checkfirst=True)
+        db.exec_driver_sql(f"PRAGMA user_version = {schema.VERSION:d}")
+    path.chmod(0o600)
+
+
+def _on_connect(connection: Any, _record: Any) -> None:
+    # SQLAlchemy decides when a transaction begins, not the driver.
+    connection.isolation_level = None
+    for pragma in ("journal_mode = DELETE", "synchronous = FULL", "foreign_keys = ON"):
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _on_begin(db: Connection) -> None:
+    db.exec_driver_sql("BEGIN IMMEDIATE" if db.get_execution_options().get("immediate") else "BEGIN")
+
+
+def _values(row: SessionRow | SnapshotRow | OperationRow) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in row.__slots__}
+
+
+def _session(row: Row[Any]) -> SessionRow:
+    return SessionRow(**row._mapping)
+
+
+def _snapshot(row: Row[Any]) -> SnapshotRow:
+    return SnapshotRow(**row._mapping)
+
+
+def _operation(row: Row[Any]) -> OperationRow:
+    return OperationRow(**row._mapping)

@@ -1,0 +1,243 @@
+"""Takes snapshots: of a session that runs on, or of one that is suspended by it.
+
+The order of a live capture: checkpointer ready, guest prepared (it closes its connections), everything
+frozen, files and memory kept, thawed, guest woken; then digests, manifest, rename, row. A suspension does
+all that before the thaw, which then never comes.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from holdfast.errors import CaptureFailed, LiveUnsupported, SessionDead, StoreError
+from holdfast.runtime import fields, ids, run_dir
+from holdfast.runtime.engine import ContainerState
+from holdfast.runtime.guest import layout
+from holdfast.runtime.guest_client import GuestClient
+from holdfast.runtime.interrupts import held
+from holdfast.snapshots import capture, explain, files, manifest, service
+from holdfast.snapshots.capture import Captured
+from holdfast.snapshots.link import LinkLost, Refused, Target
+from holdfast.snapshots.manifest import Manifest, Processes
+
+if TYPE_CHECKING:
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotKind, SnapshotRow
+
+
+def image_ref(snapshot_id: str) -> str:
+    """The name of a snapshot's image."""
+    return f"holdfast/snapshot:{snapshot_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A guest without connections: its supervisor's inner pid, the word that wakes it, versions."""
+
+    root_pid: int
+    token: str
+    versions: dict[str, Any]
+
+
+class Taking:
+    """One snapshot while it is being taken."""
+
+    def __init__(
+        self, controller: Holdfast, session: SessionRow, operation: OperationRow, row: SnapshotRow
+    ) -> None:
+        self.controller = controller
+        self.session = session
+        self.row = row
+        self._operation = operation.id
+        self._ends_session = False
+        self._staging = controller.home.staging / operation.id
+        self._run_dir = controller.home.run_dir(session.id)
+        container = controller.engine.inspect(session.container_id or "")
+        if container is None or not container.running:
+            raise SessionDead(f"cannot snapshot session {session.name}: its container is gone")
+        self._container: ContainerState = container
+
+    def filesystem(self) -> SnapshotRow:
+        """Keep the files, of a moment at which everything in the container is paused."""
+        self._staging.mkdir(mode=0o700)
+        with held():
+            image = self._commit(pause=True)
+        return self._finish(image, None, {})
+
+    def live(self) -> SnapshotRow:
+        """Keep files, memory and processes; the session runs on."""
+        with self._prepared() as frozen:
+            captured = self._capture(frozen)
+        return self._finish_live(captured, frozen)
+
+    def suspend(self) -> SnapshotRow:
+        """As `live`, but the processes end once all of it is kept. The operation is left to be completed."""
+        self._ends_session = True
+        finished: list[SnapshotRow] = []
+        with self._prepared() as frozen:
+            self._capture(frozen, lambda captured: finished.append(self._finish_live(captured, frozen)))
+        return finished[0]
+
+    @contextmanager
+    def _prepared(self) -> Iterator[_Prepared]:
+        """Let go of every connection into the session; it takes new ones when the block ends.
+
+        First the checkpointer is started if need be, and no restore of this container may still be loading.
+        """
+        home, engine = self.controller.home, self.controller.engine
+        with service.ask(
+            engine, home, self.controller.progress, "hello", container=self._container.id
+        ) as link:
+            versions = link.until("done")
+        with GuestClient(self._run_dir).connect() as connection:
+            frame = connection.ask("prepare")
+            # Half a connection to outside would make the capture fail.
+            connection.await_close()
+        prepared = _Prepared(
+            fields.integer(frame, "supervisor_pid", least=2), fields.text(frame, "token"), versions
+        )
+        who = {"session": self.session.id, "name": self.session.name, "generation": self.session.generation}
+        try:
+            yield prepared
+        finally:
+            with held():
+                run_dir.write_json(
+                    self._run_dir, layout.WAKE_NAME, {"token": prepared.token, "event": "resumed", **who}
+                )
+
+    def _capture(self, prepared: _Prepared, settle: Callable[[Captured], None] | None = None) -> Captured:
+        target = Target(self._container.id, self._container.pid, prepared.root_pid)
+        try:
+            link = service.ask(
+                self.controller.engine,
+                self.controller.home,
+                self.controller.progress,
+                "dump",
+                folder=self._operation,
+                leave_running=not self._ends_session,
+                **target.fields(),
+            )
+            return capture.run(link, lambda: self._commit(pause=False), settle)
+        except Refused as refusal:
+            self._refuse(refusal)
+        except LinkLost as error:
+            raise CaptureFailed(
+                f"cannot snapshot session {self.session.name}: the checkpointer ended meanwhile",
+                hint="the session runs on; try again",
+            ) from error
+
+    def _commit(self, *, pause: bool) -> str:
+        labels = {
+            "holdfast.home": self.controller.home.digest,
+            "holdfast.role": "snapshot",
+            "holdfast.snapshot": self.row.id,
+            "holdfast.operation": self._operation,
+        }
+        return self.controller.engine.commit(self._container.id, image_ref(self.row.id), labels, pause=pause)
+
+    def _finish_live(self, captured: Captured, prepared: _Prepared) -> SnapshotRow:
+        processes = Processes(
+            root_pid=prepared.root_pid,
+            last_pid=captured.last_pid,
+            token=prepared.token,
+            addresses=list(self._container.addresses),
+            memory_bytes=sum(path.stat().st_size for path in self._staging.glob("images/pages-*.img")),
+            criu=str(prepared.versions["criu"]),
+            kernel=str(prepared.versions["kernel"]),
+            machine=str(prepared.versions["machine"]),
+        )
+        timing = {
+            "frozen_seconds": round(captured.frozen_seconds, 4),
+            "capture_seconds": round(captured.seconds, 4),
+            "memory_bytes": processes.memory_bytes,
+        }
+        return self._finish(captured.image_id, processes, timing)
+
+    def _finish(self, image: str, processes: Processes | None, timing: dict[str, Any]) -> SnapshotRow:
+        """Digests, manifest, rename; from then on the snapshot is there."""
+        store, home, session = self.controller.store, self.controller.home, self.session
+        try:
+            entries = files.describe(self._staging)
+            kept = Manifest(
+                id=self.row.id,
+                kind=self.row.kind,
+                label=self.row.label,
+                created_at=self.row.created_at,
+                session=session.id,
+                session_name=session.name,
+                generation=session.generation,
+                parent=self.row.parent_snapshot_id,
+                image=image,
+                options=session.options,
+                processes=processes,
+                files=entries,
+            )
+            manifest.write(self._staging, kept)
+            files.make_durable(self._staging)
+        except OSError as error:
+            raise _unwritable(session, home.root, error) from error
+        grown = max(
+            0, self.controller.engine.image_size(image) - self.controller.engine.image_size(session.image)
+        )
+        ready = {
+            "state": "ready",
+            "image_id": image,
+            "bytes": grown + sum(entry.bytes for entry in entries),
+            "details": timing,
+        }
+        self._staging.rename(home.snapshots / self.row.id)
+        if self._ends_session:
+            # Not complete before the session's processes are gone; until then all of it may be undone.
+            return store.update_snapshot(self.row.id, **ready)
+        store.complete(self._operation, snapshots={self.row.id: ready})
+        return store.snapshot(self.row.id)
+
+    def _refuse(self, refusal: Refused) -> NoReturn:
+        reason = explain.explain(refusal.errors) if refusal.kind == "criu" else None
+        if reason is None:
+            raise CaptureFailed(
+                f"cannot snapshot session {self.session.name}: {refusal}", hint="the session runs on"
+            ) from refusal
+        if reason.no_space:
+            raise _full(self.session, self.controller.home.root) from refusal
+        kind = LiveUnsupported if reason.known else CaptureFailed
+        raise kind(
+            f"cannot take a live snapshot of session {self.session.name}: {reason.text}",
+            hint=f"{reason.advice}; the session runs on; `--kind filesystem` keeps its files only",
+        ) from refusal
+
+
+def new_row(
+    controller: Holdfast, session: SessionRow, operation: OperationRow, label: str | None, kind: SnapshotKind
+) -> SnapshotRow:
+    """The pending row of a snapshot about to be taken; the operation already carries its id."""
+    mine = [row for row in controller.store.snapshots() if row.session_id == session.id]
+    parent = mine[-1].id if mine else session.parent_snapshot_id
+    return controller.store.add_snapshot(
+        session.id,
+        kind,
+        label=label,
+        snapshot_id=operation.snapshot_id or ids.new_id(),
+        parent_snapshot_id=parent,
+    )
+
+
+def _unwritable(session: SessionRow, root: Path, error: OSError) -> StoreError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return _full(session, root)
+    return StoreError(
+        f"cannot snapshot session {session.name}: {root} cannot be written ({error.strerror or error})",
+        hint="the session runs on",
+    )
+
+
+def _full(session: SessionRow, root: Path) -> StoreError:
+    return StoreError(
+        f"cannot snapshot session {session.name}: no space left in {root}",
+        hint="make room, or set HOLDFAST_HOME to a folder on a larger disk; the session runs on",
+    )

@@ -1,0 +1,53 @@
+"""Text from outside made fit to be shown.  Pure.
+
+Names, messages and prompts come from people and from guests; a terminal would obey control characters in
+them.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+# Cc: controls; Cf: invisible format characters (among them the ones that reverse the direction of writing);
+# Cs: lone surrogates, which no terminal can print; Co, Cn: no agreed look.
+_UNFIT = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+
+# Escape sequences as terminals know them (ECMA-48): with a string, with parameters, or short.
+_SEQUENCE = re.compile(r"\x1b(?:[]PX^_].*?(?:\x07|\x1b\\|$)|\[[0-?]*[ -/]*[@-~]?|[ -/]*[0-~]?)", re.DOTALL)
+_COLOR = re.compile(r"\x1b\[[0-9;:]*m")
+
+
+def plain(text: str, limit: int = 500) -> str:
+    """One line of text without control characters, at most limit characters long."""
+    kept = "".join(" " if c in "\n\t\r" else c for c in text[: limit * 4] if c in "\n\t\r" or fit(c))
+    kept = " ".join(kept.split(" ")) if "\n" not in text else " ".join(kept.split())
+    return kept if len(kept) <= limit else kept[: limit - 1] + "…"
+
+
+def fit(char: str) -> bool:
+    """Whether a terminal shows the character and does nothing else with it."""
+    return (char.isascii() and char.isprintable()) or unicodedata.category(char) not in _UNFIT
+
+
+def lines(text: str) -> str:
+    """Text of several lines without control characters other than newline and tab."""
+    return "".join(c for c in text if c in "\n\t" or fit(c))
+
+
+def colored(text: str, *, keep: bool) -> str:
+    """Text of several lines without escape sequences, except for colours where they are kept."""
+    pieces: list[str] = []
+    end = 0
+    for found in _SEQUENCE.finditer(text):
+        pieces.append(_moved(text[end : found.start()]))
+        if keep and _COLOR.fullmatch(found[0]):
+            pieces.append(found[0])
+        end = found.end()
+    pieces.append(_moved(text[end:]))
+    return "".join(pieces)
+
+
+def _moved(text: str) -> str:
+    # A carriage return is how a progress bar goes on in its line.
+    return "".join(c for c in text if c in "\n\t\r" or fit(c))

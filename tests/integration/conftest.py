@@ -1,0 +1,133 @@
+"""A home of its own on the real engine, which must be as empty after a test as before it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.engine import Engine
+from holdfast.runtime.home import Home
+from holdfast.runtime.session import Session
+from holdfast.snapshots import service
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a run of the command line came to."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> Any:
+        return json.loads(self.err)["error"]
+
+
+class Cli:
+    """The command `holdfast` as a process of its own, in one home."""
+
+    def __init__(self, home: Home) -> None:
+        self.environment = {**os.environ, "HOLDFAST_HOME": str(home.root)}
+
+    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "holdfast", *arguments]
+        return subprocess.Popen(command, env=self.environment, **options)
+
+    def __call__(self, *arguments: str, stdin: str = "", **environment: str) -> Done:
+        done = subprocess.run(
+            [sys.executable, "-m", "holdfast", *arguments],
+            env=self.environment | environment,
+            input=stdin.encode(),
+            capture_output=True,
+            timeout=240,
+            check=False,
+        )
+        return Done(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode())
+
+
+def left_behind(home: Home) -> list[str]:
+    """Containers, images and folders that belong to the home."""
+    engine = Engine.connect()
+    try:
+        found = [f"container {item}" for item in engine.containers(holdfast_home=home.digest)]
+        found += [f"image {item}" for item in engine.images(holdfast_home=home.digest)]
+    finally:
+        engine.close()
+    for folder in (home.run, home.staging, home.snapshots):
+        found += [str(path) for path in folder.iterdir()]
+    return found
+
+
+def clear_home(controller: Holdfast) -> None:
+    """Remove every session and snapshot, and the checkpointer, which would end by itself only later."""
+    for session in controller.sessions():
+        session.remove()
+    for snapshot in reversed(controller.snapshots()):
+        snapshot.remove()
+    service.stop(controller.engine, controller.home)
+
+
+@pytest.fixture
+def clear() -> Callable[[Holdfast], None]:
+    """For a home that a test makes itself."""
+    return clear_home
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    made = Home(tmp_path / "home").create()
+    monkeypatch.setenv("HOLDFAST_HOME", str(made.root))
+    return made
+
+
+@pytest.fixture
+def hf(home: Home) -> Iterator[Holdfast]:
+    """A controller of a new home. Whatever a test makes is removed, and that nothing is left is asserted."""
+    with Holdfast(home) as controller:
+        yield controller
+        clear_home(controller)
+    assert left_behind(home) == []
+
+
+@pytest.fixture
+def cli(home: Home) -> Cli:
+    return Cli(home)
+
+
+@pytest.fixture(scope="module")
+def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    return Home(tmp_path_factory.mktemp("shared") / "home").create()
+
+
+@pytest.fixture(scope="module")
+def shared_hf(shared_home: Home) -> Iterator[Holdfast]:
+    """As `hf`, for the tests of a module."""
+    with Holdfast(shared_home) as controller:
+        yield controller
+        clear_home(controller)
+    assert left_behind(shared_home) == []
+
+
+@pytest.fixture(scope="module")
+def shared(shared_hf: Holdfast) -> Session:
+    """One session for the tests of a module that leave it as it was."""
+    return shared_hf.new("shared")
+
+
+@pytest.fixture
+def shared_cli(shared: Session, shared_home: Home) -> Cli:
+    return Cli(shared_home)

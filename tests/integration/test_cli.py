@@ -1,0 +1,327 @@
+"""The command line as processes of its own, on the real engine."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+from holdfast import Holdfast, Session
+from holdfast.runtime.home import Home
+
+pytestmark = pytest.mark.engine
+
+ERROR = re.compile(r"^holdfast: cannot [^\n]+\n(  hint: [^\n]+\n)?$")
+
+
+# exec.
+
+
+def test_exec_is_transparent(shared_cli: Any) -> None:
+    """Output and exit code are the command's."""
+    done = shared_cli("exec", "shared", "echo out; (exit 7)")
+
+    assert (done.code, done.out, done.err) == (7, "out\n", "")
+
+
+def test_exec_takes_a_text_or_words(shared_cli: Any) -> None:
+    """A text is for bash to read; words after -- arrive as they are, whatever is in them."""
+    assert shared_cli("exec", "shared", "echo $((1+1)) 'a  b'").out == "2 a  b\n"
+    assert shared_cli("exec", "shared", "--", "printf", "%s|", "$HOME", "a  b", "-n").out == "$HOME|a  b|-n|"
+    assert shared_cli("exec", "shared", "--", "echo 1").code == 127
+
+
+def test_exec_reads_a_script_from_standard_input(shared_cli: Any) -> None:
+    """`-` stands for standard input."""
+    assert shared_cli("exec", "shared", "-", stdin="for i in 1 2; do\n  echo $i\ndone\n").out == "1\n2\n"
+
+
+def test_exec_for_programs(shared_cli: Any, shared: Session) -> None:
+    """--json yields one object whose id and name can be used again, and the bytes where they are no text."""
+    done = shared_cli("--json", "exec", "shared", "printf 'a\\377'; false")
+
+    assert done.code == 1
+    assert (done.json["id"], done.json["name"]) == (shared.id, "shared")
+    assert (done.json["exit_code"], done.json["output"], done.json["output_base64"]) == (1, "a�", "Yf8=")
+
+
+def test_exec_after_a_timeout(shared_cli: Any) -> None:
+    """124 is the exit code after a timeout, and a line says why."""
+    done = shared_cli("exec", "shared", "sleep 600", "--timeout", "0.3")
+
+    assert done.code == 124
+    assert "interrupted after 0.3 s" in done.err
+    assert shared_cli("exec", "shared", "echo on").out == "on\n"
+
+
+def test_ctrl_c_interrupts_the_command(shared_cli: Any) -> None:
+    """Ctrl-C ends the command in the session, and the client with 130 and one line."""
+    process = shared_cli.start(
+        "exec", "shared", "sh -c 'echo go; exec sleep 600'", stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout.readline() == b"go\n"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+
+    assert (process.returncode, err.decode()) == (130, "holdfast: interrupted\n")
+    assert shared_cli("exec", "shared", "echo on").out == "on\n"
+
+
+def test_a_pipe_that_closes_ends_the_command(shared_cli: Any) -> None:
+    """A reader that has enough ends what writes, without a complaint."""
+    process = shared_cli.start("exec", "shared", "yes", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout.readline() == b"y\n"
+    process.stdout.close()
+    err = process.stderr.read()
+    process.stderr.close()
+
+    assert process.wait(60) != 0
+    assert err == b""
+    assert shared_cli("exec", "shared", "echo on").out.endswith("on\n")
+
+
+# The terminal.
+
+
+def test_typing_and_the_screen(shared_cli: Any) -> None:
+    """What is typed is run by the shell, and shown by screen."""
+    assert shared_cli("send", "shared", "echo typed-$((40+2))", "--enter").code == 0
+    with_retry = [shared_cli("screen", "shared").out for _ in range(1)]
+    while "\ntyped-42" not in with_retry[-1]:
+        with_retry.append(shared_cli("screen", "shared").out)
+        assert len(with_retry) < 100
+    shown = shared_cli("screen", "shared", "--json").json
+
+    assert shown["rows"] > 0
+    assert shown["name"] == "shared"
+
+
+def test_a_person_attaches_and_leaves(shared_cli: Any) -> None:
+    """Two terminals show the same shell, a key leaves it, and the terminal is as it was before."""
+    first = _attach(shared_cli)
+    second = _attach(shared_cli)
+    first.sendline("echo from-$((1+1))")
+    first.expect_exact("from-2")
+    second.expect_exact("from-2")
+    second.setwinsize(33, 101)
+    second.sendline("stty size")
+    second.expect_exact("33 101")
+    for terminal in (first, second):
+        assert not terminal.getecho()
+        terminal.send("\x1d")
+        terminal.expect(r"detached from session shared")
+        terminal.expect(pexpect.EOF)
+        terminal.wait()
+        assert terminal.exitstatus == 0
+
+
+def test_attach_restores_the_terminal_when_the_session_dies(hf: Holdfast, cli: Any) -> None:
+    """The end of the container ends attach with one line, in a terminal that echoes again."""
+    session = hf.new("dies")
+    terminal = pexpect.spawn(
+        "bash",
+        ["-c", f"{sys.executable} -m holdfast attach dies; echo code=$?; stty -a"],
+        env=cli.environment,
+    )
+    terminal.expect(r"root@dies")
+    hf.engine.client.api.kill(str(session.row.container_id))
+    terminal.expect(r"cannot use session dies: its container ended")
+    terminal.expect(r"code=1")
+    terminal.expect(r" icanon ")
+    terminal.expect(r" echo ")
+    terminal.close()
+
+
+def test_attach_needs_a_terminal(shared_cli: Any) -> None:
+    """Without a terminal attach says what to use instead."""
+    done = shared_cli("attach", "shared")
+
+    assert done.code == 1
+    assert "not a terminal" in done.err
+
+
+# The kernel.
+
+
+def test_cell_prints_as_a_repl(shared_cli: Any) -> None:
+    """Output, the value of the last expression, and a traceback with exit code 1; input() reads a line."""
+    assert shared_cli("cell", "shared", "print('a')\n6*7").out == "a\n42\n"
+    failed = shared_cli("cell", "shared", "1/0")
+    assert failed.code == 1
+    assert "ZeroDivisionError" in failed.err
+    assert "\x1b" not in failed.err
+    assert shared_cli("cell", "shared", "input('? ')", stdin="Ada\n").out == "? 'Ada'\n"
+    assert shared_cli("cell", "shared", "input()").code == 1
+    assert shared_cli("cell", "shared", "-", stdin="x = 5\nx").out == "5\n"
+
+
+def test_cell_for_programs(shared_cli: Any) -> None:
+    """--json yields value, streams and error."""
+    done = shared_cli("cell", "shared", "print('a'); {'x': 1}", "--json")
+    failed = shared_cli("cell", "shared", "1/0", "--json")
+
+    assert (done.json["result"], done.json["stdout"], done.json["status"]) == ("{'x': 1}", "a\n", "ok")
+    assert (failed.code, failed.json["error"]["ename"]) == (1, "ZeroDivisionError")
+
+
+def test_a_hostile_cell_cannot_reach_the_terminal(shared_cli: Any) -> None:
+    """Escape sequences of a cell are not passed on."""
+    done = shared_cli("cell", "shared", r"print('\x1b]52;c;eHg=\x07\x1b[2Jshown')")
+
+    assert done.out == "shown\n"
+
+
+def test_the_kernel_is_restarted(shared_cli: Any) -> None:
+    """After a restart the variables are gone."""
+    shared_cli("cell", "shared", "here = 1")
+    assert shared_cli("kernel", "restart", "shared").code == 0
+
+    assert shared_cli("cell", "shared", "'here' in globals()").out == "False\n"
+    assert shared_cli("kernel", "interrupt", "shared", "--json").json["name"] == "shared"
+
+
+# Sessions.
+
+
+def test_new_ls_rm(hf: Holdfast, cli: Any) -> None:
+    """A session is made, listed and removed; every verb answers people and programs."""
+    made = cli("new", "--name", "work", "--json").json
+    assert cli("ls", "--json").json == [made | {"state": "running"}]
+    assert "work" in cli("ls").out
+    assert cli("new").out.strip() in {session.name for session in hf.sessions()}
+    others = [session.name for session in hf.sessions() if session.name != "work"]
+    assert cli("rm", made["id"][:8], *others, "--json").json[0] == {"id": made["id"], "name": "work"}
+    assert cli("ls", "--json").json == []
+
+
+def test_bad_input_is_one_line_and_changes_nothing(shared_cli: Any, shared: Session) -> None:
+    """Whatever is wrong is said in one line, with an exit code, and as JSON to programs."""
+    for arguments in (
+        ("exec", "nope", "true"),
+        ("exec", "shared", ""),
+        ("exec", "shared", "true", "--timeout", "-1"),
+        ("cell", "nope", "1"),
+        ("send", "shared"),
+        ("send", "shared", "--key", "Entr"),
+        ("screen", "nope\x1b[2J"),
+        ("new", "--name", "shared"),
+        ("new", "--name", "a b"),
+        ("new", "--memory", "much"),
+        ("new", "--mount", "/nonexistent/here:/data"),
+        ("new", "--image", "no/such:image"),
+        ("new", "--network", "host"),
+        ("new", "--user", "root; reboot"),
+        ("snapshot", "nope"),
+        ("snapshot", "shared", "--kind", "partial"),
+        ("restore", "nope"),
+        ("fork", "nope"),
+        ("suspend", "nope"),
+        ("resume", "nope"),
+        ("rm", "nope"),
+        ("rmi", "nope"),
+        ("kernel", "restart", "nope"),
+    ):
+        people, programs = shared_cli(*arguments), shared_cli("--json", *arguments)
+
+        assert (people.code, people.out) == (1, ""), arguments
+        assert ERROR.match(people.err), (arguments, people.err)
+        assert (programs.code, programs.out) == (1, ""), arguments
+        assert set(programs.error) == {"code", "message", "hint"}
+    assert [session.name for session in shared._controller.sessions()] == ["shared"]
+    assert shared.exec("echo on").text == "on\n"
+
+
+def test_the_version_is_told(cli: Any) -> None:
+    """--version needs no verb."""
+    import holdfast
+
+    assert cli("--version").out == f"{holdfast.__version__}\n"
+
+
+def test_wrong_usage_is_code_2(cli: Any) -> None:
+    """An unknown verb or option is a matter of usage."""
+    for arguments in (("nope",), ("exec",), ("ls", "--nope"), ("new", "--cpus", "x")):
+        assert cli(*arguments).code == 2
+        done = cli("--json", *arguments)
+        assert (done.code, done.error["code"]) == (2, "usage")
+
+
+def test_without_an_engine(cli: Any, shared_cli: Any) -> None:
+    """An engine that is down is one line; a running session is used all the same."""
+    down = {"DOCKER_HOST": "unix:///nonexistent/docker.sock"}
+    done = cli("new", **down)
+
+    assert done.code == 1
+    assert ERROR.match(done.err)
+    assert cli("new", "--json", **down).error["code"] == "engine_unavailable"
+    assert shared_cli("exec", "shared", "echo on", **down).out == "on\n"
+
+
+def test_an_unwritable_or_full_home_is_one_line(tmp_path: Path, cli: Any) -> None:
+    """A state directory that cannot be used is named."""
+    (tmp_path / "file").write_text("")
+    done = cli("ls", HOLDFAST_HOME=str(tmp_path / "file" / "home"))
+
+    assert done.code == 1
+    assert ERROR.match(done.err)
+
+
+def test_a_damaged_database_is_one_line(home: Home, cli: Any) -> None:
+    """A file that is no database is named, and left as it is."""
+    home.database.write_bytes(b"garbage" * 1000)
+    done = cli("ls", "--json")
+
+    assert (done.code, done.error["code"]) == (1, "store_error")
+    assert home.database.read_bytes() == b"garbage" * 1000
+
+
+def test_ctrl_c_while_a_session_is_made(hf: Holdfast, cli: Any) -> None:
+    """Whenever Ctrl-C comes, the exit code is 130 and nothing is left, or the session was made whole."""
+    for delay in (0.25, 0.45, 0.65):
+        process = cli.start("new", "--name", "half", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(delay)  # the moment is arbitrary; whatever it hits must hold
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        if process.returncode == 0:
+            hf.remove_session("half")
+        else:
+            assert process.returncode in (130, -signal.SIGINT), err
+            assert hf.engine.containers(holdfast_home=hf.home.digest) == {}
+            assert hf.sessions() == []
+
+
+def test_doctor_lists_what_it_looked_at(cli: Any) -> None:
+    """Every check has a name, a verdict and what was found."""
+    found = json.loads(cli("doctor", "--json").out)
+
+    assert {"engine", "kernel", "state directory", "session image"} <= {check["name"] for check in found}
+    assert all(check["ok"] or check["hint"] or check["detail"] for check in found)
+
+
+def test_names_are_completed(shared_cli: Any) -> None:
+    """The shell completes the names of sessions."""
+    done = shared_cli(_HOLDFAST_COMPLETE="complete_bash", COMP_WORDS="holdfast exec sh", COMP_CWORD="2")
+
+    assert done.out.split() == ["shared"]
+
+
+def test_images_are_listed(cli: Any) -> None:
+    """The current image of sessions is among those listed."""
+    assert cli("image", "build", "session").out.startswith("holdfast/session:")
+    assert any(image["current"] for image in cli("image", "ls", "--json").json)
+
+
+def _attach(cli: Any) -> Any:
+    terminal = pexpect.spawn(
+        sys.executable, ["-m", "holdfast", "attach", "shared"], env=cli.environment, dimensions=(30, 100)
+    )
+    terminal.expect(r"root@shared")
+    return terminal

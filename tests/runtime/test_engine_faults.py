@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import docker.errors
+import pytest
+import requests.exceptions
+import urllib3.exceptions
+
+from holdfast.errors import EngineError, EngineUnavailable, ImageError
+from holdfast.runtime.engine import Engine
+from holdfast.runtime.engine_faults import TABLE, translate, translated
+
+
+def test_every_error_of_the_sdk_is_in_the_table() -> None:
+    """Nothing the SDK or the libraries below can raise passes the seam, misuse apart."""
+    known = (*(theirs for theirs, _ in TABLE), Warning, AssertionError, ValueError)
+    for module in (docker.errors, requests.exceptions, urllib3.exceptions):
+        for name, kind in inspect.getmembers(module, inspect.isclass):
+            if issubclass(kind, Exception) and kind.__module__ == module.__name__:
+                assert issubclass(kind, known), name
+
+
+def test_the_particular_stands_before_the_general() -> None:
+    """No entry of the table hides a later one."""
+    for place, (theirs, _) in enumerate(TABLE):
+        assert not any(issubclass(later, theirs) for later, _ in TABLE[place + 1 :])
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (docker.errors.ImageNotFound("x"), ImageError),
+        (docker.errors.NotFound("x"), EngineError),
+        (requests.exceptions.ConnectionError("x"), EngineUnavailable),
+        (requests.exceptions.ReadTimeout("x"), EngineError),
+        (docker.errors.DockerException("x"), EngineError),
+    ],
+)
+def test_each_error_becomes_one_of_ours_in_one_line(error: Any, kind: Any) -> None:
+    """The message names what could not be done."""
+    ours = translate(error, "start container")
+
+    assert type(ours) is kind
+    assert str(ours).startswith("cannot start container: ")
+    assert "\n" not in str(ours)
+
+
+def test_a_refused_connection_inside_the_sdks_own_error_is_no_engine() -> None:
+    """The SDK wraps what it met on asking for the version; the cause counts."""
+    error = docker.errors.DockerException("Error while fetching server API version")
+    error.__cause__ = ConnectionRefusedError()
+    with pytest.raises(EngineUnavailable) as raised, translated("reach Docker"):
+        raise error
+
+    assert "DOCKER_HOST" in raised.value.hint
+
+
+def test_no_engine_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """DOCKER_HOST is respected, and an engine that is not there is said to be down."""
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+
+    with pytest.raises(EngineUnavailable, match="no Docker engine answers"):
+        Engine.connect()

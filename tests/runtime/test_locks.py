@@ -1,0 +1,69 @@
+"""Locks between processes, as files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import SessionBusy, StoreError
+from holdfast.runtime import locks
+
+
+def test_a_held_lock_is_refused(tmp_path: Path) -> None:
+    """The second is told at once, and gets it when the first is done."""
+    with (
+        locks.exclusive(tmp_path, "one", "try"),
+        pytest.raises(SessionBusy, match="cannot try again"),
+        locks.exclusive(tmp_path, "one", "try again"),
+    ):
+        pass
+    with locks.exclusive(tmp_path, "one", "try"):
+        pass
+
+
+def test_different_locks_do_not_meet(tmp_path: Path) -> None:
+    """Two sessions are captured at the same time."""
+    with locks.exclusive(tmp_path, "one", "try"), locks.exclusive(tmp_path, "two", "try"):
+        pass
+
+
+def test_a_discarded_lock_leaves_no_file(tmp_path: Path) -> None:
+    """Its session is gone."""
+    with locks.exclusive(tmp_path, "one", "try"):
+        locks.discard(tmp_path, "one")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_was_removed_meanwhile_locks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever opened it before it was removed locks the one that is there now."""
+    removed = False
+    opening = os.open
+
+    def opened(path: Path, flags: int, mode: int = 0o777) -> int:
+        nonlocal removed
+        file = opening(path, flags, mode)
+        if not removed:
+            removed = True
+            path.unlink()
+        return file
+
+    monkeypatch.setattr(os, "open", opened)
+    with (
+        locks.exclusive(tmp_path, "one", "try"),
+        pytest.raises(SessionBusy),
+        locks.exclusive(tmp_path, "one", "try"),
+    ):
+        pass
+
+
+def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    """One line, with the path."""
+    with (
+        pytest.raises(StoreError, match=r"cannot try: .*absent"),
+        locks.exclusive(tmp_path / "absent", "x", "try"),
+    ):
+        pass

@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from holdfast.errors import EngineUnavailable, SessionBusy, SessionDead, SessionError, SessionNotFound
+from holdfast.runtime import health
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.engine import ContainerState
+from holdfast.runtime.home import Home
+from holdfast.runtime.interrupts import held
+
+
+class FakeEngine:
+    """Containers and images as sets of labels."""
+
+    def __init__(self) -> None:
+        self.made: dict[str, dict[str, str]] = {}
+        self.tags: dict[str, dict[str, str]] = {}
+        self.states: dict[str, ContainerState] = {}
+        self.unpaused: list[str] = []
+
+    def container(self, identity: str, *, running: bool = True, paused: bool = False, **labels: str) -> None:
+        self.made[identity] = {key.replace("_", "."): value for key, value in labels.items()}
+        self.states[identity] = ContainerState(
+            identity, running, paused, 1, 137, self.made[identity], "i", False
+        )
+
+    def containers(self, **labels: str) -> dict[str, dict[str, str]]:
+        return {key: value for key, value in self.made.items() if _fits(value, labels)}
+
+    def running(self, **labels: str) -> set[str]:
+        return {key for key in self.containers(**labels) if self.states[key].running}
+
+    def images(self, **labels: str) -> dict[str, list[str]]:
+        return {key: [] for key, value in self.tags.items() if _fits(value, labels)}
+
+    def inspect(self, identity: str) -> ContainerState | None:
+        return self.states.get(identity)
+
+    def kill_remove(self, identity: str) -> bool:
+        self.states.pop(identity, None)
+        return self.made.pop(identity, None) is not None
+
+    def remove_image(self, ref: str) -> bool:
+        return self.tags.pop(ref, None) is not None
+
+    def unpause(self, identity: str) -> None:
+        self.unpaused.append(identity)
+
+    def close(self) -> None:
+        pass
+
+
+def _fits(labels: dict[str, str], wanted: dict[str, str]) -> bool:
+    return all(labels.get(key.replace("_", ".")) == value for key, value in wanted.items())
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    return FakeEngine()
+
+
+@pytest.fixture
+def controller(home: Home, engine: FakeEngine) -> Holdfast:
+    made = Holdfast(home)
+    made.__dict__["engine"] = engine
+    return made
+
+
+def _session(controller: Holdfast, engine: FakeEngine, name: str = "work", **state: Any) -> Any:
+    row = controller.store.add_session(name, "image", {})
+    engine.container(f"c-{name}", holdfast_home=controller.home.digest, **state)
+    controller.home.run_dir(row.id).mkdir()
+    return controller.store.update_session(row.id, state="running", container_id=f"c-{name}")
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit])
+def test_what_fails_or_is_interrupted_is_undone(controller: Holdfast, engine: FakeEngine, error: Any) -> None:
+    """Container, folder, image, staging and rows of an operation that fails are gone, and others are not."""
+    bystander = _session(controller, engine)
+    with pytest.raises(error), controller.operation("new") as operation:  # noqa: PT012
+        row = controller.store.add_session("half", "image", {})
+        controller.store.update_operation(operation.id, session_id=row.id)
+        controller.home.run_dir(row.id).mkdir()
+        (controller.home.staging / operation.id).mkdir()
+        engine.container("c-half", holdfast_operation=operation.id)
+        engine.tags["i-half"] = {"holdfast.operation": operation.id}
+        raise error
+
+    assert [bystander] == controller.store.sessions()
+    assert {"c-work"} == set(engine.made)
+    assert engine.tags == {}
+    assert list(controller.home.staging.iterdir()) == []
+    assert [bystander.id] == [folder.name for folder in controller.home.run.iterdir()]
+    assert controller.store.open_operations() == []
+
+
+def test_what_is_complete_is_not_undone(controller: Holdfast, engine: FakeEngine) -> None:
+    """An interrupt after the last step, before the operation's end: nothing of it is taken away."""
+    with pytest.raises(KeyboardInterrupt), controller.operation("restore") as operation:  # noqa: PT012
+        row = controller.store.add_session("whole", "image", {})
+        controller.store.update_operation(operation.id, session_id=row.id)
+        engine.container("c-whole", holdfast_operation=operation.id)
+        engine.tags["i-whole"] = {"holdfast.operation": operation.id}
+        changes = {"state": "running", "container_id": "c-whole"}
+        controller.store.complete(operation.id, sessions={row.id: changes})
+        raise KeyboardInterrupt
+
+    assert controller.session("whole").state == "running"
+    assert {"c-whole"} == set(engine.made)
+    assert {"i-whole"} == set(engine.tags)
+    assert controller.store.open_operations() == []
+
+
+def test_what_a_dead_process_left_is_undone_by_the_next_controller(
+    controller: Holdfast, engine: FakeEngine, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process killed in the middle leaves an intent; opening a controller takes back what it had made."""
+    code = f"""
+import os, signal
+from holdfast.runtime.controller import Holdfast
+hf = Holdfast({str(home.root)!r})
+with hf.operation("new") as operation:
+    row = hf.store.add_session("half", "image", {{}})
+    hf.store.update_operation(operation.id, session_id=row.id)
+    print(operation.id, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    died = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert died.returncode == -signal.SIGKILL
+    engine.container("c-half", holdfast_operation=died.stdout.strip())
+    assert [row.name for row in controller.store.sessions()] == ["half"]
+
+    monkeypatch.setattr("holdfast.runtime.controller.Engine.connect", lambda: engine)
+    again = Holdfast(home)
+
+    assert again.store.sessions() == []
+    assert engine.made == {}
+    assert again.store.open_operations() == []
+
+
+def test_without_an_engine_recovery_waits(
+    controller: Holdfast, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A controller opens without an engine, and leaves to a later one what cannot be undone now."""
+    row = controller.store.begin_operation("new")
+    controller.store.update_operation(row.id, owner_start="0:0")
+
+    def refuse() -> None:
+        raise EngineUnavailable("cannot reach Docker")
+
+    monkeypatch.setattr("holdfast.runtime.controller.Engine.connect", refuse)
+    again = Holdfast(home)
+
+    assert [row.id] == [operation.id for operation in again.store.open_operations()]
+
+
+def test_an_undo_that_fails_keeps_the_intent(
+    controller: Holdfast, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When taking back fails, too, the first error is raised with a note, and the intent stays for later."""
+
+    def refuse(**_labels: str) -> None:
+        raise EngineUnavailable("cannot reach Docker")
+
+    monkeypatch.setattr(engine, "containers", refuse)
+    with pytest.raises(RuntimeError) as raised, controller.operation("new"):
+        raise RuntimeError
+
+    assert "could not be undone yet" in raised.value.__notes__[0]
+    assert len(controller.store.open_operations()) == 1
+
+
+def test_a_pending_snapshot_is_undone(controller: Holdfast, engine: FakeEngine) -> None:
+    """A capture that fails leaves no row, folder or image, and the session runs on."""
+    row = _session(controller, engine, paused=True)
+    with pytest.raises(RuntimeError), controller.operation("new", session_id=row.id) as operation:  # noqa: PT012
+        taken = controller.store.add_snapshot(row.id, "live")
+        controller.store.update_operation(operation.id, snapshot_id=taken.id)
+        (controller.home.snapshots / taken.id).mkdir()
+        engine.tags[f"holdfast/snapshot:{taken.id}"] = {}
+        raise RuntimeError
+
+    assert controller.store.snapshots(pending=True) == []
+    assert list(controller.home.snapshots.iterdir()) == []
+    assert engine.tags == {}
+    assert [row.container_id] == engine.unpaused
+    assert [row] == controller.store.sessions()
+
+
+def test_removing_is_finished_not_undone(controller: Holdfast, engine: FakeEngine) -> None:
+    """A removal that was cut short is carried through."""
+    row = _session(controller, engine)
+    with pytest.raises(RuntimeError), controller.operation("remove", session_id=row.id):
+        raise RuntimeError
+
+    assert controller.store.sessions() == []
+    assert engine.made == {}
+
+
+def test_removing_twice_says_that_there_is_nothing(controller: Holdfast, engine: FakeEngine) -> None:
+    """A removed session is not found; its container and folder are gone."""
+    _session(controller, engine)
+    controller.remove_session("work")
+
+    with pytest.raises(SessionNotFound):
+        controller.remove_session("work")
+    assert engine.made == {}
+    assert list(controller.home.run.iterdir()) == []
+
+
+def test_one_exclusive_thing_at_a_time(controller: Holdfast, engine: FakeEngine) -> None:
+    """While something exclusive goes on, a second one is refused at once."""
+    row = _session(controller, engine)
+    with (
+        controller.lock(row.id, "snapshot session work"),
+        pytest.raises(SessionBusy, match="cannot remove session work"),
+    ):
+        controller.remove_session("work")
+
+    controller.remove_session("work")
+
+
+def test_a_session_whose_container_is_gone_is_dead(controller: Holdfast, engine: FakeEngine) -> None:
+    """What ended behind our back is found, kept as dead, and the error says what to do."""
+    row = _session(controller, engine)
+    _session(controller, engine, "other")
+    taken = controller.store.add_snapshot(row.id, "live", label="before")
+    controller.store.update_snapshot(taken.id, state="ready")
+    engine.kill_remove("c-work")
+
+    assert [session.state for session in controller.sessions()] == ["dead", "running"]
+    with pytest.raises(SessionDead) as raised:
+        controller.session("work").exec("true")
+    assert "holdfast restore before" in raised.value.hint
+
+
+def test_a_container_that_ended_is_told_with_its_exit_code(controller: Holdfast, engine: FakeEngine) -> None:
+    """The first use of a session that ended says how it ended."""
+    row = _session(controller, engine, running=False)
+
+    with pytest.raises(SessionDead, match="exit code 137"):
+        health.check(controller, row.id)
+    assert controller.session("work").state == "dead"
+
+
+@pytest.mark.parametrize(("state", "word"), [("suspended", "resume"), ("creating", "again")])
+def test_states_that_cannot_be_used_say_what_to_do(
+    controller: Holdfast, engine: FakeEngine, state: Any, word: Any
+) -> None:
+    """A session that does not run is refused with the way to go on."""
+    row = _session(controller, engine)
+    controller.store.update_session(row.id, state=state)
+
+    with pytest.raises(SessionError) as raised:
+        controller.session("work").exec("true")
+    assert word in raised.value.hint
+
+
+def test_an_interrupt_is_held_back_until_the_end_of_the_block() -> None:
+    """A signal that comes while something must not be cut arrives right after it."""
+    steps = []
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        with held():
+            os.kill(os.getpid(), signal.SIGINT)
+            steps.append("whole")
+        steps.append("never")
+
+    assert steps == ["whole"]

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.session_options import Mount, SessionOptions, container_options
+
+
+def _made(options: Any, **changes: Any) -> Any:
+    given: dict[str, Any] = {
+        "name": "holdfast-a",
+        "hostname": "work",
+        "image": "i",
+        "command": ("start",),
+        "labels": {"a": "b"},
+        "run_dir": Path("/home/run/a"),
+        "seccomp": {"defaultAction": "SCMP_ACT_ERRNO"},
+        "network": "holdfast",
+        "mptcp": True,
+    }
+    return container_options(options, **given | changes)
+
+
+def test_the_defaults_are_safe() -> None:
+    """No capability beyond the list, a limit for memory and processes, swap included, one mount of ours."""
+    made = _made(SessionOptions())
+
+    assert made["cap_drop"] == ["ALL"]
+    assert not {"SYS_ADMIN", "SYS_PTRACE", "NET_RAW", "MKNOD", "SYS_RESOURCE"} & set(made["cap_add"])
+    assert made["mem_limit"] == made["memswap_limit"] == 4 << 30
+    assert made["pids_limit"] == 4096
+    assert made["sysctls"] == {"net.mptcp.enabled": "0"}
+    assert [mount["Target"] for mount in made["mounts"]] == ["/run/holdfast"]
+    assert json.loads(made["security_opt"][0].removeprefix("seccomp=")) == {"defaultAction": "SCMP_ACT_ERRNO"}
+    assert made["network"] == "holdfast"
+
+
+def test_a_kernel_without_multipath_tcp_is_not_asked_about_it() -> None:
+    """The switch is set only where the host has it: setting it elsewhere is an error."""
+    assert _made(SessionOptions(), mptcp=False)["sysctls"] == {}
+
+
+def test_what_is_chosen_arrives() -> None:
+    """Every option ends where the engine expects it."""
+    chosen = SessionOptions.parse(
+        network="none",
+        memory="512m",
+        cpus=1.5,
+        pids=100,
+        env=["A=1", "B=x=y"],
+        mounts=["/tmp:/data:ro"],
+        workdir="/srv",
+    )
+    made = _made(chosen)
+
+    assert made["network_mode"] == "none"
+    assert "network" not in made
+    assert made["mem_limit"] == 512 << 20
+    assert made["nano_cpus"] == 1_500_000_000
+    assert made["environment"] == {"A": "1", "B": "x=y"}
+    assert made["mounts"][1] == {"Type": "bind", "Source": "/tmp", "Target": "/data", "ReadOnly": True}
+    assert made["working_dir"] == "/srv"
+
+
+def test_options_survive_the_store() -> None:
+    """What the store keeps of the options is read back as the same options."""
+    chosen = SessionOptions.parse(memory="1g", mounts=["/tmp:/data"], env=["A=1"])
+
+    assert chosen == SessionOptions.parse(**json.loads(json.dumps(chosen.model_dump(mode="json"))))
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("memory", "lots"),
+        ("memory", "1m"),
+        ("memory", -1),
+        ("cpus", 0),
+        ("cpus", "two"),
+        ("pids", 1),
+        ("network", "host"),
+        ("user", "a b"),
+        ("env", ["A"]),
+        ("env", ["A B=1"]),
+        ("mounts", ["/x"]),
+        ("mounts", ["/x:relative"]),
+        ("mounts", ["/x:/"]),
+        ("mounts", ["/x:/proc/sys"]),
+        ("mounts", ["/x:/run/holdfast/x"]),
+        ("mounts", ["/x:/a/../proc"]),
+        ("workdir", "here"),
+        ("image", "--privileged"),
+        ("privileged", True),
+    ],
+)
+def test_wrong_options_are_one_line(option: Any, value: Any) -> None:
+    """What cannot be is refused in one line that begins with cannot."""
+    with pytest.raises(InvalidArgument, match=r"^cannot [^\n]+$"):
+        SessionOptions.parse(**{option: value})
+
+
+def test_a_relative_source_is_meant_from_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The source of a mount may be relative to the current folder."""
+    monkeypatch.chdir(tmp_path)
+
+    assert str(tmp_path / "data") == Mount.parse("data:/data").source

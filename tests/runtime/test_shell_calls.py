@@ -1,0 +1,310 @@
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import (
+    GuestDisconnected,
+    GuestError,
+    InvalidArgument,
+    ProtocolError,
+    SessionBusy,
+    SessionDead,
+)
+from holdfast.runtime import persistence
+from holdfast.runtime.guest_client import GuestClient
+from holdfast.runtime.persistence import Persistence
+from holdfast.runtime.shell_calls import Following, ShellCall, read_tail, shell_info
+
+FINISHED = {
+    "event": "finished",
+    "exit_code": 3,
+    "signal": None,
+    "start_offset": 10,
+    "end_offset": 20,
+    "timed_out": False,
+    "shell_exited": False,
+    "incomplete": False,
+    "duration": 0.5,
+    "end": True,
+}
+
+
+def _call(
+    guest: Any,
+    command: Any = "true",
+    *,
+    on_output: Any = None,
+    check: Any = lambda: None,
+    timeout: Any = None,
+) -> Any:
+    return ShellCall(
+        GuestClient(guest.folder),
+        Persistence(check),
+        command,
+        shell="main",
+        timeout=timeout,
+        on_output=on_output,
+    ).run()
+
+
+def test_a_command_yields_its_output_uncooked(guest: Any) -> None:
+    """The output is that of the program, however the terminal and the frames cut it."""
+
+    def answer(peer: Any, request: Any) -> None:
+        peer.send(event="started", id=request.head["id"], offset=10)
+        peer.send(b"a\r", event="output", offset=10, next=12)
+        peer.send(b"\nb\r\r\n", event="output", offset=12, next=17)
+        peer.send(**FINISHED)
+
+    guest(answer)
+    result = _call(guest, "make", timeout=5)
+
+    assert result.output == b"a\nb\r\n"
+    assert (result.exit_code, result.start_offset, result.end_offset, result.duration) == (3, 10, 20, 0.5)
+    request = guest.requests[0]
+    assert (
+        request.payload,
+        request.head["op"],
+        request.head["v"],
+        request.head["timeout"],
+    ) == (b"make", "exec", 1, 5.0)
+
+
+def test_a_lost_connection_goes_on_where_it_stopped(guest: Any) -> None:
+    """After a cut the same call is joined from the next offset, and nothing is shown twice."""
+
+    def first(peer: Any, request: Any) -> None:
+        peer.send(event="started", id=request.head["id"], offset=10)
+        peer.send(b"abc", event="output", offset=10, next=13)
+
+    def second(peer: Any, request: Any) -> None:
+        assert request.head["from_offset"] == 13
+        peer.send(event="started", id=request.head["id"], offset=10)
+        peer.send(b"bcd", event="output", offset=11, next=14)
+        peer.send(**FINISHED)
+
+    guest(first, second)
+    shown: list[bytes] = []
+    result = _call(guest, on_output=shown.append)
+
+    assert b"abcd" == result.output == b"".join(shown)
+    assert guest.requests[0].head["id"] == guest.requests[1].head["id"]
+
+
+def test_a_supervisor_that_comes_back_later_is_awaited(guest: Any) -> None:
+    """While nobody listens, as in a snapshot, the call waits."""
+
+    def answer(peer: Any, request: Any) -> None:
+        peer.send(event="started", id=request.head["id"], offset=0)
+        peer.send(**FINISHED)
+
+    looked = threading.Event()
+    threading.Thread(target=lambda: (looked.wait(5), guest(answer)), daemon=True).start()
+    result = _call(guest, check=looked.set)
+
+    assert result.exit_code == 3
+
+
+def test_a_dead_session_ends_the_call(guest: Any) -> None:
+    """When the session is found to be dead, the call says so instead of waiting."""
+
+    def dead() -> None:
+        raise SessionDead("cannot use session x: its container ended")
+
+    with pytest.raises(SessionDead):
+        _call(guest, check=dead)
+
+
+def test_silence_has_an_end(guest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container that runs without a supervisor is not waited for for ever."""
+    monkeypatch.setattr(persistence, "SILENCE_SECONDS", 0.05)
+
+    with pytest.raises(GuestDisconnected):
+        _call(guest)
+
+
+def test_a_gap_is_counted(guest: Any) -> None:
+    """Output the session had no room for is reported by its size."""
+
+    def answer(peer: Any, request: Any) -> None:
+        peer.send(event="started", id=request.head["id"], offset=0)
+        peer.send(event="gap", offset=0, size=1000)
+        peer.send(b"end", event="output", offset=1000, next=1003)
+        peer.send(**FINISHED)
+
+    guest(answer)
+    result = _call(guest)
+
+    assert (result.lost, result.output) == (1000, b"end")
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [("busy", SessionBusy), ("unknown_exec", GuestError), ("os.system", GuestError)]
+)
+def test_errors_come_from_a_closed_table(guest: Any, code: Any, kind: Any) -> None:
+    """The guest names an error; which class it becomes is decided here, and its text is made plain."""
+    guest(lambda peer, _: peer.send(event="error", code=code, message="no\x1b[2J way\n", end=True))
+
+    with pytest.raises(kind) as raised:
+        _call(guest)
+
+    assert str(raised.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        {"event": 3},
+        {"event": "output", "offset": "0", "next": 1},
+        {"event": "output", "offset": -1, "next": 1},
+        {"event": "output", "offset": 2**70, "next": 1},
+        {"event": "output", "offset": True, "next": 1},
+        FINISHED | {"exit_code": "0"},
+        FINISHED | {"duration": float("nan")},
+        FINISHED | {"timed_out": 1},
+        {"event": "error", "code": [], "message": {}},
+    ],
+)
+def test_a_hostile_guest_is_refused(guest: Any, head: Any) -> None:
+    """A field that is not what was agreed ends the call."""
+    guest(lambda peer, _: peer.send(**head))
+
+    with pytest.raises(ProtocolError):
+        _call(guest)
+
+
+def test_bytes_that_are_no_frames_are_refused(guest: Any) -> None:
+    """A length beyond the limit is not waited for."""
+    guest(lambda peer, _: peer.socket.sendall(b"\xff" * 8))
+
+    with pytest.raises(ProtocolError):
+        _call(guest)
+
+
+@pytest.mark.parametrize("command", ["", "  \n", "a\0b", "x" * (9 << 20)])
+def test_commands_that_cannot_be_run_are_refused(guest: Any, command: Any) -> None:
+    """Nothing, a NUL byte, or too much is an error before anything is sent."""
+    with pytest.raises(InvalidArgument):
+        _call(guest, command)
+
+
+def test_a_socket_that_was_replaced_is_not_followed(guest: Any, tmp_path: Path) -> None:
+    """A link from the session's folder to another socket of the host is not connected to."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (guest.folder / "guest.sock").symlink_to(elsewhere / "guest.sock")
+
+    with pytest.raises(GuestDisconnected):
+        GuestClient(guest.folder).request("hello")
+
+
+def test_a_folder_with_a_long_path_can_be_reached(tmp_path: Path, guest: Any) -> None:
+    """The limit of 108 bytes for paths of sockets does not limit where a home may be."""
+    guest(lambda peer, _: peer.send(event="hello", end=True))
+    deep = tmp_path / ("d" * 120)
+    deep.mkdir()
+    (guest.folder / "guest.sock").rename(deep / "guest.sock")
+
+    assert GuestClient(deep).request("hello").event == "hello"
+
+
+def test_a_callback_that_fails_ends_the_call(guest: Any) -> None:
+    """An error of the one who takes the output is his; it is not mistaken for a lost connection."""
+
+    def answer(peer: Any, request: Any) -> None:
+        peer.send(event="started", id=request.head["id"], offset=0)
+        peer.send(b"x", event="output", offset=0, next=1)
+
+    def broken(_data: Any) -> None:
+        raise BrokenPipeError
+
+    guest(answer)
+    with pytest.raises(BrokenPipeError):
+        _call(guest, on_output=broken)
+
+
+def test_an_interrupt_is_passed_on_and_raised_after_the_end(guest: Any) -> None:
+    """Ctrl-C interrupts the command; the output up to its end still arrives."""
+
+    def first(peer: Any, request: Any) -> None:
+        peer.send(event="started", id=request.head["id"], offset=0)
+        peer.send(b"x", event="output", offset=0, next=1)
+        peer.receive()
+
+    def second(peer: Any, _request: Any) -> None:
+        peer.send(event="ok", end=True)
+
+    def third(peer: Any, request: Any) -> None:
+        peer.send(event="started", id=request.head["id"], offset=0)
+        peer.send(b"^C", event="output", offset=1, next=3)
+        peer.send(**FINISHED | {"exit_code": 130})
+
+    shown: list[bytes] = []
+
+    def show(data: Any) -> None:
+        shown.append(data)
+        if data == b"x":
+            raise KeyboardInterrupt
+
+    guest(first, second, third)
+    with pytest.raises(KeyboardInterrupt):
+        _call(guest, on_output=show)
+
+    assert shown == [b"x", b"^C"]
+    assert [request.op for request in guest.requests] == ["exec", "signal", "exec"]
+
+
+def test_a_joined_command_is_followed_and_never_interrupted(guest: Any) -> None:
+    """Who only waits gets all of the output, over cuts too; his Ctrl-C is not the command's."""
+
+    def first(peer: Any, request: Any) -> None:
+        peer.send(event="started", id="aa", offset=10)
+        peer.send(b"abc", event="output", offset=10, next=13)
+
+    def second(peer: Any, request: Any) -> None:
+        assert request.head["from_offset"] == 13
+        peer.send(event="started", id="aa", offset=10)
+        peer.send(b"d", event="output", offset=13, next=14)
+        peer.send(**FINISHED)
+
+    def interrupted(_data: Any) -> None:
+        raise KeyboardInterrupt
+
+    def join(on_output: Any = None) -> Any:
+        return Following(
+            GuestClient(guest.folder), Persistence(lambda: None), "aa", shell="main", on_output=on_output
+        ).run()
+
+    guest(first, second, first)
+    assert join().output == b"abcd"
+    with pytest.raises(KeyboardInterrupt):
+        join(interrupted)
+
+    assert [(request.op, request.head["id"]) for request in guest.requests] == [("wait", "aa")] * 3
+
+
+def test_the_tail_of_the_terminal(guest: Any) -> None:
+    """The end of the output is read in pieces."""
+
+    def answer(peer: Any, _request: Any) -> None:
+        peer.send(b"abc", event="output", offset=0, next=3)
+        peer.send(b"def", event="output", offset=3, next=6)
+        peer.send(event="eof", offset=6, end=True)
+
+    guest(answer)
+    assert read_tail(GuestClient(guest.folder), "main", 4) == b"cdef"
+
+
+def test_what_the_supervisor_says_about_a_shell(guest: Any) -> None:
+    """A shell is found by its name."""
+    shell = {"name": "main", "pid": 300, "rows": 40, "cols": 120, "offset": 7, "state": "prompt"}
+    guest(*[lambda peer, _: peer.send(event="hello", shells=[shell], end=True)] * 2)
+
+    info = shell_info(GuestClient(guest.folder), "main")
+    assert (info.rows, info.command_id) == (40, None)
+    with pytest.raises(InvalidArgument):
+        shell_info(GuestClient(guest.folder), "other")

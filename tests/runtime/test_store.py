@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, SnapshotNotFound, StoreError
+from holdfast.runtime.home import Home
+from holdfast.runtime.store import owner, peek, schema
+from holdfast.runtime.store.store import Store
+
+
+@pytest.fixture
+def store(home: Home) -> Any:
+    return Store.open(home.database)
+
+
+def test_a_name_belongs_to_one_session_until_it_is_removed(store: Store) -> None:
+    """A name in use is refused; the name of a removed session is free."""
+    first = store.add_session("work", "image", {})
+    with pytest.raises(SessionExists):
+        store.add_session("work", "image", {})
+    store.update_session(first.id, state="removed")
+
+    assert store.add_session("work", "image", {}).id != first.id
+
+
+def test_another_store_sees_everything(store: Store, home: Home) -> None:
+    """What one store wrote, another one on the same home reads."""
+    row = store.add_session("work", "image", {"memory": 1}, generation=2, parent_snapshot_id="s")
+    row = store.update_session(row.id, state="running", container_id="c")
+
+    assert [row] == Store.open(home.database).sessions()
+
+
+def test_a_removed_session_stays_removed(store: Store) -> None:
+    """A change that comes late does not bring a session back."""
+    row = store.add_session("work", "image", {})
+    store.update_session(row.id, state="removed")
+
+    with pytest.raises(SessionNotFound):
+        store.update_session(row.id, state="running")
+
+
+def test_pending_snapshots_are_not_listed(store: Store) -> None:
+    """A snapshot is seen when it is ready, not before."""
+    session = store.add_session("work", "image", {})
+    taken = store.add_snapshot(session.id, "live", label="before")
+    with pytest.raises(SnapshotNotFound):
+        store.snapshot("before")
+    ready = store.update_snapshot(taken.id, state="ready", bytes=5 << 32, details={"a": [1]})
+
+    assert ready == store.snapshot("before")
+    assert ready.bytes == 5 << 32
+
+
+def test_a_label_is_taken_once(store: Store) -> None:
+    """A label in use is refused; that of a forgotten snapshot is free."""
+    session = store.add_session("work", "image", {})
+    first = store.add_snapshot(session.id, "live", label="before")
+    with pytest.raises(InvalidArgument, match="taken"):
+        store.add_snapshot(session.id, "live", label="before")
+    store.forget_snapshot(first.id)
+    store.forget_snapshot(first.id)
+
+    assert store.add_snapshot(session.id, "live", label="before")
+
+
+def test_operations_are_open_until_they_end(store: Store) -> None:
+    """An operation is listed from its intent to its end."""
+    operation = store.begin_operation("new", details={"a": 1})
+    changed = store.update_operation(operation.id, session_id="x")
+
+    assert [changed] == store.open_operations()
+    store.end_operation(operation.id, "done")
+    assert store.open_operations() == []
+
+
+def test_writers_wait_for_each_other(home: Home) -> None:
+    """Many threads writing at once lose nothing."""
+    Store.open(home.database)
+
+    def write(number: Any) -> None:
+        Store.open(home.database).add_session(f"s{number}", "image", {})
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(Store.open(home.database).sessions()) == 16
+
+
+def test_one_of_many_gets_the_name(home: Home) -> None:
+    """Of processes that want one name at once, exactly one gets it."""
+    Store.open(home.database)
+    got = []
+
+    def take() -> None:
+        with contextlib.suppress(SessionExists):
+            got.append(Store.open(home.database).add_session("work", "image", {}))
+
+    threads = [threading.Thread(target=take) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(got) == 1
+
+
+def test_a_newer_format_is_refused(store: Store, home: Home) -> None:
+    """A database of a newer version is left alone, with a clear word."""
+    with contextlib.closing(sqlite3.connect(home.database)) as db:
+        db.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+
+    with pytest.raises(StoreError, match="newer version"):
+        Store.open(home.database)
+    assert peek.session(home.database, "x") is None
+
+
+@pytest.mark.parametrize(
+    "content", [b"this is no database, but long enough to be looked at" * 100, b"SQLite format 3\0" * 300]
+)
+def test_a_damaged_file_is_one_line(home: Home, content: Any) -> None:
+    """A file that is no database is an error that names it."""
+    home.database.write_bytes(content)
+
+    with pytest.raises(StoreError, match=r"^cannot use [^\n]+holdfast\.db: [^\n]+$"):
+        Store.open(home.database)
+
+
+def test_a_full_disk_is_one_line_and_changes_nothing(store: Store, home: Home) -> None:
+    """When the database cannot grow, the error says so and what was there stays."""
+    row = store.add_session("work", "image", {})
+    engine = store._engine
+
+    from sqlalchemy import event
+
+    @event.listens_for(engine, "connect")
+    def _limit(connection: Any, _record: Any) -> None:
+        connection.execute("PRAGMA max_page_count = 1").close()
+
+    with pytest.raises(StoreError, match="full") as refused:
+        store.add_session("big", "image", {"env": {"A": "x" * 1_000_000}})
+
+    assert "free" in refused.value.hint
+    assert [row] == store.sessions()
+
+
+def test_an_unusable_home_is_one_line(tmp_path: Path) -> None:
+    """A home that cannot be made is an error that says how to choose another."""
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(StoreError, match="cannot use state directory") as refused:
+        Home(tmp_path / "file" / "home").create()
+    assert "HOLDFAST_HOME" in refused.value.hint
+
+
+def test_peeking_agrees_with_the_store(store: Store, home: Home) -> None:
+    """The quick look without SQLAlchemy yields the very rows of the store."""
+    assert peek.VERSION == schema.VERSION
+    row = store.add_session("work", "image", {"memory": 1, "env": {"A": "ü"}}, parent_snapshot_id="p")
+    row = store.update_session(row.id, state="running", container_id="c")
+    snapshot = store.add_snapshot(row.id, "live")
+    store.update_snapshot(snapshot.id, state="ready")
+
+    assert row == peek.session(home.database, "work") == peek.session(home.database, row.id[:5])
+    assert peek.names(home.database, "sessions") == ["work"]
+    assert [snapshot.id] == peek.names(home.database, "snapshots")
+    with pytest.raises(SessionNotFound):
+        peek.session(home.database, "nope")
+
+
+def test_peeking_without_a_database_asks_the_store(tmp_path: Path) -> None:
+    """Where there is nothing to look at, the quick look says so instead of guessing."""
+    assert peek.session(tmp_path / "none.db", "x") is None
+    assert peek.abandoned(tmp_path / "none.db") is None
+    assert peek.names(tmp_path / "none.db", "sessions") == []
+
+
+def test_an_operation_of_a_dead_process_is_abandoned(store: Store, home: Home) -> None:
+    """An operation of a living process is its own; after the process it is anybody's."""
+    store.begin_operation("new")
+    assert peek.abandoned(home.database) is False
+    code = f"""
+from pathlib import Path
+from holdfast.runtime.store.store import Store
+Store.open(Path({str(home.database)!r})).begin_operation("new")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+    assert peek.abandoned(home.database) is True
+
+
+def test_another_process_of_the_same_pid_is_not_the_owner() -> None:
+    """The moment a process began tells it from a later one that got its pid."""
+    mine = owner.start_of(os.getpid()) or ""
+
+    assert owner.alive(os.getpid(), mine)
+    assert not owner.alive(os.getpid(), mine + "0")
+    assert owner.start_of(2**22 + 1) is None
+
+
+def test_the_files_are_private(store: Store, home: Home) -> None:
+    """Nobody else may read the state."""
+    assert home.database.stat().st_mode & 0o777 == 0o600
+    assert home.root.stat().st_mode & 0o777 == 0o700

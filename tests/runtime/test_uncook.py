@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import itertools
+import os
+import pty
+import random
+from typing import Any
+
+import pytest
+
+from holdfast.runtime.uncook import Tail, Uncook
+
+
+def _uncook(pieces: Any) -> Any:
+    uncook = Uncook()
+    return b"".join(uncook.feed(piece) for piece in pieces) + uncook.end()
+
+
+@pytest.mark.parametrize("cut", range(1, 6))
+def test_it_is_the_inverse_however_the_stream_is_cut(cut: Any) -> None:
+    """Every short text of CR, LF and others comes back from its cooked form."""
+    for text in itertools.chain.from_iterable(itertools.product(b"\r\nx", repeat=n) for n in range(6)):
+        original = bytes(text)
+        cooked = original.replace(b"\n", b"\r\n")
+        pieces = [cooked[i : i + cut] for i in range(0, len(cooked), cut)]
+
+        assert original == _uncook(pieces)
+
+
+def test_it_is_the_inverse_of_a_real_terminal() -> None:
+    """What the kernel's line discipline did to random bytes is undone."""
+    data = bytes(random.Random(7).choices(b"\r\n\0a\xff", k=2000))
+    master, slave = pty.openpty()
+    try:
+        os.write(slave, data)
+        cooked = b""
+        while len(cooked) < len(data) + data.count(b"\n"):
+            cooked += os.read(master, 65536)
+    finally:
+        os.close(slave)
+        os.close(master)
+
+    assert data == _uncook([cooked])
+
+
+def test_the_tail_keeps_the_end_and_counts_the_rest() -> None:
+    """Of a long stream the last bytes are kept, and the number of the others."""
+    tail = Tail(10)
+    for number in range(100):
+        tail.feed(b"%02d" % number)
+
+    assert tail.value() == b"9596979899"
+    assert tail.dropped == 190
