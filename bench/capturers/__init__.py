@@ -1,0 +1,1 @@
+"""Tools that capture and restore a running process, driven alike."""

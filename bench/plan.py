@@ -1,0 +1,28 @@
+"""How often everything is measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Rounds of each family; heaps in bytes. A round of `exec` and `cell` is a batch of calls."""
+
+    create: int
+    execute: int
+    cell: int
+    heap: int
+    instant: int
+    heaps: tuple[int, ...]
+
+
+FULL = Plan(create=15, execute=25, cell=20, heap=7, instant=12, heaps=(50 * MIB, 500 * MIB, 1024 * MIB))
+QUICK = Plan(create=3, execute=5, cell=4, heap=2, instant=3, heaps=(50 * MIB, 1024 * MIB))
+
+
+def heap_name(size: int) -> str:
+    """A heap as it is called in the results."""
+    return f"{size // MIB} MiB" if size < 1024 * MIB else f"{size / (1024 * MIB):g} GiB"

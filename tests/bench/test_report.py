@@ -1,0 +1,28 @@
+import pytest
+from tests.bench.rows import ABOUT, ALL
+
+from bench import report
+
+
+def test_every_row_has_a_line() -> None:
+    """The table has a line for each row and one for each family, and says where it was measured."""
+    text = report.figures(ALL, ABOUT)
+
+    assert text.count("\n|") == 2 + len(ALL) + 4
+    assert "2030-01-02" in text
+    assert "runsc> \\| it is missing" in text
+
+
+def test_figures_replace_those_between_the_markers() -> None:
+    """What stands around the markers stays; placing twice is placing once."""
+    page = f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n"
+    placed = report.place(page, "new")
+
+    assert placed == f"before\n{report.BEGIN}\n\nnew\n\n{report.END}\nafter\n"
+    assert report.place(placed, "new") == placed
+
+
+def test_a_page_without_markers_is_left_alone() -> None:
+    """Where there is no place for the figures, nothing is guessed."""
+    with pytest.raises(ValueError, match="lacks"):
+        report.place("no place", "new")
