@@ -12,20 +12,17 @@ from holdfast.errors import SessionNotFound
 from holdfast.runtime import health
 from holdfast.runtime.guest import layout
 from holdfast.runtime.kernel_calls import KernelCall, OnEvent, OnInput
-from holdfast.runtime.keys import keys
 from holdfast.runtime.line import Line
-from holdfast.runtime.results import CellResult, ExecResult, Screen, ShellInfo
-from holdfast.runtime.shell_calls import Following, OnOutput, ShellCall, read_tail, shell_info
+from holdfast.runtime.results import CellResult, ExecResult, ShellInfo
+from holdfast.runtime.shell_calls import Following, OnOutput, ShellCall
 from holdfast.runtime.store.rows import SessionRow, SnapshotKind
+from holdfast.runtime.terminal import SessionTerminal
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.snapshot import Snapshot
-
-# A screen of 40 x 120 that a program repainted a dozen times; pyte takes 1 s for each MiB.
-SCREEN_TAIL = 64 << 10
 
 
 class Session:
@@ -141,49 +138,26 @@ class Session:
                 on_output=on_output,
             ).run()
 
+    @property
+    def terminal(self) -> SessionTerminal:
+        """The terminal of the main shell: its screen, its keys, who holds it."""
+        return self.terminal_of(layout.MAIN)
+
+    def terminal_of(self, shell: str) -> SessionTerminal:
+        """The terminal of a shell."""
+        return SessionTerminal(self._line, shell)
+
     def send(self, text: str | bytes, *, shell: str = layout.MAIN) -> None:
         """Type text into the terminal, as it is."""
-        data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
-        for start in range(0, len(data), 1 << 20):
-            self._line.request("send", data[start : start + (1 << 20)], shell=shell)
-
-    def send_keys(self, *names: str, shell: str = layout.MAIN) -> None:
-        """Press keys, named as in `C-c`, `Enter`, `Up`. Raises InvalidArgument for a name no key has."""
-        self.send(keys(names), shell=shell)
+        self.terminal_of(shell).send(text)
 
     def interrupt(self, *, shell: str = layout.MAIN) -> None:
         """Send the terminal's interrupt (SIGINT) to what runs in its foreground."""
         self._line.request("signal", shell=shell, signal="INT")
 
-    def attach(self, *, detach_key: str = "C-]", shell: str = layout.MAIN) -> str:
-        """Join this process's terminal to the session's until the detach key is pressed (`detached`).
-
-        Raises:
-            InvalidArgument: this process has no terminal.
-        """
-        from holdfast.runtime.attach import Attachment
-
-        with self._line.explained():
-            return Attachment(
-                self._line.client(),
-                self._line.persistence(),
-                shell=shell,
-                screen=lambda: self.screen(shell=shell),
-                detach_key=detach_key,
-            ).run()
-
-    def screen(self, *, shell: str = layout.MAIN) -> Screen:
-        """What the terminal shows now."""
-        from holdfast.runtime.screen import render
-
-        info = self.shell(shell)
-        tail = self._line.persistence().run(lambda: read_tail(self._line.client(), shell, SCREEN_TAIL))
-        return render(tail, info.rows, info.cols)
-
     def shell(self, name: str = layout.MAIN) -> ShellInfo:
         """What the supervisor says about a shell."""
-        with self._line.explained():
-            return self._line.persistence().run(lambda: shell_info(self._line.client(), name))
+        return self.terminal_of(name).info()
 
     # The kernel.
 

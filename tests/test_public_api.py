@@ -35,6 +35,7 @@ def test_what_is_public_is_pinned() -> None:
         "Screen",
         "Session",
         "SessionOptions",
+        "SessionTerminal",
         "Snapshot",
     }
 

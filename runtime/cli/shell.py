@@ -83,7 +83,7 @@ def send(
 def screen(session: SessionRef, json: Json = False) -> None:
     """Show what the session's terminal shows."""
     found = controller().session(session)
-    shown = found.screen()
+    shown = found.terminal.screen()
     if wants_json(json):
         row, col = shown.cursor
         output.emit(
@@ -112,7 +112,7 @@ def attach(
     found = controller().session(session)
     if sys.stdin.isatty():
         output.note(f"{detach_key} leaves the session")
-    reason = found.attach(detach_key=detach_key)
+    reason = found.terminal.attach(detach_key=detach_key)
     if wants_json(json):
         output.emit({"id": found.id, "name": found.name, "reason": reason})
     else:

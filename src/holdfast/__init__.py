@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.session import Session
     from holdfast.runtime.session_options import Mount, SessionOptions
     from holdfast.runtime.snapshot import Snapshot
+    from holdfast.runtime.terminal import SessionTerminal
 
 __version__ = "0.1.0"
 
@@ -87,6 +88,7 @@ __all__ = [
     "SessionExists",
     "SessionNotFound",
     "SessionOptions",
+    "SessionTerminal",
     "Snapshot",
     "SnapshotDamaged",
     "SnapshotError",
@@ -109,6 +111,7 @@ _LATE = {
     "Screen": "results",
     "Session": "session",
     "SessionOptions": "session_options",
+    "SessionTerminal": "terminal",
     "Snapshot": "snapshot",
 }
 

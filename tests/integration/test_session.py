@@ -133,17 +133,17 @@ def test_text_and_keys_reach_what_runs(shared: Session) -> None:
     thread.start()
     assert asked.wait(60)
     shared.send("Ada")
-    shared.send_keys("Enter")
+    shared.terminal.send_keys("Enter")
     thread.join(60)
 
     assert "hello Ada" in results[0].text
-    assert "hello Ada" in shared.screen().text
+    assert "hello Ada" in shared.terminal.screen().text
 
 
 def test_an_unknown_key_is_refused(shared: Session) -> None:
     """A name no key has is an error, and nothing is sent."""
     with pytest.raises(InvalidArgument):
-        shared.send_keys("Entr")
+        shared.terminal.send_keys("Entr")
 
 
 # The kernel.
