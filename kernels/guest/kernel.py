@@ -11,6 +11,8 @@ from holdfast.kernels.guest.journal import Journal, Record
 from holdfast.kernels.guest.messages import Cell, Status, events_of
 from holdfast.kernels.guest.process import KernelFailure, KernelProcess, Message, load_library
 from holdfast.runtime.guest.account import Account
+from holdfast.runtime.guest.pulse.lineage import Origin, short
+from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.reaper import Reaper
 
 GRACE = 5.0
@@ -34,9 +36,18 @@ class Kernel:
     """A kernel by name. Its epoch grows with every process, so lost state is never a surprise."""
 
     def __init__(
-        self, name: str, spec: str, folder: Path, account: Account, workspace: Path, reaper: Reaper
+        self,
+        name: str,
+        spec: str,
+        folder: Path,
+        account: Account,
+        workspace: Path,
+        reaper: Reaper,
+        origins: Origins,
     ) -> None:
         self.name = name
+        self._origins = origins
+        self._origin = Origin("kernel", name)
         self.spec = spec
         self.epoch = 0
         self.execution_count = 0
@@ -130,6 +141,7 @@ class Kernel:
             self._release(record)
             return
         self._executing = record
+        self._origins.begin(self._origin, Origin("cell", cell.id, short(code), "agent"))
         self._records[self._process.execute(code)] = record
         while len(self._records) > LATE_CELLS:
             del self._records[next(iter(self._records))]
@@ -168,7 +180,14 @@ class Kernel:
 
     async def _start(self) -> None:
         self._starting = True
-        process = KernelProcess(self.spec, self._folder / "run", self._account, self._workspace, self._reaper)
+        process = KernelProcess(
+            self.spec,
+            self._folder / "run",
+            self._account,
+            self._workspace,
+            self._reaper,
+            {"HOLDFAST_KERNEL": self.name},
+        )
         try:
             await load_library()
             await process.start(self._hear)
@@ -180,6 +199,8 @@ class Kernel:
         self.epoch += 1
         self.execution_count = 0
         self._process = process
+        if process.pid:
+            self._origins.own(process.pid, self._origin)
         self._spawn(self._guard(process))
 
     async def _stop(self) -> None:
@@ -188,6 +209,8 @@ class Kernel:
         if process:
             process.kill()
             await process.ended.wait()
+            if process.pid:
+                self._origins.disown(process.pid)
             await process.close()
             self._process = None
 
@@ -226,6 +249,7 @@ class Kernel:
     def _release(self, record: Record) -> None:
         if self._current is record:
             self._current = self._executing = None
+            self._origins.end(self._origin, record.cell.id)
         record.open_input = None
         self.journal.wake()
 

@@ -13,7 +13,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -71,8 +71,18 @@ async def load_library() -> None:
 class KernelProcess:
     """One process of a kernel, from its start to its end. It is not started twice."""
 
-    def __init__(self, spec: str, folder: Path, account: Account, workspace: Path, reaper: Reaper) -> None:
+    def __init__(
+        self,
+        spec: str,
+        folder: Path,
+        account: Account,
+        workspace: Path,
+        reaper: Reaper,
+        marks: Mapping[str, str],
+    ) -> None:
+        """`marks` are added to the environment of the kernel."""
         self.spec = spec
+        self._marks = marks
         self.pid: int | None = None
         self.ended = asyncio.Event()
         self._folder = folder
@@ -168,7 +178,7 @@ class KernelProcess:
         with self._log.open("ab") as log, self._reaper.held():
             await manager.start_kernel(
                 cwd=working_directory(self._workspace, self._account),
-                env=self._account.environment(os.environ),
+                env={**self._account.environment(os.environ), **self._marks},
                 stdout=log,
                 stderr=log,
                 **self._identity(),

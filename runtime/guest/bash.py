@@ -51,6 +51,7 @@ class Bash:
 
         env = account.environment(os.environ)
         env["TERM"] = TERM
+        env["HOLDFAST_SHELL"] = self._paths.folder.name
         return Terminal(
             ["/bin/bash", "--rcfile", str(self._paths.rcfile)],
             cwd=working_directory(self._layout.workspace, account),

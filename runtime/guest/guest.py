@@ -11,6 +11,7 @@ from holdfast.runtime.guest.connection import Refusal
 from holdfast.runtime.guest.identity import Identity
 from holdfast.runtime.guest.layout import DEFAULT_SPEC, MAIN, Layout
 from holdfast.runtime.guest.protocol import VERSION
+from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.reaper import Reaper
 from holdfast.runtime.guest.shell import Shell
 
@@ -26,11 +27,13 @@ class Guest:
         self.identity = identity
         self._account = account
         self._reaper = reaper
-        self.shells = {MAIN: Shell(MAIN, layout, account, reaper)}
+        self.lineage = Origins()
+        self.shells = {MAIN: Shell(MAIN, layout, account, reaper, self.lineage)}
         self.kernels = {MAIN: self._kernel(MAIN, DEFAULT_SPEC)}
 
     def start(self) -> None:
         """Start the shell at once and the kernel in the background."""
+        self.lineage.look()
         for shell in self.shells.values():
             shell.start()
         for kernel in self.kernels.values():
@@ -106,4 +109,6 @@ class Guest:
 
     def _kernel(self, name: str, spec: str) -> Kernel:
         layout = self.layout
-        return Kernel(name, spec, layout.kernel(name), self._account, layout.workspace, self._reaper)
+        return Kernel(
+            name, spec, layout.kernel(name), self._account, layout.workspace, self._reaper, self.lineage
+        )

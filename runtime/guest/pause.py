@@ -48,6 +48,7 @@ class Pause:
             await self._server.close(spare=call.connection)
             for shell in guest.shells.values():
                 shell.drain()
+            guest.lineage.look()
             await call.finish(
                 "prepared",
                 token=token,
@@ -90,5 +91,6 @@ class Pause:
         guest = self._guest
         guest.identity = guest.identity.updated(told)
         guest.layout.wake.unlink(missing_ok=True)
+        guest.lineage.look()
         logger.info("%s as %s", told.get("event", "woke"), guest.identity)
         self._waking = self._loop.create_task(self._server.listen())

@@ -17,12 +17,15 @@ from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
 from holdfast.runtime.guest.machine import Action, Exec, Phase, ShellMachine, State
 from holdfast.runtime.guest.marks import MarkFilter, MarkReader, Piece
 from holdfast.runtime.guest.output import Gap, visible
+from holdfast.runtime.guest.pulse.lineage import Origin, short
+from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.reaper import Reaper
 from holdfast.runtime.guest.streamlog import StreamLog
 from holdfast.runtime.guest.terminal import Size, Terminal, command_of
 
 OUTPUT_CAPACITY = 256 << 20
 KEPT_COMMANDS = 1000
+SHORT_COMMAND = 500
 _RESPAWN_PATIENCE = 1.0
 _MAX_RESPAWN_DELAY = 5.0
 _SETTLED = 0.05
@@ -33,8 +36,11 @@ logger = logging.getLogger(__name__)
 class Shell:
     """One persistent bash. A new one follows at once when it ends, in the same stream."""
 
-    def __init__(self, name: str, layout: Layout, account: Account, reaper: Reaper) -> None:
+    def __init__(self, name: str, layout: Layout, account: Account, reaper: Reaper, origins: Origins) -> None:
         self.name = name
+        self._origins = origins
+        self._origin = Origin("shell", name)
+        self._offered: Exec | None = None
         self.size = Size(DEFAULT_ROWS, DEFAULT_COLUMNS)
         self._bash = Bash(layout.shell(name), layout, account)
         self._reaper = reaper
@@ -83,6 +89,7 @@ class Shell:
             return
         logger.info("shell %s: started, pid %d", self.name, terminal.pid)
         self._terminal = terminal
+        self._origins.own(terminal.pid, self._origin)
         self._loop.add_reader(terminal.fd, self._readable)
         self._reaper.watch(terminal.pid, self._ended)
 
@@ -186,6 +193,9 @@ class Shell:
         """Carry out what the machine decided, and wake who waits for its state."""
         for action in actions:
             self._carry_out(action)
+        if self._offered and self._offered.over:
+            self._origins.end(self._origin, self._offered.id)
+            self._offered = None
         if self._machine.state is State.PROMPT:
             self._hasty_ends = 0
         if self._timer:
@@ -200,6 +210,9 @@ class Shell:
         if action is Action.WITHDRAW:
             self._machine.withdrawn(gone=not self._bash.withdraw())
         elif action is Action.OFFER and current:
+            self._offered = current
+            text = short(self._command[:SHORT_COMMAND].decode("utf-8", "replace"))
+            self._origins.begin(self._origin, Origin("command", current.id, text, "agent"))
             self._bash.offer(current.serial, self._command)
         if terminal is None:
             return
@@ -251,5 +264,6 @@ class Shell:
     def _hang_up(self) -> None:
         assert self._terminal
         self._loop.remove_reader(self._terminal.fd)
+        self._origins.disown(self._terminal.pid)
         self._terminal.close()
         self._terminal = None

@@ -1,0 +1,1 @@
+"""What can be seen of a session from inside: processes, where they come from, what they wait for."""
