@@ -7,6 +7,9 @@
  *     A prompt begins   B prompt is ready   C a line was accepted   E our command has run
  *     D the next prompt comes after a command   S the shell waits for the rest of a command
  *
+ * Before E and D the shell's state is written down (bash_state.h), so that who hears of the end of a command
+ * finds what it changed.
+ *
  * Every mark carries the nonce of the shell and a number that only grows, so that recorded output,
  * shown again, holds no marks. It is silent in every process but the one named in the file `pid`.
  *
@@ -21,6 +24,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "bash_state.h"
 
 #define DEFAULT_FOLDER "/var/lib/holdfast/shells/main/control"
 /* An unused function key: a program that gets it by accident ignores it. */
@@ -199,6 +204,7 @@ static int get_character(void)
         if (active() && at_primary()) {
             pending_end = 0;
             settle();
+            state_tell(folder);
             mark('E', last_command_exit_value & 255, serial);
         }
         left = 0;
@@ -229,6 +235,7 @@ static void prep(int meta)
 {
     if (active() && at_primary() && pending_end) {
         pending_end = 0;
+        state_tell(folder);
         mark('D', first_prompt ? 0 : last_command_exit_value & 255, 0);
         first_prompt = 0;
     }

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from holdfast.runtime.guest.account import OOM_SCORE, Account, working_directory
 from holdfast.runtime.guest.layout import Layout, ShellPaths
+from holdfast.runtime.guest.shell_state import StateFile
 from holdfast.runtime.guest.terminal import Size, Terminal
 
 TAKE_COMMAND = b"\x1b[9517~"
@@ -27,6 +28,7 @@ class Bash:
         self._paths = paths
         self._layout = layout
         self._account = account
+        self.state = StateFile(paths.state)
 
     def lay_out(self) -> None:
         """Create the files the shell reads when it starts."""
@@ -52,6 +54,7 @@ class Bash:
         env = account.environment(os.environ)
         env["TERM"] = TERM
         env["HOLDFAST_SHELL"] = self._paths.folder.name
+        self.state.begin(env)
         return Terminal(
             ["/bin/bash", "--rcfile", str(self._paths.rcfile)],
             cwd=working_directory(self._layout.workspace, account),

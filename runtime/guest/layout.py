@@ -66,6 +66,11 @@ class ShellPaths:
         return self.control / "abort"
 
     @property
+    def state(self) -> Path:
+        """What the shell holds, as it wrote it at the end of its last command; see `bash_state.h`."""
+        return self.control / "state"
+
+    @property
     def rcfile(self) -> Path:
         """What the shell reads when it starts."""
         return self.folder / "bashrc"

@@ -20,6 +20,7 @@ from holdfast.runtime.guest.output import Gap, visible
 from holdfast.runtime.guest.pulse.lineage import Origin, short
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.reaper import Reaper
+from holdfast.runtime.guest.shell_state import ShellState, Variable
 from holdfast.runtime.guest.streamlog import StreamLog
 from holdfast.runtime.guest.terminal import Size, Terminal, command_of
 
@@ -161,6 +162,22 @@ class Shell:
         if group == self._terminal.pid:
             return "the shell itself: a line that was typed, or a prompt that is not ready"
         return command_of(group) or "an unknown command"
+
+    def held(self) -> ShellState:
+        """Return what the shell held at its last prompt: variables, functions, aliases, directory, umask."""
+        return self._bash.state.state(self.pid)
+
+    def variables(self) -> dict[str, Variable]:
+        """Return the variables of the shell by name."""
+        return dict(self.held().variables)
+
+    def exported(self) -> dict[str, str]:
+        """Return the environment of what the shell starts."""
+        return self._bash.state.exported(self.pid)
+
+    def cwd(self) -> str:
+        """Return the directory the shell is in."""
+        return self._bash.state.cwd(self.pid) or "/"
 
     def output(self, start: int, until: Callable[[], int | None]) -> AsyncIterator[Piece | Gap]:
         """Yield the output from `start` on, without marks. See `output.visible`."""

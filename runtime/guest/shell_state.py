@@ -1,0 +1,181 @@
+"""What a shell holds, as it wrote it down at the end of its last command.
+
+The file is that of `images/session/bash_state.h`, in a folder of the shell's user, who may have put anything
+there: it is read with limits, and what is not of the agreed form is no state at all. Pure but for `read`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+FORMAT = "1"
+MAX_BYTES = 3 << 20
+"""The shell writes up to 1 MiB, plus the one record that passes it (an exported value of 64 KiB, a name)."""
+MAX_RECORDS = 20_000
+_FIELDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable, a function or an alias.
+
+    `value` is None where only its digest is known (long values, arrays). `attributes` are the letters of
+    bash's `declare`: x exported, r readonly, i integer, a array, A associative array, n name reference, l, u,
+    c. `size` is in bytes, of arrays the number of elements.
+    """
+
+    name: str
+    attributes: str = ""
+    size: int = 0
+    digest: str = ""
+    value: str | None = None
+
+    @property
+    def exported(self) -> bool:
+        """Whether programs are given it."""
+        return "x" in self.attributes
+
+
+@dataclass(frozen=True, slots=True)
+class ShellState:
+    """The state of one shell at a prompt. `cut` if there was more than is told here."""
+
+    pid: int = 0
+    cwd: str | None = None
+    umask: int | None = None
+    variables: Mapping[str, Variable] = field(default_factory=dict)
+    functions: Mapping[str, Variable] = field(default_factory=dict)
+    aliases: Mapping[str, Variable] = field(default_factory=dict)
+    cut: bool = False
+
+    def exported(self) -> dict[str, str]:
+        """Return the environment of what the shell starts, as far as it is told."""
+        found = {
+            one.name: one.value
+            for one in self.variables.values()
+            if one.exported and one.value is not None and not set("aA") & set(one.attributes)
+        }
+        for one in self.functions.values():
+            if one.exported and one.value is not None:
+                found[f"BASH_FUNC_{one.name}%%"] = one.value
+        return found
+
+
+def parse(data: bytes) -> ShellState | None:
+    """Return the state, or None if the bytes are not a whole one."""
+    if len(data) > MAX_BYTES or not data.endswith(b"\0"):
+        return None
+    fields = data.decode("utf-8", "surrogateescape").split("\0")
+    fields.pop()
+    records = [tuple(fields[at : at + _FIELDS]) for at in range(0, len(fields), _FIELDS)]
+    if not 2 <= len(records) <= MAX_RECORDS or len(fields) % _FIELDS:
+        return None
+    first, last, rest = records[0], records[-1], records[1:-1]
+    if first[:2] != ("holdfast", FORMAT) or last[:2] != ("end", str(len(rest))):
+        return None
+    pid = _number(first[4].removeprefix("="), 10)
+    tables: dict[str, dict[str, Variable]] = {"v": {}, "f": {}, "l": {}}
+    single: dict[str, str] = {}
+    for kind, name, attributes, sized, value in rest:
+        size, _, digest = sized.partition(":")
+        count = _number(size, 10)
+        if count is None or len(digest) > 16:
+            return None
+        told = value[1:] if value.startswith("=") else None
+        if kind in tables:
+            tables[kind][name] = Variable(name, attributes, count, digest, told)
+        elif kind in ("c", "u") and told is not None:
+            single[kind] = told
+        else:
+            return None
+    return ShellState(
+        pid=pid or 0,
+        cwd=single.get("c"),
+        umask=_number(single.get("u", ""), 8),
+        variables=tables["v"],
+        functions=tables["f"],
+        aliases=tables["l"],
+        cut=last[2] == "cut",
+    )
+
+
+def read(path: Path) -> bytes | None:
+    """Return the bytes of a file that may have been replaced by anything, or None."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
+            return None
+        data = b""
+        while (more := os.read(fd, MAX_BYTES + 1 - len(data))) and len(data) <= MAX_BYTES:
+            data += more
+        return data
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+class StateFile:
+    """The state of one shell: what its file says, or what is known without one.
+
+    There is no valid file before the first prompt, in a shell of another kind, and after a hostile write.
+    Nothing is kept in memory: it would be copied into every fork.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._given: dict[str, str] = {}
+
+    def begin(self, environment: Mapping[str, str]) -> None:
+        """A new shell is about to start, with this environment; what the last one wrote is void."""
+        with contextlib.suppress(OSError):  # the user may have put a folder there; the pid in it tells, too
+            self._path.unlink()
+        self._given = dict(environment)
+
+    def version(self) -> tuple[int, int, int]:
+        """Return what is another whenever the shell wrote its state again."""
+        try:
+            status = os.lstat(self._path)
+        except OSError:
+            return (0, 0, 0)
+        return (status.st_ino, status.st_size, status.st_ctime_ns)
+
+    def state(self, pid: int | None) -> ShellState:
+        """Return what the shell of that pid wrote last; an empty state if that is not known."""
+        if pid is None or _command(pid) != "bash" or (data := read(self._path)) is None:
+            return ShellState()
+        state = parse(data)
+        return state if state is not None and state.pid == pid else ShellState()
+
+    def exported(self, pid: int | None) -> dict[str, str]:
+        """Return the environment of what the shell would start now."""
+        state = self.state(pid)
+        return state.exported() if state.pid else dict(self._given)
+
+    def cwd(self, pid: int | None) -> str | None:
+        """Return the shell's directory as the kernel knows it, else as the shell does."""
+        with contextlib.suppress(OSError):
+            found = str(Path(f"/proc/{pid}/cwd").readlink())
+            if not found.endswith(" (deleted)"):
+                return found
+        return self.state(pid).cwd
+
+
+def _number(text: str, base: int) -> int | None:
+    return int(text, base) if text.isascii() and text.isdecimal() and len(text) < 20 else None
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except (OSError, ValueError):
+        return ""
