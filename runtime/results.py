@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from holdfast.runtime.guest.pulse.state import State
+
 CellStatus = Literal["ok", "error", "interrupted", "died", "timeout", "restarted"]
 CellEventKind = Literal[
     "stream",
@@ -20,13 +22,14 @@ CellEventKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """What a command of the shell came to.
+    """What a command of the shell came to, or that it `waiting`s for somebody.
 
     `exit_code` is the command's, 128+n if a signal ended it; None if it was still unknown when the result
-    was made (`timed_out` with a command that ignores the interrupt).  `output` is what the command wrote to
-    the terminal, standard output and error together; `dropped` counts the bytes at its beginning that were
-    not kept, `lost` those that the session itself had no room for.  Offsets are positions in the shell's
-    whole output.  `duration` is in seconds.
+    was made (`waiting`, or `timed_out` with a command that ignores the interrupt).  `waiting` tells what the
+    command, which goes on, waits for; `join(command_id)` follows it further.  `output` is what the command
+    wrote to the terminal, standard output and error together; `dropped` counts the bytes at its beginning
+    that were not kept, `lost` those that the session itself had no room for.  Offsets are positions in the
+    shell's whole output.  `duration` is in seconds.
     """
 
     exit_code: int | None
@@ -40,6 +43,8 @@ class ExecResult:
     duration: float = 0.0
     dropped: int = 0
     lost: int = 0
+    command_id: str = ""
+    waiting: State | None = None
 
     @property
     def text(self) -> str:

@@ -87,15 +87,18 @@ class Session:
         *,
         timeout: float | None = None,
         on_output: OnOutput | None = None,
+        wait: bool = False,
         shell: str = layout.MAIN,
     ) -> ExecResult:
-        """Run a command in the shell and wait for its end.
+        """Run a command in the shell, until it ends or waits for somebody to answer it.
 
         What it changes (directory, variables, jobs) stays.  It runs once, even if the session is captured
-        meanwhile.  A command that fails is a result.
+        meanwhile.  A command that fails is a result.  One that asks for a password or a key goes on when it
+        is answered by `send`; the result then says what it is `waiting` for.
 
         Args:
             command: any text bash can read, also of several lines.
+            wait: go on waiting for its end while it waits: another one answers it.
             timeout: seconds; then it is interrupted.
             on_output: is given the output as it comes; the result then keeps the last MiB of it only.
             shell: which of the session's shells.
@@ -111,14 +114,20 @@ class Session:
             shell=shell,
             timeout=timeout,
             on_output=on_output,
+            wait=wait,
         )
         with self._line.explained():
             return call.run()
 
     def join(
-        self, command_id: str, *, on_output: OnOutput | None = None, shell: str = layout.MAIN
+        self,
+        command_id: str,
+        *,
+        on_output: OnOutput | None = None,
+        wait: bool = False,
+        shell: str = layout.MAIN,
     ) -> ExecResult:
-        """Wait for the end of a command that was begun elsewhere: by another process, or before a restore.
+        """Follow a command that was begun elsewhere: by another process, or before a restore. As `exec`.
 
         Args:
             command_id: as in `shell().command_id` while it runs; the same in every session restored from a
@@ -136,6 +145,7 @@ class Session:
                 command_id,
                 shell=shell,
                 on_output=on_output,
+                wait=wait,
             ).run()
 
     @property

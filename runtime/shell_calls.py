@@ -14,6 +14,7 @@ from holdfast.runtime.guest_client import GuestClient
 from holdfast.runtime.persistence import Persistence
 from holdfast.runtime.results import ExecResult, ShellInfo
 from holdfast.runtime.uncook import Tail, Uncook
+from holdfast.runtime.waiting import state
 
 OnOutput = Callable[[bytes], None]
 
@@ -36,12 +37,14 @@ class Following:
         *,
         shell: str,
         on_output: OnOutput | None,
+        wait: bool = False,
     ) -> None:
         self._client = client
         self._persistence = persistence
         self._op, self._payload = "wait", b""
         self._args: dict[str, Any] = {"id": command_id, "shell": shell}
         self._on_output = on_output
+        self._wait = wait
         self._uncook = Uncook()
         self._tail = Tail(KEEP if on_output is None else KEEP_STREAMED)
         self._next: int | None = None
@@ -69,6 +72,8 @@ class Following:
                 elif kind == "gap":
                     self._lost += fields.integer(frame, "size")
                     self._next = fields.integer(frame, "offset") + fields.integer(frame, "size")
+                elif kind == "waiting" and not self._wait:
+                    return self._waits(frame)
                 elif kind == "finished":
                     return self._finish(frame)
         raise GuestDisconnected("cannot go on: the session ended the call without a result")
@@ -105,6 +110,22 @@ class Following:
         if self._on_output is not None:
             self._on_output(data)
 
+    def _waits(self, frame: Frame) -> ExecResult:
+        """The command goes on; its caller is told what it waits for."""
+        found = state(frame.head.get("state"))
+        self._emit(self._uncook.end())
+        return ExecResult(
+            exit_code=None,
+            output=self._tail.value(),
+            start_offset=fields.integer(frame, "start_offset"),
+            end_offset=fields.integer(frame, "offset"),
+            duration=fields.number(frame, "duration"),
+            dropped=self._tail.dropped,
+            lost=self._lost,
+            command_id=str(self._args["id"]),
+            waiting=found,
+        )
+
     def _finish(self, frame: Frame) -> ExecResult:
         self._emit(self._uncook.end())
         output = self._tail.value()
@@ -120,6 +141,7 @@ class Following:
             duration=fields.number(frame, "duration"),
             dropped=self._tail.dropped,
             lost=self._lost,
+            command_id=str(self._args["id"]),
         )
 
 
@@ -135,8 +157,9 @@ class ShellCall(Following):
         shell: str,
         timeout: float | None,
         on_output: OnOutput | None,
+        wait: bool = False,
     ) -> None:
-        super().__init__(client, persistence, ids.new_id(), shell=shell, on_output=on_output)
+        super().__init__(client, persistence, ids.new_id(), shell=shell, on_output=on_output, wait=wait)
         self._op, self._payload = "exec", _payload(command)
         self._args["timeout"] = _seconds(timeout)
 

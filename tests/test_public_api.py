@@ -37,6 +37,7 @@ def test_what_is_public_is_pinned() -> None:
         "SessionOptions",
         "SessionTerminal",
         "Snapshot",
+        "State",
     }
 
     assert values | set(_classes()) == set(holdfast.__all__)

@@ -42,6 +42,7 @@ from holdfast.errors import (
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.guest.pulse.state import State
     from holdfast.runtime.home import Home
     from holdfast.runtime.results import (
         CellError,
@@ -94,6 +95,7 @@ __all__ = [
     "SnapshotError",
     "SnapshotInUse",
     "SnapshotNotFound",
+    "State",
     "StoreError",
 ]
 
@@ -113,6 +115,7 @@ _LATE = {
     "SessionOptions": "session_options",
     "SessionTerminal": "terminal",
     "Snapshot": "snapshot",
+    "State": "guest.pulse.state",
 }
 
 

@@ -1,0 +1,173 @@
+"""Reads what the kernel tells of other processes, with no more rights than the supervisor has.
+
+It owns how files of `/proc` are opened, and the form of `stat`; it knows nothing of what the facts mean.
+
+The supervisor is root in its container but has no CAP_SYS_PTRACE. The kernel lets one process look into
+another if the file system ids are those of the other, see ptrace(2), PTRACE_MODE_FSCREDS; so for a process of
+another user they are changed, for this thread and for a moment. What a setuid program turned into stays
+closed even then (it is not dumpable): of those only the files that everybody may read can be read.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+SMALL = 4096
+TICKS: float = os.sysconf("SC_CLK_TCK")
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """`/proc/PID/stat`, see proc_pid_stat(5). `start` is in seconds of the boot clock, `cpu` in seconds."""
+
+    pid: int
+    name: str
+    state: str
+    parent: int
+    group: int
+    session: int
+    terminal: int
+    """Number of the controlling terminal's device; 0 if there is none."""
+    foreground: int
+    """Foreground process group of that terminal, or -1."""
+    cpu: float
+    threads: int
+    start: float
+    virtual: int
+    """Bytes."""
+    resident: int
+    """Bytes."""
+
+
+def parse_stat(data: bytes) -> Stat | None:
+    """Return what a `stat` file says, or None if it is none."""
+    # The name in parentheses may contain anything.
+    begin, end = data.find(b"("), data.rfind(b")")
+    fields = data[end + 2 :].split()
+    if begin < 0 or end < 0 or len(fields) < 22:
+        return None
+    try:
+        return Stat(
+            pid=int(data[:begin]),
+            name=data[begin + 1 : end].decode("utf-8", "replace"),
+            state=fields[0].decode("ascii", "replace"),
+            parent=int(fields[1]),
+            group=int(fields[2]),
+            session=int(fields[3]),
+            terminal=int(fields[4]),
+            foreground=int(fields[5]),
+            cpu=(int(fields[11]) + int(fields[12])) / TICKS,
+            threads=int(fields[17]),
+            start=int(fields[19]) / TICKS,
+            virtual=int(fields[20]),
+            resident=int(fields[21]) * _PAGE,
+        )
+    except ValueError:
+        return None
+
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@contextmanager
+def reading_as(uid: int, gid: int) -> Iterator[None]:
+    """Open files as that user, in this thread and until the end of the block.
+
+    The block must not wait for anything: what else the loop does would run as that user, too.
+    """
+    own = os.geteuid()
+    if own != 0 or uid == 0:
+        yield
+        return
+    group = os.getegid()
+    # The group first: afterwards there is no right to change it. Neither call tells whether it worked.
+    _libc.setfsgid(gid)
+    _libc.setfsuid(uid)
+    try:
+        yield
+    finally:
+        _libc.setfsuid(own)
+        _libc.setfsgid(group)
+
+
+def owner(pid: int) -> tuple[int, int] | None:
+    """Return user and group that may look into a process, root's if it is closed; None if it is gone."""
+    try:
+        found = os.stat(f"/proc/{pid}")  # noqa: PTH116  (here and below: each look costs, a Path twice as much)
+    except OSError:
+        return None
+    return found.st_uid, found.st_gid
+
+
+def read(path: str, size: int = SMALL) -> bytes | None:
+    """Return the beginning of a file, or None if it cannot be read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return os.read(fd, size)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def read_at(path: str, offset: int, size: int) -> bytes | None:
+    """Return bytes from the middle of a file, as of `/proc/PID/mem`, or None."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return os.pread(fd, size, offset)
+    except (OSError, OverflowError):
+        return None
+    finally:
+        os.close(fd)
+
+
+def link(path: str) -> str | None:
+    """Return where a link of `/proc` points, or None if that cannot be seen."""
+    try:
+        return os.readlink(path)  # noqa: PTH115
+    except OSError:
+        return None
+
+
+def links(pid: int) -> dict[int, str]:
+    """Return what the descriptors of a process are, by number; empty if that cannot be seen."""
+    folder = f"/proc/{pid}/fd"
+    found = {}
+    for number in numbers(folder):
+        if (target := link(f"{folder}/{number}")) is not None:
+            found[number] = target
+    return found
+
+
+def numbers(folder: str) -> list[int]:
+    """Return the entries of a folder that are numbers: processes, threads, descriptors."""
+    try:
+        return [int(name) for name in os.listdir(folder) if name.isdecimal()]  # noqa: PTH208
+    except OSError:
+        return []
+
+
+def stat(pid: int) -> Stat | None:
+    """Return what the kernel says about a process, or None if it is gone."""
+    data = read(f"/proc/{pid}/stat")
+    return None if data is None else parse_stat(data)
+
+
+def command(pid: int, limit: int = 200) -> str:
+    """Return what a process runs, for people to read: one line, no control characters; maybe empty."""
+    data = read(f"/proc/{pid}/cmdline") or b""
+    words = data[: limit * 4].rstrip(b"\0").decode("utf-8", "replace").replace("\0", " ")
+    text = "".join(c if c.isprintable() else " " for c in words)
+    return text if len(text) <= limit else text[: limit - 1] + "…"

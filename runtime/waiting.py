@@ -1,0 +1,55 @@
+"""The state of a shell or kernel as the session tells it, checked, and how one answers it.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from holdfast.errors import ProtocolError
+from holdfast.runtime import fields
+from holdfast.runtime.guest.protocol import Frame
+from holdfast.runtime.guest.pulse.state import NAMES, RUNNING, WAITING, State
+from holdfast.runtime.text import plain
+
+
+def state(value: Any) -> State:
+    """A state from its form on the wire.
+
+    Raises:
+        ProtocolError: it is none.
+    """
+    frame = Frame({"event": "state", **fields.table(value, "a state")})
+    name, detail = fields.text(frame, "state"), fields.optional_text(frame, "detail")
+    details: Mapping[str, tuple[str, ...]] = {"running": RUNNING, "waiting": WAITING}
+    if name not in NAMES or (detail is not None and detail not in details.get(name, ())):
+        raise ProtocolError("cannot understand the session: a state is not one of those agreed")
+    return State(
+        state=cast("Any", name),
+        detail=cast("Any", detail),
+        pid=fields.optional_integer(frame, "pid"),
+        command=plain(fields.text(frame, "command", ""), 200),
+        since=fields.number(frame, "since"),
+        prompt=_prompt(fields.text(frame, "prompt", "")),
+        exit_code=fields.optional_integer(frame, "exit_code", -255),
+        signal=fields.optional_integer(frame, "signal"),
+    )
+
+
+def advice(name: str, found: State) -> str:
+    """What a person types to answer."""
+    match found.detail:
+        case "key":
+            how = "with `--key` for a key that is no letter"
+        case "pager":
+            how = "'q' leaves a pager"
+        case "password":
+            how = "it is not shown"
+        case _:
+            how = "`-e` adds Enter"
+    return f"answer with `holdfast send {name} -e TEXT` ({how}), or press C-c"
+
+
+def _prompt(text: str) -> str:
+    # What follows the prompt belongs to it: "Password: " is not "Password:".
+    shown = plain(text, 300)
+    return shown + " " * (len(text) > len(text.rstrip(" ")) and not shown.endswith(" "))

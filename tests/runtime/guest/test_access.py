@@ -1,0 +1,78 @@
+"""What can be read of other processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from holdfast.runtime.guest.pulse import access
+
+
+def test_a_name_may_contain_anything() -> None:
+    """The kernel does not escape the name of a process."""
+    line = b"42 (a) b (c)) S 1 42 40 34816 42 4194304 1 0 0 0 150 50 0 0 20 0 3 0 1234 8192 2 1844674407370"
+
+    found = access.parse_stat(line)
+
+    assert found is not None
+    assert (found.pid, found.name, found.state, found.parent) == (42, "a) b (c)", "S", 1)
+    assert (found.group, found.session, found.terminal, found.foreground) == (42, 40, 34816, 42)
+    assert (found.cpu, found.threads, found.start) == (200 / access.TICKS, 3, 1234 / access.TICKS)
+    assert (found.virtual, found.resident) == (8192, 2 * os.sysconf("SC_PAGE_SIZE"))
+
+
+def test_what_is_no_stat_is_nothing() -> None:
+    """A process that ends while it is read gives an empty or a short file."""
+    assert access.parse_stat(b"") is None
+    assert access.parse_stat(b"1 (x) S 1 2") is None
+
+
+def test_one_sees_oneself() -> None:
+    """The own process can be read through all doors."""
+    me = os.getpid()
+
+    assert access.stat(me) is not None
+    assert access.links(me)
+    assert "python" in access.command(me)
+    assert access.read(f"/proc/{me}/task/{me}/syscall")
+
+
+def test_what_is_gone_is_nothing() -> None:
+    """A process may end between two looks."""
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait()
+
+    assert access.read(f"/proc/{ended.pid}/stat") is None
+    assert access.owner(ended.pid) is None
+    assert access.links(ended.pid) == {}
+    assert access.command(ended.pid) == ""
+
+
+def test_a_process_of_another_user_can_be_looked_into() -> None:
+    """Root without CAP_SYS_PTRACE sees it with that user's file system ids, and has its own ones back."""
+    code = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None)
+assert libc.prctl(24, 19, 0, 0, 0) == 0  # PR_CAPBSET_DROP, CAP_SYS_PTRACE
+os.execvp(sys.executable, [sys.executable, "-c", sys.argv[1]])
+"""
+    look = """
+import os, subprocess
+from holdfast.runtime.guest.pulse import access
+with subprocess.Popen(["cat"], user=65534, group=65534, extra_groups=[], stdin=subprocess.PIPE) as other:
+    uid, gid = access.owner(other.pid)
+    before = access.links(other.pid)
+    with access.reading_as(uid, gid):
+        seen = access.links(other.pid)
+    after = access.links(other.pid)
+    other.stdin.close()
+assert (uid, gid) == (65534, 65534)
+assert before == {} == after, (before, after)
+assert 0 in seen, seen
+assert os.access("/root", os.R_OK)
+"""
+    done = subprocess.run([sys.executable, "-c", code, look], capture_output=True, text=True, check=False)
+
+    assert done.stderr == ""
+    assert done.returncode == 0
