@@ -21,7 +21,7 @@ from holdfast.errors import (
     SessionNotFound,
     SnapshotNotFound,
 )
-from holdfast.runtime import health, ids, locks, recovery
+from holdfast.runtime import actors, health, ids, locks, recovery
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.home import Home
 from holdfast.runtime.interrupts import held
@@ -46,18 +46,31 @@ class Holdfast:
     Args:
         home: the state directory; by default that of HOLDFAST_HOME or the XDG state directory.
         progress: is given a line for each step of something slow (the first build of an image).
+        actor: who does what is done through this controller, for the journal: `agent`, `person` or `system`,
+            with a name if wanted (`person:alice`). By default that of HOLDFAST_ACTOR, else `agent`.
+        reason: why, for the journal.
 
     Raises:
         StoreError: the state directory cannot be used.
+        InvalidArgument: the actor is none.
     """
 
-    def __init__(self, home: Home | Path | str | None = None, *, progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        home: Home | Path | str | None = None,
+        *,
+        progress: Progress | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> None:
         if home is None:
             home = Home.default()
         elif not isinstance(home, Home):
             home = Home(Path(home).absolute())
         self.home = home.create()
         self.progress: Progress = progress or (lambda _line: None)
+        self.actor = actors.checked(actor)
+        self.reason = reason
         recovery.recover(self)
 
     @cached_property

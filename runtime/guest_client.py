@@ -125,10 +125,11 @@ class Connection:
 
 
 class GuestClient:
-    """The supervisor behind the socket in a session's folder."""
+    """The supervisor behind the socket in a session's folder, and who asks it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, actor: str | None = None, reason: str | None = None) -> None:
         self._folder = folder
+        self.who = {key: value for key, value in (("actor", actor), ("reason", reason)) if value is not None}
 
     def connect(self) -> Connection:
         """A connection that nothing was sent over yet: to lose it is to lose nothing.
@@ -142,7 +143,7 @@ class GuestClient:
         """Connect and send one request; the caller reads the events, which may take any time."""
         connection = self.connect()
         try:
-            connection.send({"v": protocol.VERSION, "op": op, **args}, payload)
+            connection.send({"v": protocol.VERSION, "op": op, **self.who, **args}, payload)
             connection.socket.settimeout(None)
         except BaseException:
             connection.close()
@@ -162,7 +163,7 @@ class GuestClient:
     def request(self, op: str, *, payload: bytes = b"", **args: Any) -> Frame:
         """The one event that answers a request soon. Raises as `call` does."""
         with self.connect() as connection:
-            return connection.ask(op, payload, **args)
+            return connection.ask(op, payload, **{**self.who, **args})
 
 
 def raise_error(frame: Frame) -> None:

@@ -28,7 +28,8 @@ class Line:
         """For a session that is said to run. Raises as `health.check_usable` does."""
         row = self._row()
         health.check_usable(self._controller, row)
-        return GuestClient(self._controller.home.run_dir(row.id))
+        actor, reason = self._controller.actor, self._controller.reason
+        return GuestClient(self._controller.home.run_dir(row.id), actor, reason)
 
     def persistence(self) -> Persistence:
         """For a call that can be repeated until it ends or the session does."""
@@ -36,8 +37,9 @@ class Line:
 
     def request(self, op: str, payload: bytes = b"", **args: Any) -> Frame:
         """One request that is not repeated once it was sent: typing twice is worse than not at all."""
-        with self.explained(), self.persistence().run(self.client().connect) as connection:
-            return connection.ask(op, payload, **args)
+        client = self.client()
+        with self.explained(), self.persistence().run(client.connect) as connection:
+            return connection.ask(op, payload, **{**client.who, **args})
 
     @contextmanager
     def explained(self) -> Iterator[None]:

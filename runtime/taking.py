@@ -18,8 +18,10 @@ from holdfast.errors import CaptureFailed, LiveUnsupported, SessionDead, StoreEr
 from holdfast.runtime import fields, ids, run_dir
 from holdfast.runtime.engine import ContainerState
 from holdfast.runtime.guest import layout
+from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.guest_client import GuestClient
 from holdfast.runtime.interrupts import held
+from holdfast.runtime.text import plain
 from holdfast.snapshots import capture, explain, files, manifest, service
 from holdfast.snapshots.capture import Captured
 from holdfast.snapshots.link import LinkLost, Refused, Target
@@ -42,6 +44,7 @@ class _Prepared:
     root_pid: int
     token: str
     versions: dict[str, Any]
+    moment: dict[str, Any]
 
 
 class Taking:
@@ -65,9 +68,10 @@ class Taking:
     def filesystem(self) -> SnapshotRow:
         """Keep the files, of a moment at which everything in the container is paused."""
         self._staging.mkdir(mode=0o700)
+        moment = _moment(GuestClient(self._run_dir).request("moment"))
         with held():
             image = self._commit(pause=True)
-        return self._finish(image, None, {})
+        return self._finish(image, None, {"moment": moment})
 
     def live(self) -> SnapshotRow:
         """Keep files, memory and processes; the session runs on."""
@@ -99,7 +103,10 @@ class Taking:
             # Half a connection to outside would make the capture fail.
             connection.await_close()
         prepared = _Prepared(
-            fields.integer(frame, "supervisor_pid", least=2), fields.text(frame, "token"), versions
+            fields.integer(frame, "supervisor_pid", least=2),
+            fields.text(frame, "token"),
+            versions,
+            _moment(frame),
         )
         who = {"session": self.session.id, "name": self.session.name, "generation": self.session.generation}
         try:
@@ -155,6 +162,7 @@ class Taking:
             "frozen_seconds": round(captured.frozen_seconds, 4),
             "capture_seconds": round(captured.seconds, 4),
             "memory_bytes": processes.memory_bytes,
+            "moment": prepared.moment,
         }
         return self._finish(captured.image_id, processes, timing)
 
@@ -225,6 +233,20 @@ def new_row(
         snapshot_id=operation.snapshot_id or ids.new_id(),
         parent_snapshot_id=parent,
     )
+
+
+def _moment(frame: Frame) -> dict[str, Any]:
+    """Where the session's records ended: its journal, and the output of each shell."""
+    offsets = Frame({"event": "moment", **fields.table(frame.head.get("offsets") or {}, "offsets")})
+    return {
+        "journal_seq": fields.integer(frame, "journal_seq"),
+        "at": fields.number(frame, "at"),
+        "offsets": {
+            plain(name, 100): fields.integer(offsets, name)
+            for name in list(offsets.head)[:100]
+            if name != "event"
+        },
+    }
 
 
 def _unwritable(session: SessionRow, root: Path, error: OSError) -> StoreError:

@@ -54,12 +54,19 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def main(
     json: Json = False,
+    as_: Annotated[
+        str | None,
+        typer.Option("--as", metavar="ACTOR", help="Who does it, for the journal: agent:NAME, person:NAME."),
+    ] = None,
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the journal.")
+    ] = None,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=_version)
     ] = False,
 ) -> None:
     """Sandbox sessions whose live execution state can be captured, restored and forked."""
-    Wanted.json = json
+    Wanted.json, Wanted.actor, Wanted.reason = json, as_, reason
 
 
 app.command()(doctor.doctor)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from holdfast.runtime import actors
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.home import Home
 from holdfast.runtime.store import peek
@@ -54,6 +55,8 @@ class Wanted:
     """What was asked for before the verb: `holdfast --json ls` is `holdfast ls --json`."""
 
     json = False
+    actor: str | None = None
+    reason: str | None = None
 
 
 def wants_json(option: bool) -> bool:
@@ -65,7 +68,8 @@ def controller() -> Holdfast:
     """The controller of the default home; a person sees the progress of what is slow."""
     from holdfast.runtime.cli.output import note
 
-    return Holdfast(progress=note)
+    actor = Wanted.actor or actors.of_command_line(sys.stdin.isatty() and sys.stdout.isatty())
+    return Holdfast(progress=note, actor=actor, reason=Wanted.reason)
 
 
 class Separated(TyperCommand):

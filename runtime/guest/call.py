@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from holdfast.runtime.guest.actor import AGENT, Actor
 from holdfast.runtime.guest.connection import Connection, Refusal
 from holdfast.runtime.guest.layout import MAIN
 from holdfast.runtime.guest.protocol import Frame
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest.guest import Guest
 
 MAX_ID = 128
+MAX_REASON = 2000
+MAX_KEY = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,33 @@ class Call:
         value = self.text("id")
         if len(value) > MAX_ID:
             raise Refusal("invalid", f"cannot do {self.frame.op}: the id is longer than {MAX_ID}")
+        return value
+
+    def actor(self) -> Actor:
+        """Return who asks; an agent if nobody says so."""
+        text = self.optional("actor", MAX_REASON)
+        if text is None:
+            return AGENT
+        try:
+            return Actor.parse(text)
+        except ValueError as error:
+            raise Refusal("invalid", f"cannot do {self.frame.op} as that: {error}") from None
+
+    def reason(self) -> str | None:
+        """Return why it is done, in the words of who asks."""
+        return self.optional("reason", MAX_REASON)
+
+    def key(self) -> str | None:
+        """Return the word under which it may be done only once."""
+        return self.optional("key", MAX_KEY)
+
+    def optional(self, name: str, limit: int) -> str | None:
+        """Return an argument that is a text of some length, or left out."""
+        value = self.frame.head.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, str) or not 0 < len(value) <= limit:
+            raise Refusal("invalid", f"cannot do {self.frame.op}: {name} must have 1 to {limit} characters")
         return value
 
     def target(self, name: str) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 from holdfast.kernels.guest.kernel import Kernel
 from holdfast.runtime.guest.account import Account
 from holdfast.runtime.guest.connection import Refusal
 from holdfast.runtime.guest.identity import Identity
+from holdfast.runtime.guest.journal import Journal
 from holdfast.runtime.guest.layout import DEFAULT_SPEC, MAIN, Layout
 from holdfast.runtime.guest.protocol import VERSION
 from holdfast.runtime.guest.pulse.origins import Origins
@@ -27,17 +29,34 @@ class Guest:
         self.identity = identity
         self._account = account
         self._reaper = reaper
+        self.journal = Journal(layout.journal, layout.journal_copy)
         self.lineage = Origins()
         self.shells = {MAIN: Shell(MAIN, layout, account, reaper, self.lineage)}
         self.kernels = {MAIN: self._kernel(MAIN, DEFAULT_SPEC)}
 
     def start(self) -> None:
         """Start the shell at once and the kernel in the background."""
+        self.woke("started")
         self.lineage.look()
         for shell in self.shells.values():
             shell.start()
         for kernel in self.kernels.values():
             kernel.begin()
+
+    def woke(self, event: str) -> None:
+        """Write down that this session begins, or goes on: which one it is may have changed."""
+        identity = self.identity
+        self.journal.append(
+            "woken", event=event, session=identity.session, generation=identity.generation, actor="system"
+        )
+
+    def moment(self) -> dict[str, Any]:
+        """Return where the session's records end now; a snapshot keeps it."""
+        return {
+            "journal_seq": self.journal.last,
+            "at": round(time.time(), 6),
+            "offsets": {name: shell.log.end for name, shell in self.shells.items()},
+        }
 
     def stop(self) -> None:
         """End shells and kernels, for good."""

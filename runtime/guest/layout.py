@@ -21,6 +21,7 @@ WORKSPACE = Path("/workspace")
 SOCKET_NAME = "guest.sock"
 SESSION_NAME = "session.json"
 WAKE_NAME = "wake.json"
+JOURNAL_NAME = "journal"
 
 MAIN = "main"
 """Name of the shell and of the kernel that every session has."""
@@ -109,6 +110,16 @@ class Layout:
     def log(self) -> Path:
         """The supervisor's log."""
         return self.state / "supervisor.log"
+
+    @property
+    def journal(self) -> Path:
+        """The journal, from the beginning of the line this session is part of."""
+        return self.state / "journal"
+
+    @property
+    def journal_copy(self) -> Path:
+        """What the journal of this session got since it began, for the host."""
+        return self.run / JOURNAL_NAME
 
     def shell(self, name: str) -> ShellPaths:
         """Paths of the shell of that name."""

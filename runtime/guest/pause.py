@@ -49,15 +49,18 @@ class Pause:
             for shell in guest.shells.values():
                 shell.drain()
             guest.lineage.look()
+            moment = guest.moment()
+            guest.journal.pause()
             await call.finish(
                 "prepared",
                 token=token,
                 generation=guest.identity.generation,
                 supervisor_pid=os.getpid(),
-                shells={name: shell.log.end for name, shell in guest.shells.items()},
+                **moment,
             )
         except BaseException:
             # The client went away: nobody will capture.
+            guest.journal.resume()
             self._waking = self._loop.create_task(self._server.listen())
             raise
         self._begin(token)
@@ -92,5 +95,8 @@ class Pause:
         guest.identity = guest.identity.updated(told)
         guest.layout.wake.unlink(missing_ok=True)
         guest.lineage.look()
+        guest.journal.resume()
+        event = told.get("event")
+        guest.woke(event if event in ("resumed", "restored") else "aborted")
         logger.info("%s as %s", told.get("event", "woke"), guest.identity)
         self._waking = self._loop.create_task(self._server.listen())
