@@ -10,6 +10,8 @@ from pathlib import Path
 from holdfast.kernels.guest.journal import Journal, Record
 from holdfast.kernels.guest.messages import Cell, Status, events_of
 from holdfast.kernels.guest.process import KernelFailure, KernelProcess, Message, load_library
+from holdfast.kernels.guest.questions import Questions
+from holdfast.kernels.guest.variables import Variables
 from holdfast.runtime.guest.account import Account
 from holdfast.runtime.guest.pulse.lineage import Origin, short
 from holdfast.runtime.guest.pulse.origins import Origins
@@ -62,6 +64,7 @@ class Kernel:
         self._executing: Record | None = None
         """The current cell, once its code was sent."""
         self._records: dict[str, Record] = {}
+        self._questions = Questions()
         self._life = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -122,6 +125,11 @@ class Kernel:
                 await self._stop()
             if self._process is None:
                 await self._start()
+
+    async def variables(self) -> Variables:
+        """Return the names the user has; while a cell runs, what was known before. Takes a second at most."""
+        idle = self._process if self.state == "idle" else None
+        return await self._questions.ask(idle, self.execution_count)
 
     def stop(self) -> None:
         """End the process, for good."""
@@ -199,6 +207,7 @@ class Kernel:
         self.epoch += 1
         self.execution_count = 0
         self._process = process
+        self._questions.begin(process.language)
         if process.pid:
             self._origins.own(process.pid, self._origin)
         self._spawn(self._guard(process))
@@ -225,6 +234,8 @@ class Kernel:
             self._end_current(Status.DIED)
 
     def _hear(self, channel: str, message: Message) -> None:
+        if channel == "shell" and self._questions.hear(message):
+            return
         record = self._records.get(message["parent_header"].get("msg_id", ""))
         if record is None:
             return

@@ -32,6 +32,14 @@ _LAST_WORDS = 0.01
 _IMPORT_SWITCH = 0.0005
 """Seconds the importing thread may keep the interpreter while the loop wants it."""
 _LIBRARY = "jupyter_client.manager"
+_REQUEST = {
+    "code": "",
+    "silent": False,
+    "store_history": True,
+    "user_expressions": {},
+    "allow_stdin": True,
+    "stop_on_error": True,
+}
 
 logger = logging.getLogger(__name__)
 
@@ -84,6 +92,8 @@ class KernelProcess:
         self.spec = spec
         self._marks = marks
         self.pid: int | None = None
+        self.language = ""
+        """What the kernel says it speaks, in lower case."""
         self.ended = asyncio.Event()
         self._folder = folder
         self._account = account
@@ -118,13 +128,17 @@ class KernelProcess:
     def execute(self, code: str) -> str:
         """Send code and return the id of the message."""
         self._trim_log()
+        return self._send("shell", "execute_request", {**_REQUEST, "code": code})
+
+    def ask(self, expressions: Mapping[str, str]) -> str:
+        """Send expressions to be evaluated without a trace and return the id of the message."""
         content = {
-            "code": code,
-            "silent": False,
-            "store_history": True,
-            "user_expressions": {},
-            "allow_stdin": True,
-            "stop_on_error": True,
+            **_REQUEST,
+            "silent": True,
+            "store_history": False,
+            "allow_stdin": False,
+            "stop_on_error": False,
+            "user_expressions": dict(expressions),
         }
         return self._send("shell", "execute_request", content)
 
@@ -214,6 +228,7 @@ class KernelProcess:
         def hear(channel: str, message: Message) -> None:
             if message["parent_header"].get("msg_id") in asked:
                 answered.add(channel)
+                self._note_language(message)
                 if {"shell", "iopub"} <= answered:
                     both.set()
 
@@ -233,6 +248,11 @@ class KernelProcess:
         finally:
             monitor.close()
         self._listen = listen
+
+    def _note_language(self, message: Message) -> None:
+        language = message["content"].get("language_info")
+        if isinstance(language, dict) and isinstance(language.get("name"), str):
+            self.language = language["name"].lower()
 
     async def _unless_ended(self, event: asyncio.Event, seconds: float | None) -> None:
         """Wait for an event, at most so long. Raises KernelFailure if the process ends."""

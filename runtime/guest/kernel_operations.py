@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from holdfast.kernels.guest.journal import Record
 from holdfast.kernels.guest.kernel import Kernel, KernelBusy
 from holdfast.kernels.guest.process import KernelFailure
@@ -67,6 +69,12 @@ async def start(guest: Guest, call: Call) -> None:
     await call.finish("ok", **_about(kernel))
 
 
+async def variables(guest: Guest, call: Call) -> None:
+    """Tell the names the user has in a kernel."""
+    found = await guest.kernel(call.target("kernel")).variables()
+    await call.finish("variables", json.dumps(found.as_dict()).encode())
+
+
 def _submit(kernel: Kernel, call: Call) -> Record:
     try:
         code = call.frame.payload.decode()
@@ -89,4 +97,5 @@ OPERATIONS: Operations = {
     "kernel_interrupt": interrupt,
     "kernel_restart": restart,
     "kernel_start": start,
+    "kernel_variables": variables,
 }
