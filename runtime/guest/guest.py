@@ -9,8 +9,10 @@ from typing import Any
 from holdfast.kernels.guest.kernel import Kernel
 from holdfast.runtime.guest.account import Account
 from holdfast.runtime.guest.connection import Refusal
+from holdfast.runtime.guest.desk import Desk
 from holdfast.runtime.guest.identity import Identity
 from holdfast.runtime.guest.journal import Journal
+from holdfast.runtime.guest.keyboard import Keyboard
 from holdfast.runtime.guest.layout import DEFAULT_SPEC, MAIN, Layout
 from holdfast.runtime.guest.protocol import VERSION
 from holdfast.runtime.guest.pulse.origins import Origins
@@ -32,6 +34,11 @@ class Guest:
         self.journal = Journal(layout.journal, layout.journal_copy)
         self.lineage = Origins()
         self.shells = {MAIN: Shell(MAIN, layout, account, reaper, self.lineage)}
+        self.desks = {
+            name: Desk(name, shell.size, shell.resize, self.journal.append)
+            for name, shell in self.shells.items()
+        }
+        self.keyboards = {name: Keyboard(shell, self.journal.append) for name, shell in self.shells.items()}
         self.kernels = {MAIN: self._kernel(MAIN, DEFAULT_SPEC)}
 
     def start(self) -> None:
@@ -74,6 +81,10 @@ class Guest:
                 "unknown_shell", f"cannot find shell {name}: there is {', '.join(self.shells)}"
             ) from None
 
+    def desk(self, name: str) -> Desk:
+        """Return who is at the shell of that name."""
+        return self.desks[self.shell(name).name]
+
     def kernel(self, name: str) -> Kernel:
         """Return the kernel of that name."""
         try:
@@ -110,6 +121,7 @@ class Guest:
                     "offset": shell.log.end,
                     "state": shell.state,
                     "exec": shell.current.id if shell.current else None,
+                    **self.desks[shell.name].describe(),
                 }
                 for shell in self.shells.values()
             ],

@@ -77,6 +77,11 @@ class ShellPaths:
         return self.folder / "bashrc"
 
     @property
+    def recording(self) -> Path:
+        """Folder of the index that tells when the output came."""
+        return self.folder / "recording"
+
+    @property
     def output(self) -> Path:
         """Folder of the recorded terminal output."""
         return self.folder / "output"

@@ -45,9 +45,14 @@ class Pause:
         token = secrets.token_hex(16)
         try:
             layout.wake.unlink(missing_ok=True)
+            for desk in guest.desks.values():
+                desk.cut()
             await self._server.close(spare=call.connection)
             for shell in guest.shells.values():
                 shell.drain()
+                shell.recording.flush()
+            for keyboard in guest.keyboards.values():
+                keyboard.flush()
             guest.lineage.look()
             moment = guest.moment()
             guest.journal.pause()
@@ -61,6 +66,8 @@ class Pause:
         except BaseException:
             # The client went away: nobody will capture.
             guest.journal.resume()
+            for desk in guest.desks.values():
+                desk.woken(copy=False)
             self._waking = self._loop.create_task(self._server.listen())
             raise
         self._begin(token)
@@ -97,6 +104,8 @@ class Pause:
         guest.lineage.look()
         guest.journal.resume()
         event = told.get("event")
+        for desk in guest.desks.values():
+            desk.woken(copy=event == "restored")
         guest.woke(event if event in ("resumed", "restored") else "aborted")
         logger.info("%s as %s", told.get("event", "woke"), guest.identity)
         self._waking = self._loop.create_task(self._server.listen())

@@ -15,14 +15,17 @@ from holdfast.runtime.guest.account import Account
 from holdfast.runtime.guest.bash import TAKE_COMMAND, Bash
 from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
 from holdfast.runtime.guest.machine import Action, Exec, Phase, ShellMachine, State
-from holdfast.runtime.guest.marks import MarkFilter, MarkReader, Piece
+from holdfast.runtime.guest.marks import Kind, MarkFilter, MarkReader, Piece
 from holdfast.runtime.guest.output import Gap, visible
+from holdfast.runtime.guest.picture import Picture
 from holdfast.runtime.guest.pulse.lineage import Origin, short
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.reaper import Reaper
+from holdfast.runtime.guest.recording import Recording
 from holdfast.runtime.guest.shell_state import ShellState, Variable
 from holdfast.runtime.guest.streamlog import StreamLog
 from holdfast.runtime.guest.terminal import Size, Terminal, command_of
+from holdfast.runtime.guest.typed import Echo, echo_of
 
 OUTPUT_CAPACITY = 256 << 20
 KEPT_COMMANDS = 1000
@@ -56,6 +59,9 @@ class Shell:
         self._hasty_ends = 0
         self._bash.lay_out()
         self.log = StreamLog(layout.shell(name).output, OUTPUT_CAPACITY)
+        self.recording = Recording(layout.shell(name).recording, self.size)
+        self.picture = Picture()
+        self.prompts = 0
         self._marks = MarkReader(self._bash.nonce)
         self._filter = MarkFilter(self._bash.nonce)
 
@@ -129,8 +135,20 @@ class Shell:
     def resize(self, size: Size) -> None:
         """Change the size of the terminal."""
         self.size = size
+        self.recording.resize(size)
         if self._terminal:
             self._terminal.resize(size)
+
+    def echo(self) -> Echo:
+        """Return who shows what is typed now."""
+        terminal, machine = self._terminal, self._machine
+        if terminal is None:
+            return Echo.NOBODY
+        canonical, echo = terminal.line_modes()
+        at_prompt = machine.state is State.PROMPT and not machine.current
+        return echo_of(
+            canonical=canonical, echo=echo, at_prompt=at_prompt and terminal.foreground() == terminal.pid
+        )
 
     def interrupt(self) -> None:
         """Do what Ctrl-C does; of a running command, drop the lines that have not run yet."""
@@ -202,8 +220,13 @@ class Shell:
         if not data:
             return
         # Readers only run after this: they never see output behind the end of a command.
+        self.picture.feed(data, self.log.end)
         self.log.append(data)
+        self.recording.output(self.log.end)
+        if self.log.start:
+            self.recording.trim(self.log.start)
         for mark in self._marks.feed(data):
+            self.prompts += mark.kind is Kind.READY
             self._do(self._machine.mark(mark, self._loop.time()))
 
     def _do(self, actions: list[Action]) -> None:

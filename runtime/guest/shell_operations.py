@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from collections.abc import Callable
 
@@ -21,7 +20,12 @@ SIGNALS = ("INT", "TERM", "KILL", "QUIT", "HUP", "TSTP", "CONT", "USR1", "USR2")
 async def run(guest: Guest, call: Call) -> None:
     """Run a command, or join it if its id is known."""
     shell = guest.shell(call.target("shell"))
-    command = shell.find(call.id()) or _submit(shell, call)
+    command = shell.find(call.id())
+    if command is None:
+        desk = guest.desk(shell.name)
+        await desk.admitted(str(call.actor()), "run command", call.seconds("lease_wait"))
+        # The same request may have come by another connection meanwhile.
+        command = shell.find(call.id()) or _submit(shell, call)
     await _follow(call, shell, command)
 
 
@@ -40,14 +44,16 @@ async def read(guest: Guest, call: Call) -> None:
     offset = call.integer("offset", 0, low=-(2**53))
     follow = call.frame.head.get("follow") is True
     start = shell.log.clamp(offset) if offset < 0 else offset
-    end = None if follow else shell.log.end
-    await _pour(call, shell, start, lambda: end)
+    end = None if follow else min(call.integer("end", shell.log.end, low=0), shell.log.end)
+    await pour(call, shell, start, lambda: end)
     await call.finish("eof", offset=end)
 
 
 async def send(guest: Guest, call: Call) -> None:
     """Type bytes into the terminal."""
-    await guest.shell(call.target("shell")).write(call.frame.payload)
+    actor, shell = str(call.actor()), guest.shell(call.target("shell"))
+    await guest.desk(shell.name).admitted(actor, "type", call.seconds("lease_wait"))
+    await guest.keyboards[shell.name].type(actor, call.frame.payload)
     await call.finish("ok")
 
 
@@ -57,6 +63,9 @@ async def send_signal(guest: Guest, call: Call) -> None:
     name = call.text("signal").removeprefix("SIG")
     if name not in SIGNALS:
         raise Refusal("invalid", f"cannot send signal {name}: use one of {', '.join(SIGNALS)}")
+    if shell.current is None:
+        # What runs was typed by who holds the lease; a command of `exec` may be interrupted by its caller.
+        guest.desk(shell.name).require(str(call.actor()), f"send signal {name}")
     if name == "INT":
         shell.interrupt()
     else:
@@ -67,38 +76,8 @@ async def send_signal(guest: Guest, call: Call) -> None:
 async def resize(guest: Guest, call: Call) -> None:
     """Change the size of the terminal."""
     shell = guest.shell(call.target("shell"))
-    shell.resize(_size(call, shell.size))
+    guest.desk(shell.name).set_size(size_of(call, shell.size))
     await call.finish("ok")
-
-
-async def attach(guest: Guest, call: Call) -> None:
-    """Show the terminal and type into it, until the client leaves."""
-    shell = guest.shell(call.target("shell"))
-    shell.resize(_size(call, shell.size))
-    tail = call.integer("tail", 0, low=0)
-    start = max(shell.log.start, shell.log.end - tail)
-    await call.send("attached", offset=start, rows=shell.size.rows, cols=shell.size.columns)
-    output = asyncio.create_task(_pour(call, shell, start, lambda: None))
-    try:
-        await _typed(call, shell)
-    finally:
-        output.cancel()
-        await asyncio.gather(output, return_exceptions=True)
-    await call.finish("closed", reason="detached")
-
-
-async def _typed(call: Call, shell: Shell) -> None:
-    while True:
-        frame = await call.connection.receive()
-        match frame.op:
-            case "input":
-                await shell.write(frame.payload)
-            case "resize":
-                shell.resize(_size(Call(call.connection, frame), shell.size))
-            case "detach":
-                return
-            case other:
-                raise Refusal("invalid", f"cannot do {other or 'nothing'} while attached")
 
 
 def _submit(shell: Shell, call: Call) -> Exec:
@@ -118,7 +97,7 @@ async def _follow(call: Call, shell: Shell, command: Exec) -> None:
         raise _busy(shell, None)
     start = max(call.integer("from_offset", 0, low=0), command.start_offset)
     await call.send("started", id=command.id, offset=command.start_offset)
-    await _pour(call, shell, start, lambda: command.end_offset)
+    await pour(call, shell, start, lambda: command.end_offset)
     while not command.over:
         await shell.log.more()
     await call.finish(
@@ -150,7 +129,8 @@ def _busy(shell: Shell, holder: str | None) -> Refusal:
     return Refusal("busy", f"cannot run command: the terminal is held by {what}; wait or interrupt it")
 
 
-async def _pour(call: Call, shell: Shell, start: int, until: Callable[[], int | None]) -> None:
+async def pour(call: Call, shell: Shell, start: int, until: Callable[[], int | None]) -> None:
+    """Send the output from `start` on; `until` returns the offset to end at once it is known."""
     async for item in shell.output(start, until):
         if isinstance(item, Gap):
             await call.send("gap", offset=item.offset, size=item.size)
@@ -158,7 +138,8 @@ async def _pour(call: Call, shell: Shell, start: int, until: Callable[[], int | 
             await call.send("output", item.data, offset=item.offset, next=item.next)
 
 
-def _size(call: Call, default: Size) -> Size:
+def size_of(call: Call, default: Size) -> Size:
+    """Return the size of a terminal that a request names."""
     return Size(
         call.integer("rows", default.rows, low=1, high=MAX_SIDE),
         call.integer("cols", default.columns, low=1, high=MAX_SIDE),
@@ -172,5 +153,4 @@ OPERATIONS: Operations = {
     "send": send,
     "signal": send_signal,
     "resize": resize,
-    "attach": attach,
 }

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.runtime.guest import journal_operations, kernel_operations, shell_operations
+from holdfast.runtime.guest import journal_operations, kernel_operations, people_operations, shell_operations
 from holdfast.runtime.guest.account import Account
 from holdfast.runtime.guest.boundedlog import log_to
 from holdfast.runtime.guest.call import Call
@@ -76,6 +76,7 @@ async def _supervise(layout: Layout) -> None:
         "hello": hello,
         "prepare": prepare,
         **shell_operations.OPERATIONS,
+        **people_operations.OPERATIONS,
         **kernel_operations.OPERATIONS,
         **journal_operations.OPERATIONS,
     }

@@ -103,6 +103,14 @@ class Terminal:
         termios.tcsetwinsize(self.fd, (size.rows, size.columns))
         self.size = size
 
+    def line_modes(self) -> tuple[bool, bool]:
+        """Return whether it reads lines (ICANON), and whether it shows what is typed (ECHO)."""
+        try:
+            modes = termios.tcgetattr(self.fd)[3]
+        except termios.error:
+            return False, False
+        return bool(modes & termios.ICANON), bool(modes & termios.ECHO)
+
     def foreground(self) -> int | None:
         """Return the foreground process group, if there is one."""
         try:

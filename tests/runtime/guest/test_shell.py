@@ -309,7 +309,7 @@ def test_the_terminal_can_be_read_without_its_marks(guest: Guest) -> None:
 
 
 def test_people_attach_and_type(guest: Guest) -> None:
-    """Several clients see the same terminal; each may type and resize; leaving changes nothing."""
+    """Several clients see the same terminal; each may type and resize; the size without them returns."""
     guest.exec("true")
     with guest.call("attach", rows=30, cols=100, tail=1000) as one:
         assert one.until("attached").head["rows"] == 30
@@ -323,7 +323,10 @@ def test_people_attach_and_type(guest: Guest) -> None:
             two.until_output(b"50 150")
             two.send("detach")
             assert two.until("closed").end
-    assert guest.exec("stty size").output == b"50 150\r\n"
+        assert guest.exec("stty size").output == b"30 100\r\n"
+        one.send("detach")
+        assert one.until("closed").end
+    assert guest.exec("stty size").output == b"40 120\r\n"
 
 
 def test_the_shell_is_an_ordinary_interactive_one(guest: Guest) -> None:

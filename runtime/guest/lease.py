@@ -1,0 +1,192 @@
+"""Who may type into a shell: the rules of its write lease.
+
+A lease has at most one holder, an actor in text form such as `person:alice`. It is kept by the connections of
+that actor that asked for it, or by a time; when the last of these is gone it is free. Pure: the time comes in
+as a number, changes go out as values. Connections, clocks and the journal are `desk.py`'s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+GRACE = 5.0
+"""Seconds that a holder whose connection a capture cut has to come back before others may take the lease."""
+
+
+class Action(StrEnum):
+    """What became of the lease."""
+
+    TAKE = "take"
+    GIVE = "give"
+    RETURN = "return"
+    LOST = "lost"
+    EXPIRE = "expire"
+    FORCE = "force"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One step in the lease's life; `holder` is the holder after it, `before` the one before."""
+
+    action: Action
+    holder: str | None
+    before: str | None
+
+
+class Held(Exception):
+    """Somebody else holds the lease."""
+
+    def __init__(self, holder: str, since: float) -> None:
+        super().__init__(holder)
+        self.holder = holder
+        self.since = since
+
+
+@dataclass(slots=True)
+class _Hold:
+    actor: str
+    since: float
+    active: float
+    until: float | None = None
+    tokens: set[str] = field(default_factory=set)
+    cut: set[str] = field(default_factory=set)
+    grace: float | None = None
+
+
+class Lease:
+    """The lease of one shell. Times are seconds of one clock of the caller's choice."""
+
+    def __init__(self) -> None:
+        self._hold: _Hold | None = None
+
+    @property
+    def holder(self) -> str | None:
+        """Who holds it."""
+        return self._hold.actor if self._hold else None
+
+    @property
+    def since(self) -> float | None:
+        """When the holder got it."""
+        return self._hold.since if self._hold else None
+
+    @property
+    def active(self) -> float | None:
+        """When the holder last typed or ran something, or got it."""
+        return self._hold.active if self._hold else None
+
+    @property
+    def until(self) -> float | None:
+        """When it ends by itself, unless a connection keeps it."""
+        return self._hold.until if self._hold and not self._hold.tokens else None
+
+    def allows(self, actor: str) -> bool:
+        """Whether this actor may type and run commands: nobody else holds the lease."""
+        return self._hold is None or self._hold.actor == actor
+
+    def require(self, actor: str) -> None:
+        """Raise Held if somebody else holds it."""
+        if self._hold and self._hold.actor != actor:
+            raise Held(self._hold.actor, self._hold.since)
+
+    def used(self, actor: str, now: float) -> None:
+        """Note that the actor typed or ran something."""
+        if self._hold and self._hold.actor == actor:
+            self._hold.active = now
+
+    def take(
+        self,
+        actor: str,
+        now: float,
+        *,
+        token: str | None = None,
+        until: float | None = None,
+        force: bool = False,
+    ) -> list[Change]:
+        """Give it to an actor, kept by a connection (`token`) or until a time. Raises Held unless forced.
+
+        Who has it already keeps it: by one more connection, or until the later time.
+        """
+        before = self.holder
+        if self._hold is None or self._hold.actor != actor:
+            if self._hold is not None and not force:
+                self.require(actor)
+            self._hold = _Hold(actor, now, now)
+        hold = self._hold
+        if token is not None:
+            hold.tokens.add(token)
+            hold.cut.discard(token)
+        if until is not None:
+            hold.until = until if hold.until is None else max(hold.until, until)
+        if before == actor:
+            return []
+        return [Change(Action.TAKE if before is None else Action.FORCE, actor, before)]
+
+    def give(self, actor: str, to: str, now: float, *, until: float, tokens: set[str]) -> list[Change]:
+        """Hand it over: kept by the connections `to` has (`tokens`), or until a time if it has none."""
+        self.require(actor)
+        before = self.holder
+        if before == to:
+            return []
+        self._hold = _Hold(to, now, now, None if tokens else until, set(tokens))
+        return [Change(Action.GIVE, to, before)]
+
+    def give_back(self, actor: str) -> list[Change]:
+        """Return it. Raises Held if it is somebody else's."""
+        self.require(actor)
+        return self._free(Action.RETURN)
+
+    def left(self, token: str, *, lost: bool) -> list[Change]:
+        """A connection ended: by its client's wish, or it was lost."""
+        hold = self._hold
+        if hold is None or token not in hold.tokens:
+            return []
+        hold.tokens.discard(token)
+        return [] if self._kept() else self._free(Action.LOST if lost else Action.RETURN)
+
+    def cut(self) -> None:
+        """A capture is about to cut every connection: who holds the lease by one may come back."""
+        if self._hold:
+            self._hold.cut |= self._hold.tokens
+            self._hold.tokens.clear()
+
+    def woken(self, now: float, *, copy: bool) -> list[Change]:
+        """A capture is over. In a copy nobody holds the lease; else the holder has a moment to come back."""
+        hold = self._hold
+        if hold is None:
+            return []
+        if copy:
+            return self._free(Action.LOST)
+        if hold.cut:
+            hold.grace = now + GRACE
+        return []
+
+    @property
+    def wake_at(self) -> float | None:
+        """When to call `tick` next."""
+        hold = self._hold
+        times = [time for time in (hold.until, hold.grace) if time is not None] if hold else []
+        return min(times, default=None)
+
+    def tick(self, now: float) -> list[Change]:
+        """Look at the clock."""
+        hold = self._hold
+        if hold is None:
+            return []
+        action = Action.EXPIRE
+        if hold.grace is not None and now >= hold.grace:
+            if hold.cut:
+                action = Action.LOST
+            hold.grace = None
+            hold.cut.clear()
+        if hold.until is not None and now >= hold.until:
+            hold.until = None
+        return [] if self._kept() else self._free(action)
+
+    def _kept(self) -> bool:
+        hold = self._hold
+        return hold is not None and bool(hold.tokens or hold.cut or hold.until is not None)
+
+    def _free(self, action: Action) -> list[Change]:
+        before, self._hold = self.holder, None
+        return [Change(action, None, before)] if before else []

@@ -1,0 +1,135 @@
+"""The operations of people at a shell: attach, the lease, the recording. Thin: desk and keyboard decide."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+
+from holdfast.runtime.guest.actor import Actor
+from holdfast.runtime.guest.call import Call, Operations
+from holdfast.runtime.guest.connection import Refusal
+from holdfast.runtime.guest.desk import Desk, Seat
+from holdfast.runtime.guest.guest import Guest
+from holdfast.runtime.guest.keyboard import Keyboard
+from holdfast.runtime.guest.shell import Shell
+from holdfast.runtime.guest.shell_operations import pour, size_of
+
+MAX_LEASE = 7 * 24 * 3600.0
+MAX_TOKEN = 64
+
+
+async def attach(guest: Guest, call: Call) -> None:
+    """Show the terminal and type into it, until the client leaves."""
+    name = call.target("shell")
+    shell, desk = guest.shell(name), guest.desk(name)
+    seat = Seat(
+        token=call.optional("token", MAX_TOKEN) or secrets.token_hex(8),
+        actor=str(call.actor()),
+        size=size_of(call, shell.size),
+        view=call.frame.head.get("view") is True,
+    )
+    tail = call.integer("tail", 0, low=0)
+    start = min(call.integer("offset", max(shell.log.start, shell.log.end - tail), low=0), shell.log.end)
+    with desk.seated(seat, force=call.frame.head.get("take") is True):
+        await call.send("attached", offset=start, **_standing(shell, desk, seat))
+        tasks = [
+            asyncio.create_task(pour(call, shell, start, lambda: None)),
+            asyncio.create_task(_tell(call, shell, desk, seat)),
+        ]
+        try:
+            await _serve(call, desk, seat, guest.keyboards[name])
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+    await call.finish("closed", reason="detached")
+
+
+async def _serve(call: Call, desk: Desk, seat: Seat, keyboard: Keyboard) -> None:
+    while True:
+        frame = await call.connection.receive()
+        match frame.op:
+            case "input":
+                if desk.typing(seat):
+                    await keyboard.type(seat.actor, frame.payload)
+                else:
+                    await call.send("refused", bytes=len(frame.payload))
+            case "resize":
+                desk.resized(seat, size_of(Call(call.connection, frame), seat.size))
+            case "detach":
+                return
+            case other:
+                raise Refusal("invalid", f"cannot do {other or 'nothing'} while attached")
+
+
+async def _tell(call: Call, shell: Shell, desk: Desk, seat: Seat) -> None:
+    """Tell the client who may write and how large the terminal is, whenever that changes."""
+    told = _standing(shell, desk, seat)
+    while True:
+        await desk.changed()
+        now = _standing(shell, desk, seat)
+        if now != told:
+            told = now
+            await call.send("standing", **now)
+
+
+def _standing(shell: Shell, desk: Desk, seat: Seat) -> dict[str, object]:
+    holder = desk.lease.holder
+    size = shell.size
+    return {"writes": desk.writes(seat), "holder": holder, "rows": size.rows, "cols": size.columns}
+
+
+async def lease(guest: Guest, call: Call) -> None:
+    """Show, take, return or hand over the lease."""
+    desk = guest.desk(call.target("shell"))
+    actor = str(call.actor())
+    seconds = call.seconds("seconds")
+    if seconds is not None and seconds > MAX_LEASE:
+        raise Refusal("invalid", "cannot hold the lease for so long: the limit is 7 days")
+    match call.text("action", "show"):
+        case "show":
+            pass
+        case "take":
+            desk.take(actor, seconds=seconds, force=call.frame.head.get("force") is True)
+        case "return":
+            desk.give_back(actor)
+        case "give":
+            desk.give(actor, _recipient(call), seconds=seconds)
+        case other:
+            raise Refusal("invalid", f"cannot do {other} with the lease: show, take, return or give")
+    await call.finish("lease", **desk.describe())
+
+
+def _recipient(call: Call) -> str:
+    try:
+        return str(Actor.parse(call.text("to")))
+    except ValueError as error:
+        raise Refusal("invalid", f"cannot hand over the lease: {error}") from None
+
+
+async def look(guest: Guest, call: Call) -> None:
+    """Tell where the output ends now, and what its end alone does not tell of the picture."""
+    shell = guest.shell(call.target("shell"))
+    await call.finish(
+        "look",
+        start=shell.log.start,
+        offset=shell.log.end,
+        rows=shell.size.rows,
+        cols=shell.size.columns,
+        **shell.picture.describe(),
+    )
+
+
+async def recording(guest: Guest, call: Call) -> None:
+    """Send the index of a part of the output, segment by segment."""
+    shell = guest.shell(call.target("shell"))
+    end = min(call.integer("end", shell.log.end, low=0), shell.log.end)
+    start = min(max(call.integer("start", 0, low=0), shell.log.start), end)
+    await call.send("recording", start=start, end=end, kept=shell.log.start, last=shell.log.end)
+    for number in shell.recording.segments(start, end):
+        if segment := shell.recording.read(number):
+            await call.send("segment", segment)
+    await call.finish("eof")
+
+
+OPERATIONS: Operations = {"attach": attach, "lease": lease, "look": look, "recording": recording}

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import contextlib
+import random
+
+import pytest
+
+from holdfast.runtime.guest.lease import GRACE, Action, Change, Held, Lease
+
+ALICE, BOB, AGENT = "person:alice", "person:bob", "agent:one"
+
+
+def actions(changes: list[Change]) -> list[Action]:
+    return [change.action for change in changes]
+
+
+def test_a_free_lease_lets_everybody_type() -> None:
+    """Nobody needs to take it."""
+    assert Lease().allows(AGENT)
+
+
+def test_one_holder_at_a_time() -> None:
+    """Who comes second is told who holds it and since when; the holder's own actions pass."""
+    lease = Lease()
+    [change] = lease.take(ALICE, 5.0, token="a")
+
+    assert (change.action, change.holder, change.before) == (Action.TAKE, ALICE, None)
+    assert lease.allows(ALICE)
+    with pytest.raises(Held) as held:
+        lease.take(BOB, 6.0, token="b")
+    assert (held.value.holder, held.value.since) == (ALICE, 5.0)
+    with pytest.raises(Held):
+        lease.require(AGENT)
+    with pytest.raises(Held):
+        lease.give_back(BOB)
+
+
+def test_it_ends_with_the_last_connection_of_its_holder() -> None:
+    """Two terminals of one person share it; a lost connection counts as the end of it."""
+    lease = Lease()
+    lease.take(ALICE, 1.0, token="a")
+    assert lease.take(ALICE, 2.0, token="b") == []
+
+    assert lease.left("a", lost=False) == []
+    assert actions(lease.left("b", lost=True)) == [Action.LOST]
+    assert lease.holder is None
+    assert lease.left("b", lost=True) == []
+
+
+def test_a_lease_for_a_time_outlives_connections_and_then_ends() -> None:
+    """One that was taken with a time is kept by it, not by a connection."""
+    lease = Lease()
+    lease.take(ALICE, 0.0, until=10.0)
+    lease.take(ALICE, 1.0, token="a")
+
+    assert lease.left("a", lost=False) == []
+    assert lease.wake_at == 10.0
+    assert lease.tick(9.9) == []
+    assert actions(lease.tick(10.0)) == [Action.EXPIRE]
+    assert lease.holder is None
+
+
+def test_a_connection_keeps_it_beyond_its_time() -> None:
+    """The time ends while the person is attached: the lease stays until that ends, too."""
+    lease = Lease()
+    lease.take(ALICE, 0.0, until=10.0)
+    lease.take(ALICE, 1.0, token="a")
+
+    assert lease.tick(11.0) == []
+    assert actions(lease.left("a", lost=False)) == [Action.RETURN]
+
+
+def test_it_is_handed_over_by_its_holder_only() -> None:
+    """The one it goes to keeps it by the connections it has, or for a time."""
+    lease = Lease()
+    lease.take(ALICE, 0.0, token="a")
+    with pytest.raises(Held):
+        lease.give(BOB, AGENT, 1.0, until=60.0, tokens=set())
+
+    [change] = lease.give(ALICE, BOB, 2.0, until=60.0, tokens={"b"})
+    assert (change.holder, change.before, lease.since) == (BOB, ALICE, 2.0)
+    assert lease.wake_at is None
+    assert lease.left("a", lost=False) == []
+    assert actions(lease.left("b", lost=False)) == [Action.RETURN]
+
+    lease.give(BOB, AGENT, 3.0, until=60.0, tokens=set())
+    assert lease.until == 60.0
+
+
+def test_force_takes_it_from_anybody() -> None:
+    """And the change says from whom."""
+    lease = Lease()
+    lease.take(AGENT, 0.0, until=100.0)
+
+    [change] = lease.take(ALICE, 1.0, token="a", force=True)
+
+    assert (change.action, change.holder, change.before) == (Action.FORCE, ALICE, AGENT)
+    assert lease.until is None
+    assert lease.tick(200.0) == []
+
+
+def test_after_a_capture_the_holder_comes_back_first() -> None:
+    """The cut connection is no return: for a moment nobody else may take it, then it is free."""
+    lease = Lease()
+    lease.take(ALICE, 0.0, token="a")
+    lease.cut()
+    assert lease.left("a", lost=True) == []
+    assert lease.woken(50.0, copy=False) == []
+
+    with pytest.raises(Held):
+        lease.take(BOB, 50.1, token="b")
+    assert lease.take(ALICE, 50.2, token="a") == []
+    assert lease.tick(50.0 + GRACE) == []
+    assert lease.holder == ALICE
+
+    lease.cut()
+    lease.woken(100.0, copy=False)
+    assert actions(lease.tick(100.0 + GRACE)) == [Action.LOST]
+    assert lease.holder is None
+
+
+def test_a_copy_has_no_holder() -> None:
+    """A fork's shell is free, whoever held its parent's."""
+    lease = Lease()
+    lease.take(ALICE, 0.0, token="a", until=100.0)
+    lease.cut()
+
+    assert actions(lease.woken(5.0, copy=True)) == [Action.LOST]
+    assert lease.allows(AGENT)
+
+
+def test_use_is_noted() -> None:
+    """When the holder was last seen working tells an idle lease from a busy one."""
+    lease = Lease()
+    lease.take(ALICE, 1.0, token="a")
+    lease.used(AGENT, 5.0)
+    assert lease.active == 1.0
+    lease.used(ALICE, 6.0)
+    assert lease.active == 6.0
+
+
+def test_whatever_happens_a_held_lease_has_something_that_keeps_it() -> None:
+    """After any steps, a holder has a connection, a time or a grace: none is for ever."""
+    rng = random.Random(7)
+    for _ in range(300):
+        lease, now = Lease(), 0.0
+        for _ in range(40):
+            now += rng.random() * 3
+            with contextlib.suppress(Held):
+                step(lease, rng, now)
+        for token in "abc":
+            lease.left(token, lost=True)
+        lease.tick(now + 1000)
+        assert lease.holder is None
+
+
+def step(lease: Lease, rng: random.Random, now: float) -> None:
+    actor, token = rng.choice((ALICE, BOB, AGENT)), rng.choice("abc")
+    match rng.randrange(7):
+        case 0:
+            lease.take(actor, now, token=token, force=rng.random() < 0.3)
+        case 1:
+            lease.take(actor, now, until=now + rng.random() * 10)
+        case 2:
+            lease.left(token, lost=True)
+        case 3:
+            lease.cut()
+            lease.woken(now, copy=rng.random() < 0.3)
+        case 4:
+            lease.give(actor, rng.choice((ALICE, BOB)), now, until=now + 5, tokens=set())
+        case 5:
+            lease.give_back(actor)
+        case _:
+            lease.tick(now)

@@ -1,0 +1,219 @@
+"""People and agents at one shell, with a real supervisor."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+from tests.runtime.guest.harness import Connection, Guest, Refused
+
+from holdfast.runtime.guest.timeline import Kind, Moment, decode
+
+ALICE, BOB = "person:alice", "person:bob"
+SMALL = {"rows": 30, "cols": 100}
+
+
+def attach(guest: Guest, actor: str, **args: Any) -> Connection:
+    connection = guest.call("attach", **{"actor": actor, **SMALL, **args})
+    connection.attached = connection.until("attached").head  # type: ignore[attr-defined]
+    return connection
+
+
+def lease(guest: Guest, action: str = "show", **args: Any) -> dict[str, Any]:
+    head: dict[str, Any] = guest.ask("lease", action=action, **args)[-1].head
+    return head
+
+
+def holder(guest: Guest) -> str | None:
+    shown = lease(guest)["lease"]
+    return shown["holder"] if shown else None
+
+
+def entries(guest: Guest, kind: str) -> list[dict[str, Any]]:
+    frames = guest.ask("journal", after_seq=0, kinds=[kind])
+    return [json.loads(frame.payload) for frame in frames if frame.event == "entry"]
+
+
+def moments(guest: Guest) -> list[Moment]:
+    frames = guest.ask("recording")
+    return [moment for frame in frames if frame.event == "segment" for moment in decode(frame.payload)]
+
+
+def pause(guest: Guest, event: str) -> None:
+    """A capture without CRIU: the connections are cut, and the host says what this process is afterwards."""
+    with guest.call("prepare") as connection:
+        token = connection.until("prepared").head["token"]
+        assert connection.next() is None
+    path = guest.run / "wake.new"
+    path.write_text(json.dumps({"token": token, "event": event}))
+    path.rename(guest.run / "wake.json")
+    guest.wait_for_socket()
+
+
+def test_a_person_who_attaches_holds_the_shell(guest: Guest) -> None:
+    """Others are refused with the holder's name, may wait for the end, and the holder's own commands run."""
+    with attach(guest, ALICE):
+        assert holder(guest) == ALICE
+        for op, args in (("exec", {"id": "x"}), ("send", {}), ("signal", {"signal": "INT"})):
+            with pytest.raises(Refused, match=r"held by person:alice since ..:..:.. UTC") as refused:
+                guest.ask(op, b"true", **args)
+            assert refused.value.code == "held"
+        with pytest.raises(Refused, match="held by person:alice"):
+            guest.ask("exec", b"true", id="y", lease_wait=0.01)
+        assert guest.exec("echo mine", actor=ALICE).output == b"mine\r\n"
+    assert guest.exec("echo free", lease_wait=60).output == b"free\r\n"
+    assert holder(guest) is None
+
+
+def test_the_second_person_looks_on_until_it_is_given_to_them(guest: Guest) -> None:
+    """A viewer's typing is refused and told; what the lease becomes is told to everybody."""
+    guest.exec("true")
+    with attach(guest, ALICE) as one, attach(guest, BOB, rows=20, cols=50) as two:
+        assert two.attached["writes"] is False  # type: ignore[attr-defined]
+        assert two.attached["rows"] == 30  # type: ignore[attr-defined]
+        two.send("input", b"rm -rf precious\n")
+        assert two.until("refused").head["bytes"] == 16
+        with pytest.raises(Refused, match="held by person:alice"):
+            lease(guest, "take", actor=BOB)
+        lease(guest, "give", actor=ALICE, to=BOB)
+        assert one.until("standing").head["writes"] is False
+        assert two.until("standing").head["holder"] == BOB
+        two.send("input", b"stty size; echo $((40+2))\n")
+        assert b"20 50" in one.until_output(b"42")
+        two.send("detach")
+        two.until("closed")
+        one.send("input", b"echo $((50+2))\n")
+        one.until_output(b"52")
+        assert holder(guest) == ALICE
+    steps = [(entry["action"], entry.get("holder")) for entry in entries(guest, "lease")]
+    assert steps[:4] == [("take", ALICE), ("give", BOB), ("return", None), ("take", ALICE)]
+
+
+def test_a_viewer_by_choice_never_holds(guest: Guest) -> None:
+    """Who attaches to look takes nothing, types nothing and changes no size."""
+    with attach(guest, ALICE, view=True) as viewer:
+        assert holder(guest) is None
+        viewer.send("input", b"x")
+        viewer.until("refused")
+        assert guest.exec("stty size").output == b"40 120\r\n"
+        assert lease(guest)["attached"] == [{"actor": ALICE, "rows": 30, "cols": 100, "writes": False}]
+
+
+def test_force_is_possible_and_written_down(guest: Guest) -> None:
+    """An agent's lease for a time is taken from it by a person who insists."""
+    lease(guest, "take", actor="agent:one", seconds=1000)
+    with pytest.raises(Refused, match="held by agent:one"):
+        guest.exec("true", actor="agent:two")
+    with attach(guest, ALICE, take=True):
+        assert holder(guest) == ALICE
+        with pytest.raises(Refused, match="held by person:alice"):
+            guest.exec("true", actor="agent:one")
+    assert guest.exec("echo $((1+1))", lease_wait=60).output == b"2\r\n"
+    [forced] = [entry for entry in entries(guest, "lease") if entry["action"] == "force"]
+    assert (forced["holder"], forced["before"]) == (ALICE, "agent:one")
+
+
+def test_a_lease_for_a_time_ends_by_itself(guest: Guest) -> None:
+    """Who waits for it gets the shell then."""
+    lease(guest, "take", actor=ALICE, seconds=0.05)
+    assert guest.exec("echo after", lease_wait=60).output == b"after\r\n"
+    assert [entry["action"] for entry in entries(guest, "lease")] == ["take", "expire"]
+
+
+def test_after_a_capture_the_holder_comes_back_and_a_copy_is_free(guest: Guest) -> None:
+    """In the session that goes on nobody can take it in between; in a copy nobody holds it."""
+    with attach(guest, ALICE, token="t"):
+        pause(guest, "resumed")
+        with pytest.raises(Refused, match="held by person:alice"):
+            guest.exec("true")
+    with attach(guest, ALICE, token="t"):
+        assert holder(guest) == ALICE
+        pause(guest, "restored")
+        assert guest.exec("stty size").output == b"40 120\r\n"
+        assert holder(guest) is None
+
+
+def test_a_reader_goes_on_at_its_offset(guest: Guest) -> None:
+    """After a lost connection nothing of the output is missing or doubled."""
+    with attach(guest, ALICE, offset=0) as one:
+        one.send("input", b"echo one-$((1+1))\n")
+        seen, at = b"", 0
+        for frame in one.frames():
+            seen, at = seen + frame.payload, frame.head.get("next", at)
+            if b"one-2" in seen:
+                break
+    with attach(guest, ALICE, offset=at) as two:
+        two.send("input", b"echo two-$((1+1))\n")
+        seen += two.until_output(b"two-2")
+    whole = b"".join(frame.payload for frame in guest.ask("read", offset=0))
+    assert whole.startswith(seen)
+
+
+def prompt(guest: Guest) -> None:
+    """Wait until the shell's own line editor reads."""
+    while guest.shell()["state"] != "prompt":
+        os.sched_yield()
+
+
+def test_only_what_the_terminal_shows_is_kept_of_what_is_typed(guest: Guest) -> None:
+    """A line at the prompt and an answer to a question are kept; of a password its length is."""
+    prompt(guest)
+    with attach(guest, ALICE) as one:
+        one.send("input", b"read -p na''me: name; echo got-$name\n")
+        one.until_output(b"name:")
+        one.send("input", b"Ada\n")
+        one.until_output(b"got-Ada")
+        prompt(guest)
+        one.send("input", b"stty -echo; printf pa''ss:; read w; stty echo; echo got-${#w}; unset w\n")
+        one.until_output(b"pass:")
+        one.send("input", b"s3cret!!\n")
+        one.until_output(b"got-8")
+        one.send("detach")
+        one.until("closed")
+    typed = entries(guest, "input")
+    assert [entry["hidden"] for entry in typed] == [False, False, False, True]
+    assert [entry["bytes"] for entry in typed[1::2]] == [4, 9]
+    assert typed[1]["text"] == "Ada\n"
+    assert {entry["actor"] for entry in typed} == {ALICE}
+    kept = [moment for moment in moments(guest) if moment.kind in (Kind.INPUT, Kind.HIDDEN)]
+    assert [(moment.kind, moment.text, moment.size) for moment in kept[1::2]] == [
+        (Kind.INPUT, b"Ada\n", 4),
+        (Kind.HIDDEN, b"", 9),
+    ]
+    folder = guest.folder / "state"
+    for path in folder.rglob("*"):
+        assert not path.is_file() or b"s3cret!!" not in path.read_bytes()
+
+
+def test_the_recording_tells_times_and_sizes(guest: Guest) -> None:
+    """Every byte of the output has a time, in order, and a size change has its place."""
+    guest.exec("echo before")
+    guest.ask("resize", rows=50, cols=70)
+    guest.exec("echo after")
+    end = guest.shell()["offset"]
+    found = moments(guest)
+
+    assert [moment.offset for moment in found] == sorted(moment.offset for moment in found)
+    assert [moment.at for moment in found] == sorted(moment.at for moment in found)
+    assert found[-1].offset >= end
+    [size] = [moment for moment in found if moment.kind is Kind.RESIZE]
+    assert (size.rows, size.columns) == (50, 70)
+    before = b"".join(f.payload for f in guest.ask("read", offset=0, end=size.offset) if f.event == "output")
+    assert b"before" in before
+    assert b"after" not in before
+
+
+def test_look_tells_what_the_end_of_the_output_does_not(guest: Guest) -> None:
+    """Where the second screen was entered and left, and which modes are on."""
+    guest.exec(r"printf '\e[?1049h\e[?1002h\e[?1h'; seq 1000; printf '\e[2J'")
+    seen = guest.ask("look")[0].head
+    assert seen["entered"] is not None
+    assert seen["left"] is None
+    assert seen["erased"] > seen["entered"]
+    assert {1, 1002} <= set(seen["modes"])
+    guest.exec(r"printf '\e[?1049l\e[?1002l\e[?1l'")
+    seen = guest.ask("look")[0].head
+    assert seen["left"] > seen["entered"]
+    assert not {1, 1002} & set(seen["modes"])
