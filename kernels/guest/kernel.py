@@ -13,6 +13,7 @@ from holdfast.kernels.guest.process import KernelFailure, KernelProcess, Message
 from holdfast.kernels.guest.questions import Questions
 from holdfast.kernels.guest.variables import Variables
 from holdfast.runtime.guest.account import Account
+from holdfast.runtime.guest.pulse.deaths import End, Notice
 from holdfast.runtime.guest.pulse.lineage import Origin, short
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.reaper import Reaper
@@ -46,9 +47,11 @@ class Kernel:
         workspace: Path,
         reaper: Reaper,
         origins: Origins,
+        notice: Notice,
     ) -> None:
         self.name = name
         self._origins = origins
+        self._notice = notice
         self._origin = Origin("kernel", name)
         self.spec = spec
         self.epoch = 0
@@ -114,6 +117,8 @@ class Kernel:
         """Replace the process; the running cell ends as restarted. Raises KernelFailure."""
         async with self._life:
             self._end_current(Status.RESTARTED)
+            if self._process and not self._process.ended.is_set():
+                self._process.replaced = True
             await self._stop()
             self.spec = spec or self.spec
             await self._start()
@@ -204,7 +209,7 @@ class Kernel:
             raise
         finally:
             self._starting = False
-        self.epoch += 1
+        self.epoch = process.epoch = self.epoch + 1
         self.execution_count = 0
         self._process = process
         self._questions.begin(process.language)
@@ -227,11 +232,24 @@ class Kernel:
         """Report the death of a process that nobody asked to end."""
         await process.ended.wait()
         victim = self._executing
+        self._told_of(process)
         async with self._life:
             if self._process is process:
                 await self._stop()
         if victim and victim is self._executing:
             self._end_current(Status.DIED)
+
+    def _told_of(self, process: KernelProcess) -> None:
+        """Write down that it ended, and whether that was asked for."""
+        asked = {"cause": "restarted"} if process.replaced else {}
+        self._notice(
+            "kernel_died",
+            End.of_returncode(process.returncode or 0),
+            kernel=self.name,
+            pid=process.pid,
+            epoch=process.epoch,
+            **asked,
+        )
 
     def _hear(self, channel: str, message: Message) -> None:
         if channel == "shell" and self._questions.hear(message):

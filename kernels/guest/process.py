@@ -94,7 +94,11 @@ class KernelProcess:
         self.pid: int | None = None
         self.language = ""
         """What the kernel says it speaks, in lower case."""
+        self.epoch = 0
         self.ended = asyncio.Event()
+        self.returncode: int | None = None
+        self.replaced = False
+        """Whether it was ended to be started anew."""
         self._folder = folder
         self._account = account
         self._workspace = workspace
@@ -204,6 +208,7 @@ class KernelProcess:
             def ended() -> None:
                 process.poll()
                 logger.info("kernel %s: pid %s ended with %s", self.spec, process.pid, process.returncode)
+                self.returncode = process.returncode
                 self.ended.set()
 
             self._reaper.watch(self.pid, ended)

@@ -15,9 +15,12 @@ from holdfast.runtime.guest.journal import Journal
 from holdfast.runtime.guest.keyboard import Keyboard
 from holdfast.runtime.guest.layout import DEFAULT_SPEC, MAIN, Layout
 from holdfast.runtime.guest.protocol import VERSION
+from holdfast.runtime.guest.pulse.deaths import End
 from holdfast.runtime.guest.pulse.origins import Origins
+from holdfast.runtime.guest.pulse.watch import Watch
 from holdfast.runtime.guest.reaper import Reaper
 from holdfast.runtime.guest.shell import Shell
+from holdfast.runtime.guest.tasks import Tasks
 
 GUEST_VERSION = "0.1.0"
 MAX_KERNELS = 16
@@ -33,7 +36,9 @@ class Guest:
         self._reaper = reaper
         self.journal = Journal(layout.journal, layout.journal_copy)
         self.lineage = Origins()
-        self.shells = {MAIN: Shell(MAIN, layout, account, reaper, self.lineage)}
+        self.watch = Watch(self.lineage, reaper, self.journal.append)
+        self.shells = {MAIN: Shell(MAIN, layout, account, reaper, self.lineage, self.notice)}
+        self.tasks = Tasks(layout, account, reaper, self.lineage, self.notice)
         self.desks = {
             name: Desk(name, shell.size, shell.resize, self.journal.append)
             for name, shell in self.shells.items()
@@ -65,8 +70,20 @@ class Guest:
             "offsets": {name: shell.log.end for name, shell in self.shells.items()},
         }
 
+    def notice(self, kind: str, end: End | None = None, /, **fields: Any) -> None:
+        """Write down what happened to a process of ours, and if it ended, why."""
+        if end is not None:
+            fields = {
+                "exit_code": end.exit_code,
+                "signal": end.signal,
+                "cause": self.watch.cause(end),
+                **fields,
+            }
+        self.journal.append(kind, **fields)
+
     def stop(self) -> None:
-        """End shells and kernels, for good."""
+        """End shells, tasks and kernels, for good."""
+        self.tasks.stop()
         for shell in self.shells.values():
             shell.stop()
         for kernel in self.kernels.values():
@@ -141,5 +158,12 @@ class Guest:
     def _kernel(self, name: str, spec: str) -> Kernel:
         layout = self.layout
         return Kernel(
-            name, spec, layout.kernel(name), self._account, layout.workspace, self._reaper, self.lineage
+            name,
+            spec,
+            layout.kernel(name),
+            self._account,
+            layout.workspace,
+            self._reaper,
+            self.lineage,
+            self.notice,
         )

@@ -53,7 +53,9 @@ class Pause:
                 shell.recording.flush()
             for keyboard in guest.keyboards.values():
                 keyboard.flush()
+            guest.tasks.drain()
             guest.lineage.look()
+            guest.watch.hold()
             moment = guest.moment()
             guest.journal.pause()
             await call.finish(
@@ -68,6 +70,7 @@ class Pause:
             guest.journal.resume()
             for desk in guest.desks.values():
                 desk.woken(copy=False)
+            guest.watch.resume()
             self._waking = self._loop.create_task(self._server.listen())
             raise
         self._begin(token)
@@ -101,11 +104,11 @@ class Pause:
         guest = self._guest
         guest.identity = guest.identity.updated(told)
         guest.layout.wake.unlink(missing_ok=True)
-        guest.lineage.look()
         guest.journal.resume()
         event = told.get("event")
         for desk in guest.desks.values():
             desk.woken(copy=event == "restored")
         guest.woke(event if event in ("resumed", "restored") else "aborted")
+        guest.watch.resume()
         logger.info("%s as %s", told.get("event", "woke"), guest.identity)
         self._waking = self._loop.create_task(self._server.listen())

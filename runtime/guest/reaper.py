@@ -25,6 +25,8 @@ class Reaper:
 
     def __init__(self) -> None:
         self._owners: dict[int, Callable[[], None]] = {}
+        self.orphaned: Callable[[int, int, int], None] | None = None
+        """Told of each adopted process that ended: pid, si_code and si_status, see waitid(2)."""
         self._held = 0
 
     def install(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -62,5 +64,7 @@ class Reaper:
                 return
             if ended := self._owners.pop(info.si_pid, None):
                 ended()
+            elif self.orphaned:
+                self.orphaned(info.si_pid, info.si_code, info.si_status)
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(info.si_pid, os.WNOHANG)

@@ -18,6 +18,7 @@ from holdfast.runtime.guest.machine import Action, Exec, Phase, ShellMachine, St
 from holdfast.runtime.guest.marks import Kind, MarkFilter, MarkReader, Piece
 from holdfast.runtime.guest.output import Gap, visible
 from holdfast.runtime.guest.picture import Picture
+from holdfast.runtime.guest.pulse.deaths import End, Notice
 from holdfast.runtime.guest.pulse.lineage import Origin, short
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.reaper import Reaper
@@ -40,9 +41,18 @@ logger = logging.getLogger(__name__)
 class Shell:
     """One persistent bash. A new one follows at once when it ends, in the same stream."""
 
-    def __init__(self, name: str, layout: Layout, account: Account, reaper: Reaper, origins: Origins) -> None:
+    def __init__(
+        self,
+        name: str,
+        layout: Layout,
+        account: Account,
+        reaper: Reaper,
+        origins: Origins,
+        notice: Notice,
+    ) -> None:
         self.name = name
         self._origins = origins
+        self._notice = notice
         self._origin = Origin("shell", name)
         self._offered: Exec | None = None
         self.size = Size(DEFAULT_ROWS, DEFAULT_COLUMNS)
@@ -280,6 +290,7 @@ class Shell:
         _, status = os.waitpid(self._terminal.pid, 0)
         code = os.waitstatus_to_exitcode(status)
         logger.info("shell %s: pid %d ended with %d", self.name, self._terminal.pid, code)
+        self._notice("shell_ended", End.of_returncode(code), shell=self.name, pid=self._terminal.pid)
         self.drain()
         self._hang_up()
         now = self._loop.time()

@@ -73,6 +73,19 @@ class StreamLog:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
 
+    def rest(self) -> None:
+        """Keep no file open until more is appended."""
+        if self._open:
+            os.close(self._open[1])
+            self._open = None
+
+    def remove(self) -> None:
+        """Remove all that was kept, for good; readers are told."""
+        self.rest()
+        self._index.forget(self._index.end)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self.wake()
+
     def wake(self) -> None:
         """Let waiting readers look again."""
         waiters, self._waiters = self._waiters, []
@@ -106,9 +119,7 @@ class StreamLog:
     def _segment(self, segment: int) -> int:
         if self._open and self._open[0] == segment:
             return self._open[1]
-        if self._open:
-            os.close(self._open[1])
-            self._open = None
+        self.rest()
         fd = os.open(self._path(segment), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._open = (segment, fd)
         return fd

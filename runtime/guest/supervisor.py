@@ -16,7 +16,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.runtime.guest import journal_operations, kernel_operations, people_operations, shell_operations
+from holdfast.runtime.guest import (
+    journal_operations,
+    kernel_operations,
+    people_operations,
+    shell_operations,
+    task_operations,
+)
 from holdfast.runtime.guest.account import Account
 from holdfast.runtime.guest.boundedlog import log_to
 from holdfast.runtime.guest.call import Call
@@ -79,6 +85,7 @@ async def _supervise(layout: Layout) -> None:
         **people_operations.OPERATIONS,
         **kernel_operations.OPERATIONS,
         **journal_operations.OPERATIONS,
+        **task_operations.OPERATIONS,
     }
     server = Server(layout.socket, guest, operations)
     pause = Pause(loop, guest, server)

@@ -117,12 +117,23 @@ class Lineage:
                 return
 
     def running(self, origin: Origin) -> bool:
-        """Whether a command or cell has not ended."""
+        """Whether a command, cell or task has not ended."""
+        if origin.kind == "task":
+            return origin in self._owners.values()
         return any(
             window.end is None and window.origin.id == origin.id
             for windows in self._windows.values()
             for window in windows
         )
+
+    def active(self, since: float) -> list[Origin]:
+        """Return the commands and cells that ran at some time since then."""
+        return [
+            window.origin
+            for windows in self._windows.values()
+            for window in windows
+            if window.end is None or window.end >= since
+        ]
 
     def find(self, pid: int) -> Origin | None:
         """Return the origin of a process that was there at the last look."""

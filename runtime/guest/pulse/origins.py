@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Protocol
 
+from holdfast.runtime.guest.pulse import access
 from holdfast.runtime.guest.pulse.lineage import SUPERVISOR, Lineage, Origin, Seen
 
 SOON = 0.05
@@ -20,7 +22,17 @@ FRESH = 0.005
 """Seconds for which a look is good enough for a process that it did not find."""
 MAX_ENVIRONMENT = 256 << 10
 
-_TICKS: float = os.sysconf("SC_CLK_TCK")
+_ENDED = "ZX"
+
+
+class Observer(Protocol):
+    """Who is told after each look."""
+
+    def looked(self, table: list[Seen]) -> None:
+        """Take what is there now."""
+
+    def moved(self, table: list[Seen]) -> None:
+        """Hear, before that, that all processes were restored and have new start times."""
 
 
 class Origins:
@@ -33,8 +45,7 @@ class Origins:
         self._looked = 0.0
         self._own_start = 0.0
         self._quiet: set[int] = set()
-        self.listeners: list[Callable[[list[Seen]], None]] = []
-        """Called after each look with the table."""
+        self.observer: Observer | None = None
         self._lineage.own(os.getpid(), SUPERVISOR)
 
     def origin(self, pid: int) -> dict[str, str] | None:
@@ -53,9 +64,17 @@ class Origins:
             found = self._lineage.find(pid)
         return found
 
+    def known(self, pid: int) -> Origin | None:
+        """As `find`, of the processes that were there at the last look."""
+        return self._lineage.find(pid)
+
     def running(self, origin: Origin) -> bool:
-        """Whether the command or cell has not ended."""
+        """Whether the command, cell or task has not ended."""
         return self._lineage.running(origin)
+
+    def active(self, seconds: float) -> list[Origin]:
+        """Return the commands and cells that ran at some time in the last seconds."""
+        return self._lineage.active(_boot_time() - seconds)
 
     def own(self, pid: int, origin: Origin) -> None:
         """Say what a process is that the supervisor started: a shell, a kernel, a task."""
@@ -75,6 +94,10 @@ class Origins:
     def end(self, owner: Origin, id_: str) -> None:
         """Hear that it ended. What it left running is looked for soon."""
         self._lineage.end(owner, id_, _boot_time(), _newest_pid())
+        self.look_soon()
+
+    def look_soon(self) -> None:
+        """Look when what is ending has ended."""
         self._look_in(SOON)
 
     def look(self) -> list[Seen]:
@@ -83,11 +106,13 @@ class Origins:
         start = next((process.start for process in table if process.pid == own), 0.0)
         if self._own_start not in (0.0, start):  # restored: every process has begun anew
             self._lineage.moved(table)
+            if self.observer:
+                self.observer.moved(table)
         self._own_start = start
         self._lineage.take(table, environment)
         self._looked = _boot_time()
-        for listener in self.listeners:
-            listener(table)
+        if self.observer:
+            self.observer.looked(table)
         if any(process.pid not in self._quiet and process.pid not in (own, 1) for process in table):
             self._look_in(SLOWLY)
         return table
@@ -107,43 +132,26 @@ class Origins:
 
 def processes() -> list[Seen]:
     """Return all processes that can be seen, without those that have ended."""
-    with os.scandir("/proc") as entries:
-        pids = [int(entry.name) for entry in entries if entry.name[0].isdigit()]
-    return [process for pid in pids if (process := read_process(pid))]
-
-
-def read_process(pid: int) -> Seen | None:
-    """Return a process, or None if it is gone or was not collected yet."""
-    data = read(f"/proc/{pid}/stat")
-    # The name in parentheses may contain anything, see proc_pid_stat(5).
-    state, *fields = data[data.rfind(b")") + 2 :].split(b" ", 20)
-    if len(fields) < 19 or state in (b"Z", b"X"):
-        return None
-    return Seen(pid, int(fields[0]), int(fields[1]), int(fields[2]), int(fields[18]) / _TICKS)
+    found = (access.stat(pid) for pid in access.numbers("/proc"))
+    return [
+        Seen(each.pid, each.parent, each.group, each.session, each.start)
+        for each in found
+        if each and each.state not in _ENDED
+    ]
 
 
 def environment(pid: int) -> Mapping[str, str]:
     """Return the marks of the supervisor in the environment a process began with."""
-    found = {}
-    for item in read(f"/proc/{pid}/environ", MAX_ENVIRONMENT).split(b"\0"):
+    found: dict[str, str] = {}
+    if (user := access.owner(pid)) is None:
+        return found
+    with access.reading_as(*user):
+        data = access.read(f"/proc/{pid}/environ", MAX_ENVIRONMENT) or b""
+    for item in data.split(b"\0"):
         if item.startswith(b"HOLDFAST_"):
             name, _, value = item.decode("utf-8", "replace").partition("=")
             found[name] = value
     return found
-
-
-def read(path: str, size: int = 4096) -> bytes:
-    """Return the beginning of a file of /proc, empty if it cannot be read."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    try:
-        return os.read(fd, size)
-    except OSError:
-        return b""
-    finally:
-        os.close(fd)
 
 
 def _boot_time() -> float:
@@ -152,4 +160,4 @@ def _boot_time() -> float:
 
 def _newest_pid() -> int:
     """Return the number given out last in this container: the last field of loadavg, see proc_loadavg(5)."""
-    return int(read("/proc/loadavg").rpartition(b" ")[2] or 0)
+    return int((access.read("/proc/loadavg") or b"0").rpartition(b" ")[2])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import shutil
 import socket
@@ -174,6 +175,32 @@ class Guest:
     def run_cell(self, code: str, **args: Any) -> list[Frame]:
         with self.cell(code, **args) as connection:
             return list(connection.frames())
+
+    def prepare(self) -> dict[str, Any]:
+        """Ask for the pause of a capture, and wait until the connection is closed."""
+        with self.call("prepare") as connection:
+            head = connection.until("prepared").head
+            assert connection.next() is None
+        return head
+
+    def wake(self, **told: Any) -> None:
+        """End the pause with the host's word."""
+        path = self.run / "wake.new"
+        path.write_text(json.dumps(told))
+        path.rename(self.run / "wake.json")
+        self.wait_for_socket()
+
+    def pause_and_wake(self) -> None:
+        """Do what a capture does."""
+        self.wake(token=self.prepare()["token"], event="resumed")
+
+    def open_files(self) -> list[str]:
+        """What the supervisor has open. A descriptor that is closed while one looks is not open."""
+        links = []
+        for descriptor in Path(f"/proc/{self.process.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                links.append(str(descriptor.readlink()))
+        return links
 
     def stop(self) -> None:
         self.process.terminate()

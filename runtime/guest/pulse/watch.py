@@ -1,0 +1,144 @@
+"""Watches what was left running, and reports how it ended.
+
+Ends come from three sides: the reaper tells of adopted processes; the kernel tells by a descriptor of the
+process; and a look at all processes finds what is missing. `deaths.py` decides what is news and why it died.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+
+from holdfast.runtime.guest.pulse import access, exits
+from holdfast.runtime.guest.pulse.deaths import End, MemoryKills, Roster, is_left
+from holdfast.runtime.guest.pulse.lineage import SHORT, Seen
+from holdfast.runtime.guest.pulse.listening import Listening
+from holdfast.runtime.guest.pulse.origins import Origins
+from holdfast.runtime.guest.reaper import Reaper
+
+_ASK_AGAIN = 0.01
+_ASKS = 6
+"""An ended process is collected by its parent within moments; until then its status may be unknown."""
+_JUST_NOW = 0.25
+_MAX_DURING = 4
+
+Report = Callable[..., object]
+
+
+class Watch:
+    """Reports `process_exited` and `oom`; and says for others why their processes ended."""
+
+    def __init__(self, origins: Origins, reaper: Reaper, report: Report) -> None:
+        """`report` is called with the kind and the fields of an entry."""
+        self._origins = origins
+        self._report = report
+        self._roster = Roster()
+        self._listening = Listening()
+        self._kills = MemoryKills(exits.memory_kills())
+        self._descriptors: dict[int, int] = {}
+        self._asking: set[int] = set()
+        self._held = False
+        self._loop = asyncio.get_running_loop()
+        origins.observer = self
+        reaper.orphaned = self._collected
+
+    def cause(self, end: End) -> str:
+        """Return why a process ended that ended just now."""
+        self.count_kills()
+        return self._kills.cause(end, self._loop.time())
+
+    def count_kills(self) -> None:
+        """See whether something was killed for lack of memory."""
+        count = exits.memory_kills()
+        if new := self._kills.counted(count, self._loop.time()):
+            self._report("oom", kills=new, total=count, during=self._during())
+
+    def hold(self) -> None:
+        """Let go of everything that cannot be captured."""
+        self._held = True
+        for pid in list(self._descriptors):
+            self._close(pid)
+
+    def resume(self) -> None:
+        """Watch again. Who ended meanwhile is found missing."""
+        self._held = False
+        for pid in self._roster.watched:
+            self._open(pid)
+        self._origins.look()
+
+    def moved(self, table: list[Seen]) -> None:
+        """Hear that all processes were restored."""
+        self._roster.moved(table)
+
+    def looked(self, table: list[Seen]) -> None:
+        """Take a look at all processes."""
+        known, running = self._origins.known, self._origins.running
+        left = frozenset(each.pid for each in table if is_left(known(each.pid), running))
+        new, gone = self._roster.update(table, known, running, self._listening.ports(left))
+        for each in new:
+            self._open(each.pid)
+        for each in gone:
+            self._ended(each.pid)
+        for each in self._roster.watched.values():
+            each.command = access.command(each.pid, SHORT) or each.command
+        self.count_kills()
+
+    def _open(self, pid: int) -> None:
+        if self._held or pid in self._descriptors:
+            return
+        fd = exits.descriptor(pid)
+        if fd is not None:
+            self._descriptors[pid] = fd
+            self._loop.add_reader(fd, self._readable, pid)
+
+    def _close(self, pid: int) -> None:
+        fd = self._descriptors.pop(pid, None)
+        if fd is not None:
+            self._loop.remove_reader(fd)
+            os.close(fd)
+
+    def _readable(self, pid: int) -> None:
+        self._loop.remove_reader(self._descriptors[pid])  # it stays readable from now on
+        self._ended(pid)
+
+    def _ended(self, pid: int) -> None:
+        if pid in self._roster.watched and pid not in self._asking:
+            self._asking.add(pid)
+            self._ask(pid, _ASKS)
+
+    def _ask(self, pid: int, asks: int) -> None:
+        if pid not in self._roster.watched:  # the reaper was first
+            self._asking.discard(pid)
+            return
+        end = exits.end_of(pid, self._descriptors.get(pid))
+        if end is None and asks:
+            self._loop.call_later(_ASK_AGAIN * 2 ** (_ASKS - asks), self._ask, pid, asks - 1)
+            return
+        self._asking.discard(pid)
+        self._tell(pid, end or End())
+
+    def _collected(self, pid: int, code: int, status: int) -> None:
+        if pid in self._roster.watched:
+            self._tell(pid, End.of_child(code, status))
+
+    def _tell(self, pid: int, end: End) -> None:
+        each = self._roster.remove(pid)
+        self._close(pid)
+        if each is None:
+            return
+        self._report(
+            "process_exited",
+            pid=pid,
+            command=each.command,
+            origin=each.origin.as_dict(),
+            exit_code=end.exit_code,
+            signal=end.signal,
+            cause=self.cause(end),
+            ports=list(each.ports),
+            during=self._during(),
+        )
+
+    def _during(self) -> list[dict[str, str]]:
+        """What ran when it happened, and so may have done it."""
+        return [origin.as_dict() for origin in self._origins.active(_JUST_NOW)[-_MAX_DURING:]]

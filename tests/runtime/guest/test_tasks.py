@@ -1,0 +1,169 @@
+"""Commands apart from the shell, in a real supervisor."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import Any
+
+import pytest
+from tests.runtime.guest.harness import Guest, Refused, Result
+
+
+def start(guest: Guest, command: str, **args: Any) -> dict[str, Any]:
+    return guest.ask("task_start", command.encode(), **{"id": "t", **args})[0].head
+
+
+def wait(guest: Guest, id_: str = "t", **args: Any) -> Result:
+    return Result(guest.ask("task_wait", id=id_, **args))
+
+
+def told(guest: Guest, kind: str) -> list[dict[str, Any]]:
+    return [json.loads(frame.payload) for frame in guest.ask("journal", kinds=[kind])[:-1]]
+
+
+def test_a_task_has_a_terminal_an_output_and_an_end(guest: Guest) -> None:
+    """They can be asked for by anybody, again and again."""
+    begun = start(guest, "[ -t 0 ] && [ -t 1 ] && echo out; (exit 7)", name="first", actor="agent:a")
+    assert (begun["id"], begun["name"], begun["actor"]) == ("t", "first", "agent:a")
+    for _ in range(2):
+        done = wait(guest)
+        assert (done.output, done.exit_code, done.signal) == (b"out\r\n", 7, None)
+    assert wait(guest, from_offset=2).output == b"t\r\n"
+    task = guest.ask("task_list", id="t")[0].head["tasks"][0]
+    assert (task["state"], task["exit_code"], task["pid"]) == ("exited", 7, begun["pid"])
+    assert [each["id"] for each in told(guest, "task_started")] == ["t"]
+    ended = told(guest, "task_ended")[0]
+    assert (ended["exit_code"], ended["cause"], ended["actor"]) == (7, "exited", "agent:a")
+
+
+def test_a_task_runs_beside_the_shell(guest: Guest) -> None:
+    """Neither waits for the other, and the task does not end with the shell."""
+    start(guest, "read line; echo got $line")
+    assert guest.exec("echo free").output == b"free\r\n"
+    guest.exec("exit 0")
+    guest.ask("task_send", b"word\n", id="t")
+    assert wait(guest).output.endswith(b"got word\r\n")
+
+
+def test_a_task_begins_where_the_shell_is(guest: Guest) -> None:
+    """It has the shell's directory and what the shell exports; what the caller gives comes on top."""
+    guest.exec("mkdir sub; cd sub; export SHOWN='a b' OTHER=1; hidden=1")
+    start(
+        guest,
+        'echo "${PWD##*/}|$SHOWN|$OTHER|$ADDED|$hidden|$HOLDFAST_TASK|$HOLDFAST_SHELL|"',
+        env={"ADDED": "x", "OTHER": "2"},
+    )
+    assert wait(guest).output == b"sub|a b|2|x||t||\r\n"
+    start(guest, "pwd", id="u", cwd="/")
+    assert wait(guest, "u").output == b"/\r\n"
+
+
+def test_the_same_id_starts_one_task(guest: Guest) -> None:
+    """A client that lost its connection asks again."""
+    first = start(guest, "echo once >> count; read x")
+    assert start(guest, "echo once >> count; read x")["pid"] == first["pid"]
+    guest.ask("task_send", b"\n", id="t")
+    wait(guest)
+    assert guest.exec("cat count").output == b"once\r\n"
+
+
+def test_a_signal_ends_all_in_the_terminal(guest: Guest) -> None:
+    """Who sent it is known, and the exit code is as shells tell it."""
+    start(guest, "sleep 1000 & echo $!; set -m; sleep 1000 & echo $!; wait")
+    with guest.call("task_wait", id="t") as follower:
+        seen = follower.until_output(b"\n")
+        while seen.count(b"\n") < 2:
+            seen += follower.until_output(b"\n")
+        guest.ask("task_signal", id="t", signal="TERM", actor="person:ann")
+        finished = follower.until("finished").head
+    assert (finished["exit_code"], finished["signal"]) == (128 + signal.SIGTERM, signal.SIGTERM)
+    ended = told(guest, "task_ended")[0]
+    assert (ended["cause"], ended["killed_by"]) == ("signal", "person:ann")
+    for pid in seen.split():
+        assert guest.exec(f"while kill -0 {pid.decode()} 2>/dev/null; do sleep 0.01; done").exit_code == 0
+    with pytest.raises(Refused, match="it has ended"):
+        guest.ask("task_signal", id="t", signal="TERM")
+
+
+def test_an_interrupt_is_that_of_the_terminal(guest: Guest) -> None:
+    """As Ctrl-C: a program may catch it."""
+    start(guest, "trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.01; done")
+    with guest.call("task_wait", id="t") as follower:
+        follower.until_output(b"ready")
+        guest.ask("task_signal", id="t", signal="INT")
+        follower.until_output(b"caught")
+        assert follower.until("finished").head["exit_code"] == 5
+
+
+def test_a_follower_ends_with_the_task(guest: Guest) -> None:
+    """Reading on gives what comes, then the end."""
+    start(guest, "echo one; read x; echo two")
+    with guest.call("task_read", id="t", offset=0, follow=True) as reader:
+        reader.until_output(b"one")
+        guest.ask("task_send", b"\n", id="t")
+        assert b"two" in reader.until_output(b"two")
+        assert reader.until("eof").head["offset"] > 0
+    tail = guest.ask("task_read", id="t", offset=-5)
+    assert tail[0].payload == b"two\r\n"
+
+
+def test_a_task_survives_a_pause(guest: Guest) -> None:
+    """Whoever followed it asks again, and misses nothing."""
+    start(guest, "echo one; read x; echo two")
+    guest.pause_and_wake()
+    with guest.call("task_wait", id="t") as follower:
+        follower.until_output(b"one")
+        guest.ask("task_send", b"\n", id="t")
+        follower.until_output(b"two")
+        assert follower.until("finished").head["exit_code"] == 0
+
+
+def test_what_a_task_leaves_running_is_known_as_its_own(guest: Guest) -> None:
+    """Its end is news like that of a command's server."""
+    wait_for = "until [ -e {} ]; do sleep 0.01; done"
+    daemon, rest = wait_for.format("go"), wait_for.format("now")
+    start(guest, f"setsid sh -c '{daemon}; exit 3' & {rest}; echo $!")
+    guest.exec("touch now")
+    pid = int(wait(guest).output.split()[-1])
+    guest.pause_and_wake()
+    with guest.call("journal", kinds=["process_exited"], follow=True) as journal:
+        guest.exec("touch go")
+        entry = json.loads(journal.until("entry").payload)
+    assert (entry["pid"], entry["exit_code"], entry["origin"]["kind"], entry["origin"]["id"]) == (
+        pid,
+        3,
+        "task",
+        "t",
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "message"),
+    [
+        ("true", {"cwd": "/nowhere"}, "cannot start task: there is no directory /nowhere"),
+        (" ", {}, "cannot start task: its command is empty"),
+        ("a\0b", {}, "cannot start task: its command contains a NUL byte"),
+        ("true", {"env": {"A=": "b"}}, "cannot start task: its environment must be names and texts"),
+        ("true", {"name": "a\nb"}, "cannot start task: its name must be a line of at most 64"),
+    ],
+)
+def test_what_cannot_be_started(guest: Guest, command: str, args: dict[str, Any], message: str) -> None:
+    """It is refused with the reason, and leaves nothing."""
+    with pytest.raises(Refused, match=message):
+        start(guest, command, **args)
+    assert guest.ask("task_list")[0].head["tasks"] == []
+    with pytest.raises(Refused, match="cannot find task t: there is none"):
+        wait(guest)
+
+
+def test_tasks_are_limited(guest: Guest) -> None:
+    """So many run at once; of those that ended the oldest are forgotten."""
+    for number in range(32):
+        start(guest, "read x", id=f"t{number}")
+    with pytest.raises(Refused, match="32 are running already"):
+        start(guest, "true", id="one too many")
+    guest.ask("task_signal", id="t0", signal="KILL")
+    wait(guest, "t0")
+    start(guest, "true", id="one more")
+    assert wait(guest, "one more").exit_code == 0

@@ -1,0 +1,133 @@
+"""What was left running is watched by a real supervisor, and its end is written down."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runtime.guest.harness import Guest
+
+
+def entries(guest: Guest, *kinds: str) -> list[dict[str, Any]]:
+    return [json.loads(frame.payload) for frame in guest.ask("journal", kinds=list(kinds))[:-1]]
+
+
+def first(guest: Guest, kind: str, after: int = 0) -> dict[str, Any]:
+    """Wait for an entry."""
+    with guest.call("journal", kinds=[kind], follow=True, after_seq=after) as journal:
+        entry: dict[str, Any] = json.loads(journal.until("entry").payload)
+        return entry
+
+
+def look(guest: Guest) -> None:
+    """Have the supervisor look at all processes now, as it does before a capture."""
+    guest.pause_and_wake()
+
+
+def pid_of(guest: Guest, command: str, **args: Any) -> int:
+    """Leave something running and return its pid."""
+    done = guest.exec(f"{{ {command} ; }} >/dev/null 2>&1 & echo $!", **args)
+    pid = int(done.output.split()[-1])
+    look(guest)
+    return pid
+
+
+@pytest.mark.parametrize(
+    ("ending", "told"),
+    [
+        ("kill %d", {"signal": signal.SIGTERM, "cause": "signal"}),
+        ("kill -9 %d", {"signal": signal.SIGKILL, "cause": "signal"}),
+    ],
+)
+def test_the_end_of_a_background_job(guest: Guest, ending: str, told: dict[str, Any]) -> None:
+    """It is told with its signal and the command that had started it."""
+    pid = pid_of(guest, "exec sleep 1000", id="starter")
+    guest.exec(ending % pid, id="killer")
+    entry = first(guest, "process_exited")
+    assert (entry["pid"], entry["command"], entry["ports"]) == (pid, "sleep 1000", [])
+    assert (entry["origin"]["kind"], entry["origin"]["id"]) == ("command", "starter")
+    assert {key: entry[key] for key in told} == told
+    assert "killer" in [each["id"] for each in entry["during"]]
+
+
+def test_an_exit_code_is_known(guest: Guest) -> None:
+    """Of a child of the shell, which collects it before anybody else could ask."""
+    pid = pid_of(guest, "until [ -e go ]; do sleep 0.01; done; exit 7")
+    guest.exec("touch go")
+    entry = first(guest, "process_exited")
+    assert (entry["pid"], entry["exit_code"], entry["cause"]) == (pid, 7, "exited")
+
+
+def test_the_end_of_a_daemon_with_its_port(guest: Guest) -> None:
+    """It left its parents, its group and its session, and listened on a port."""
+    code = """
+import os, socket, sys, time
+if os.fork(): os._exit(0)
+os.setsid()
+if os.fork(): os._exit(0)
+server = socket.create_server(("127.0.0.1", 0))
+with open("port.new", "w") as file: print(server.getsockname()[1], os.getpid(), file=file)
+os.rename("port.new", "port")
+while not os.path.exists("go"): time.sleep(0.01)
+os._exit(3)
+"""
+    (guest.folder / "work" / "daemon.py").write_text(code)
+    done = guest.exec("python3 daemon.py; until [ -e port ]; do sleep 0.01; done; cat port", id="d")
+    port, pid = (int(word) for word in done.output.split())
+    look(guest)
+    guest.exec("touch go")
+    entry = first(guest, "process_exited")
+    assert (entry["pid"], entry["exit_code"], entry["ports"]) == (pid, 3, [port])
+    assert (entry["origin"]["kind"], entry["origin"]["id"]) == ("command", "d")
+
+
+def test_what_a_cell_left_running(guest: Guest) -> None:
+    """Also if nobody collects it."""
+    frames = guest.run_cell(
+        "import subprocess; p = subprocess.Popen(['sleep', '1000']); print(p.pid)", id="c"
+    )
+    pid = next(int(frame.payload) for frame in frames if frame.event == "stream")
+    look(guest)
+    guest.exec(f"kill {pid}")
+    entry = first(guest, "process_exited")
+    assert (entry["pid"], entry["signal"], entry["origin"]["id"]) == (pid, signal.SIGTERM, "c")
+
+
+def test_who_dies_during_a_pause_is_missed(guest: Guest) -> None:
+    """No descriptor of a process is open while the supervisor may be captured."""
+    pid = pid_of(guest, "until [ -e go ]; do sleep 0.01; done; exit 4")
+    head = guest.prepare()
+    assert not [link for link in guest.open_files() if "pidfd" in link]
+    (guest.folder / "work" / "go").touch()
+    while Path(f"/proc/{pid}").exists():
+        os.sched_yield()
+    guest.wake(token=head["token"], event="resumed")
+    entry = first(guest, "process_exited")
+    assert entry["pid"] == pid
+    assert entry["cause"] in ("exited", "unknown")
+
+
+def test_the_end_of_a_shell_and_of_a_kernel(guest: Guest) -> None:
+    """They are told with signal and cause; a kernel that was to be started anew was not killed."""
+    shell = guest.shell()["pid"]
+    guest.exec("exec bash -c 'kill -9 $$'")
+    ended = first(guest, "shell_ended")
+    assert (ended["shell"], ended["pid"], ended["signal"], ended["cause"]) == ("main", shell, 9, "signal")
+    guest.ask("kernel_restart")
+    again = first(guest, "kernel_died")
+    assert again["cause"] == "restarted"
+    kernel = guest.ask("hello")[0].head["kernels"][0]["pid"]
+    guest.run_cell("import os; os.kill(os.getpid(), 9)")
+    died = first(guest, "kernel_died", again["seq"])
+    assert (died["kernel"], died["pid"], died["signal"], died["cause"]) == ("main", kernel, 9, "signal")
+
+
+def test_what_ends_with_its_command_is_no_news(guest: Guest) -> None:
+    """A command's own processes are told of by its result."""
+    guest.exec("for i in 1 2 3; do sleep 0.01; done; (exit 3); ls | cat")
+    look(guest)
+    assert entries(guest, "process_exited") == []
