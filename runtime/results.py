@@ -52,6 +52,11 @@ class ExecResult:
         return self.output.decode("utf-8", "replace")
 
     @property
+    def running(self) -> bool:
+        """Whether it had not ended: it waits, or the patience of `join` was over."""
+        return self.exit_code is None and not self.timed_out and not self.shell_exited
+
+    @property
     def ok(self) -> bool:
         """Whether the command ended by itself with 0."""
         return self.exit_code == 0 and not self.timed_out
@@ -125,7 +130,11 @@ class Screen:
 
 @dataclass(frozen=True, slots=True)
 class ShellInfo:
-    """What the supervisor says about a shell. `command_id` is that of the command `exec` runs in it now."""
+    """What the supervisor says about a shell.
+
+    `command_id` is that of the command `exec` runs in it now; `observed` is what the shell, or what has its
+    terminal, does.
+    """
 
     name: str
     pid: int
@@ -134,6 +143,7 @@ class ShellInfo:
     offset: int
     state: str
     command_id: str | None = None
+    observed: State | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import SessionNotFound
 from holdfast.runtime import health
+from holdfast.runtime.answering import answer
 from holdfast.runtime.guest import layout
 from holdfast.runtime.kernel_calls import KernelCall, OnEvent, OnInput
 from holdfast.runtime.line import Line
@@ -125,6 +126,7 @@ class Session:
         *,
         on_output: OnOutput | None = None,
         wait: bool = False,
+        patience: float | None = None,
         shell: str = layout.MAIN,
     ) -> ExecResult:
         """Follow a command that was begun elsewhere: by another process, or before a restore. As `exec`.
@@ -133,6 +135,8 @@ class Session:
             command_id: as in `shell().command_id` while it runs; the same in every session restored from a
                 snapshot that was taken then. The last 1000 commands are known.
             on_output: is given the output from its beginning, then as it comes.
+            wait: as for `exec`.
+            patience: seconds; then the result is that it still runs. The command goes on.
             shell: which of the session's shells.
 
         Raises:
@@ -146,6 +150,7 @@ class Session:
                 shell=shell,
                 on_output=on_output,
                 wait=wait,
+                patience=patience,
             ).run()
 
     @property
@@ -160,6 +165,24 @@ class Session:
     def send(self, text: str | bytes, *, shell: str = layout.MAIN) -> None:
         """Type text into the terminal, as it is."""
         self.terminal_of(shell).send(text)
+
+    def answer(
+        self,
+        text: str | bytes,
+        *,
+        on_output: OnOutput | None = None,
+        wait: bool = False,
+        shell: str = layout.MAIN,
+    ) -> ExecResult:
+        """Type text for the command that runs, and follow it from there: as `send`, then as `join`.
+
+        The output of the result is what came after the text. Most programs want a newline at its end.
+
+        Raises:
+            InvalidArgument: no command of `exec` runs; the text was typed all the same.
+        """
+        with self._line.explained():
+            return answer(self._line, text, shell=shell, on_output=on_output, wait=wait)
 
     def interrupt(self, *, shell: str = layout.MAIN) -> None:
         """Send the terminal's interrupt (SIGINT) to what runs in its foreground."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from holdfast.errors import GuestDisconnected, GuestError, InvalidArgument
@@ -38,6 +39,7 @@ class Following:
         shell: str,
         on_output: OnOutput | None,
         wait: bool = False,
+        patience: float | None = None,
     ) -> None:
         self._client = client
         self._persistence = persistence
@@ -45,14 +47,20 @@ class Following:
         self._args: dict[str, Any] = {"id": command_id, "shell": shell}
         self._on_output = on_output
         self._wait = wait
+        self._until = None if patience is None else time.monotonic() + patience
         self._uncook = Uncook()
         self._tail = Tail(KEEP if on_output is None else KEEP_STREAMED)
+        self._start = 0
         self._next: int | None = None
         self._lost = 0
         self._deadline: float | None = None
 
-    def run(self) -> ExecResult:
-        """Wait for the end. An interrupt (Ctrl-C) ends the waiting, not the command."""
+    def run(self, start: int | None = None) -> ExecResult:
+        """Wait for the end. An interrupt (Ctrl-C) ends the waiting, not the command.
+
+        `start` is the offset of the output to begin with, if not that of the command.
+        """
+        self._next = start if self._next is None else self._next
         return self._persistence.run(self._follow)
 
     def _follow(self) -> ExecResult:
@@ -60,23 +68,36 @@ class Following:
         if self._next is not None:
             args["from_offset"] = self._next
         with self._client.open(self._op, self._payload, **args) as connection:
-            if self._deadline is not None:
-                connection.socket.settimeout(max(0.01, self._deadline - time.monotonic()))
+            ends = self._deadline or self._until
+            if ends is not None:
+                connection.socket.settimeout(max(0.01, ends - time.monotonic()))
             for frame in self._patient(connection.events()):
                 self._persistence.heard()
-                kind = fields.event(frame)
-                if kind == "started" and self._next is None:
-                    self._next = fields.integer(frame, "offset")
-                elif kind == "output":
-                    self._take(frame)
-                elif kind == "gap":
-                    self._lost += fields.integer(frame, "size")
-                    self._next = fields.integer(frame, "offset") + fields.integer(frame, "size")
-                elif kind == "waiting" and not self._wait:
-                    return self._waits(frame)
-                elif kind == "finished":
-                    return self._finish(frame)
+                result = self._hear(frame)
+                if result is None and self._until is not None and time.monotonic() >= self._until:
+                    result = self._goes_on()
+                if result is not None:
+                    return result
+        if self._until is not None and time.monotonic() >= self._until:
+            return self._goes_on()
         raise GuestDisconnected("cannot go on: the session ended the call without a result")
+
+    def _hear(self, frame: Frame) -> ExecResult | None:
+        """Take an event; return the result if it is the last that is waited for."""
+        kind = fields.event(frame)
+        if kind == "started":
+            self._start = fields.integer(frame, "offset")
+            self._next = self._start if self._next is None else self._next
+        elif kind == "output":
+            self._take(frame)
+        elif kind == "gap":
+            self._lost += fields.integer(frame, "size")
+            self._next = fields.integer(frame, "offset") + fields.integer(frame, "size")
+        elif kind == "waiting" and not self._wait:
+            return self._waits(frame)
+        elif kind == "finished":
+            return self._finish(frame)
+        return None
 
     def _patient(self, events: Iterator[Frame]) -> Iterator[Frame]:
         try:
@@ -87,7 +108,8 @@ class Following:
         except GuestDisconnected as error:
             if self._late():
                 raise GuestError("cannot interrupt: the command goes on") from error
-            raise
+            if self._until is None or time.monotonic() < self._until:
+                raise
 
     def _late(self) -> bool:
         return self._deadline is not None and time.monotonic() >= self._deadline
@@ -113,17 +135,19 @@ class Following:
     def _waits(self, frame: Frame) -> ExecResult:
         """The command goes on; its caller is told what it waits for."""
         found = state(frame.head.get("state"))
+        self._start = fields.integer(frame, "start_offset")
+        return replace(self._goes_on(), waiting=found, duration=fields.number(frame, "duration"))
+
+    def _goes_on(self) -> ExecResult:
         self._emit(self._uncook.end())
         return ExecResult(
             exit_code=None,
             output=self._tail.value(),
-            start_offset=fields.integer(frame, "start_offset"),
-            end_offset=fields.integer(frame, "offset"),
-            duration=fields.number(frame, "duration"),
+            start_offset=self._start,
+            end_offset=self._next or self._start,
             dropped=self._tail.dropped,
             lost=self._lost,
             command_id=str(self._args["id"]),
-            waiting=found,
         )
 
     def _finish(self, frame: Frame) -> ExecResult:
@@ -163,14 +187,14 @@ class ShellCall(Following):
         self._op, self._payload = "exec", _payload(command)
         self._args["timeout"] = _seconds(timeout)
 
-    def run(self) -> ExecResult:
+    def run(self, start: int | None = None) -> ExecResult:
         """Run the command and wait for its end.
 
         An interrupt (Ctrl-C) is passed to the command, whose end is awaited for a moment; then it is raised
         again.  A second one is raised at once.  Either way the shell and what runs in it stay.
         """
         try:
-            return super().run()
+            return super().run(start)
         except KeyboardInterrupt:
             try:
                 self._persistence.run(self.interrupt)
@@ -209,6 +233,7 @@ def shell_info(client: GuestClient, shell: str) -> ShellInfo:
                 offset=fields.integer(frame, "offset"),
                 state=fields.text(frame, "state", ""),
                 command_id=fields.optional_text(frame, "exec"),
+                observed=state(row["observed"]) if "observed" in row else None,
             )
     raise InvalidArgument(f"cannot find shell '{shell}': the session has none of that name")
 

@@ -1,7 +1,7 @@
 """The verbs of the command `holdfast`, and what an error becomes.
 
-Exit codes: 0, or that of the command run; 1 for an error, 2 for wrong usage, 124 after a timeout, 130 when
-interrupted.
+Exit codes: 0, or that of the command run; 1 for an error, 2 for wrong usage, 75 if the command waits for
+somebody, 124 after a timeout, 130 when interrupted.
 """
 
 from __future__ import annotations
@@ -74,6 +74,7 @@ app.add_typer(images.app, name="image")
 app.command()(sessions.new)
 app.command()(sessions.ls)
 app.command("exec", cls=Separated)(shell.exec_)
+app.command()(shell.wait)
 app.command()(kernel.cell)
 app.command()(shell.send)
 app.command()(shell.screen)

@@ -102,7 +102,9 @@ def snapshot(value: Snapshot) -> dict[str, Any]:
 def exec_result(value: ExecResult) -> dict[str, Any]:
     """The result of a command for programs; the bytes too, where they are no text."""
     found = {
+        "command_id": value.command_id,
         "exit_code": value.exit_code,
+        "waiting": value.waiting and value.waiting.as_dict(),
         "output": value.text,
         "start_offset": value.start_offset,
         "end_offset": value.end_offset,

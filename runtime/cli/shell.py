@@ -1,9 +1,10 @@
-"""Verbs: exec, send, screen, attach."""
+"""Verbs: exec, wait, send, screen, attach."""
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+import time
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +18,14 @@ from holdfast.runtime.cli.arguments import (
     wants_json,
 )
 
+if TYPE_CHECKING:
+    from holdfast.runtime.results import ExecResult
+    from holdfast.runtime.session import Session
+
+WAITS = 75
+"""Exit code for a command that waits: EX_TEMPFAIL of sysexits.h, "try again later"."""
+Wait = Annotated[bool, typer.Option("--wait", help="Stay also while it waits for somebody to answer it.")]
+
 
 def exec_(
     context: typer.Context,
@@ -26,33 +35,81 @@ def exec_(
         typer.Argument(metavar="TEXT | -- ARG...", help="Text for bash, `-` for standard input, or words."),
     ],
     timeout: Timeout = None,
+    wait: Wait = False,
     json: Json = False,
 ) -> None:
-    """Run a command in the session's shell. The exit code is the command's; 124 after a timeout."""
+    """Run a command in the session's shell. The exit code is the command's; 124 after a timeout.
+
+    75 says that it waits for somebody: `send` answers, `wait` goes on waiting for its end.
+    """
     text = command_text(command, separated=bool(context.meta.get("separated")))
     found = controller().session(session)
     if wants_json(json):
-        result = found.exec(text, timeout=timeout)
+        raise typer.Exit(_told(found, found.exec(text, timeout=timeout, wait=wait), as_json=True))
+    try:
+        result = found.exec(text, timeout=timeout, wait=wait, on_output=output.write_raw)
+    except BrokenPipeError:
+        found.interrupt()  # nobody reads on: what still writes would hold the shell for ever
+        raise
+    if result.timed_out:
+        output.note(f"the command was interrupted after {timeout:g} s")
+    raise typer.Exit(_told(found, result))
+
+
+def wait(
+    session: SessionRef,
+    command: Annotated[
+        str | None, typer.Argument(metavar="ID", help="Of the command; else the one that runs.")
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="S", help="Seconds; then it is left alone.")
+    ] = None,
+    through: Annotated[
+        bool, typer.Option("--wait", help="Also while it waits for somebody to answer it.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Wait for the end of a command that runs; shows its output from the beginning. Exit codes as `exec`."""
+    from holdfast.errors import InvalidArgument
+
+    found = controller().session(session)
+    name = command or found.shell().command_id
+    if name is None:
+        raise InvalidArgument("cannot wait: no command runs in the shell", hint="`holdfast exec` runs one")
+    show = None if wants_json(json) else output.write_raw
+    result = found.join(name, wait=through, patience=timeout, on_output=show)
+    raise typer.Exit(_told(found, result, as_json=show is None))
+
+
+def _told(found: Session, result: ExecResult, *, as_json: bool = False) -> int:
+    """Tell what a command came to, apart from its output, and return the exit code."""
+    if as_json:
         output.emit({"id": found.id, "name": found.name, **output.exec_result(result)})
     else:
-        try:
-            result = found.exec(text, timeout=timeout, on_output=output.write_raw)
-        except BrokenPipeError:
-            found.interrupt()  # nobody reads on: what still writes would hold the shell for ever
-            raise
-        if result.lost:
-            output.note(
-                f"{output.size(result.lost)} of the output were lost: it came faster than it was read"
-            )
-        if result.incomplete:
-            output.note("the command is incomplete: a quote or a block is open at its end")
-        if result.timed_out:
-            output.note(f"the command was interrupted after {timeout:g} s")
-        if result.shell_exited:
-            output.note("the shell ended; the next command gets a new one")
-    if result.timed_out:
-        raise typer.Exit(124)
-    raise typer.Exit(1 if result.exit_code is None else result.exit_code & 0xFF)
+        _notes(found, result)
+    if result.waiting:
+        return WAITS
+    if result.timed_out or result.running:
+        return 124
+    return 1 if result.exit_code is None else result.exit_code & 0xFF
+
+
+def _notes(found: Session, result: ExecResult) -> None:
+    if result.lost:
+        output.note(f"{output.size(result.lost)} of the output were lost: it came faster than it was read")
+    if result.incomplete:
+        output.note("the command is incomplete: a quote or a block is open at its end")
+    if result.shell_exited:
+        output.note("the shell ended; the next command gets a new one")
+    if result.running:
+        from holdfast.runtime.waiting import advice
+
+        if result.output and not result.output.endswith(b"\n"):
+            sys.stderr.write("\n")  # behind a prompt
+        state = result.waiting or found.shell().observed
+        output.note(state.told(time.time()) if state else "the command still runs")
+        if result.waiting:
+            output.note(advice(found.name, result.waiting))
 
 
 def send(
@@ -63,6 +120,9 @@ def send(
         typer.Option("--key", "-k", metavar="NAME", help="Then a key: C-c, Up. Repeat for more."),
     ] = None,
     enter: Annotated[bool, typer.Option("--enter", "-e", help="Then Enter.")] = False,
+    through: Annotated[
+        bool, typer.Option("--wait", help="Then follow the command that runs, as `wait` does.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Type text and keys into the session's terminal."""
@@ -75,6 +135,9 @@ def send(
     if not data:
         raise InvalidArgument("cannot send: there is nothing to send", hint="give a text, --key or --enter")
     found = controller().session(session)
+    if through:
+        show = None if wants_json(json) else output.write_raw
+        raise typer.Exit(_told(found, found.answer(data, on_output=show), as_json=show is None))
     found.send(data)
     if wants_json(json):
         output.emit({"id": found.id, "name": found.name, "bytes": len(data)})

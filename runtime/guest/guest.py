@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from typing import Any
 
 from holdfast.kernels.guest.kernel import Kernel
@@ -17,6 +18,7 @@ from holdfast.runtime.guest.layout import DEFAULT_SPEC, MAIN, Layout
 from holdfast.runtime.guest.protocol import VERSION
 from holdfast.runtime.guest.pulse.deaths import End
 from holdfast.runtime.guest.pulse.origins import Origins
+from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest.pulse.watch import Watch
 from holdfast.runtime.guest.reaper import Reaper
 from holdfast.runtime.guest.shell import Shell
@@ -44,6 +46,8 @@ class Guest:
             for name, shell in self.shells.items()
         }
         self.keyboards = {name: Keyboard(shell, self.journal.append) for name, shell in self.shells.items()}
+        for shell in self.shells.values():
+            shell.watching.tell = partial(self._waits, shell.name)
         self.kernels = {MAIN: self._kernel(MAIN, DEFAULT_SPEC)}
 
     def start(self) -> None:
@@ -139,6 +143,7 @@ class Guest:
                     "state": shell.state,
                     "exec": shell.current.id if shell.current else None,
                     **self.desks[shell.name].describe(),
+                    "observed": shell.observed().as_dict(),
                 }
                 for shell in self.shells.values()
             ],
@@ -154,6 +159,9 @@ class Guest:
                 for kernel in self.kernels.values()
             ],
         }
+
+    def _waits(self, shell: str, state: State, command: str | None) -> None:
+        self.journal.append("waiting", shell=shell, id=command, state=state.as_dict())
 
     def _kernel(self, name: str, spec: str) -> Kernel:
         layout = self.layout

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from holdfast.runtime.guest.marks import MAX_MARK, MarkFilter, Piece
 from holdfast.runtime.guest.streamlog import StreamLog
 
 CHUNK = 256 << 10
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +22,22 @@ class Gap:
     size: int
 
 
+def no_pause(_offset: int) -> None:
+    """Say nothing between two pieces of output."""
+
+
 async def visible(
-    log: StreamLog, marks: MarkFilter, start: int, until: Callable[[], int | None]
-) -> AsyncIterator[Piece | Gap]:
+    log: StreamLog,
+    marks: MarkFilter,
+    start: int,
+    until: Callable[[], int | None],
+    pause: Callable[[int], T | None] = no_pause,
+) -> AsyncIterator[Piece | Gap | T]:
     """Yield the output from `start` on.
 
     `until` returns the offset to end at once that is known; it is asked again whenever something happens.
+    `pause` is asked, with the offset reached, whenever there is no more output yet; what it has to say is
+    yielded.
     """
     at = start
     while True:
@@ -40,7 +53,11 @@ async def visible(
         for piece in pieces:
             yield piece
         if following == at:
-            await log.more()
+            said = pause(at)
+            if said is not None:
+                yield said
+            else:
+                await log.more()
         at = following
 
 

@@ -16,17 +16,19 @@ from holdfast.runtime.guest.bash import TAKE_COMMAND, Bash
 from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
 from holdfast.runtime.guest.machine import Action, Exec, Phase, ShellMachine, State
 from holdfast.runtime.guest.marks import Kind, MarkFilter, MarkReader, Piece
-from holdfast.runtime.guest.output import Gap, visible
+from holdfast.runtime.guest.output import Gap, T, no_pause, visible
 from holdfast.runtime.guest.picture import Picture
 from holdfast.runtime.guest.pulse.deaths import End, Notice
 from holdfast.runtime.guest.pulse.lineage import Origin, short
 from holdfast.runtime.guest.pulse.origins import Origins
+from holdfast.runtime.guest.pulse.state import State as Observed
 from holdfast.runtime.guest.reaper import Reaper
 from holdfast.runtime.guest.recording import Recording
 from holdfast.runtime.guest.shell_state import ShellState, Variable
 from holdfast.runtime.guest.streamlog import StreamLog
 from holdfast.runtime.guest.terminal import Size, Terminal, command_of
 from holdfast.runtime.guest.typed import Echo, echo_of
+from holdfast.runtime.guest.watching import Watching
 
 OUTPUT_CAPACITY = 256 << 20
 KEPT_COMMANDS = 1000
@@ -74,6 +76,12 @@ class Shell:
         self.prompts = 0
         self._marks = MarkReader(self._bash.nonce)
         self._filter = MarkFilter(self._bash.nonce)
+        self.watching = Watching(self)
+
+    @property
+    def terminal(self) -> Terminal | None:
+        """The terminal, while a shell runs."""
+        return self._terminal
 
     @property
     def pid(self) -> int | None:
@@ -109,6 +117,7 @@ class Shell:
         self._origins.own(terminal.pid, self._origin)
         self._loop.add_reader(terminal.fd, self._readable)
         self._reaper.watch(terminal.pid, self._ended)
+        self.watching.follow(State.STARTING)
 
     def stop(self) -> None:
         """Hang up, for good."""
@@ -140,6 +149,7 @@ class Shell:
     async def write(self, data: bytes) -> None:
         """Type data into the terminal."""
         if self._terminal:
+            self.watching.typed(data)
             await self._terminal.write(data)
 
     def resize(self, size: Size) -> None:
@@ -164,6 +174,7 @@ class Shell:
         """Do what Ctrl-C does; of a running command, drop the lines that have not run yet."""
         if self._terminal is None:
             return
+        self.watching.typed(b"")
         current = self._machine.current
         if current and current.phase is Phase.RUNNING:
             self._bash.abort()
@@ -207,9 +218,19 @@ class Shell:
         """Return the directory the shell is in."""
         return self._bash.state.cwd(self.pid) or "/"
 
-    def output(self, start: int, until: Callable[[], int | None]) -> AsyncIterator[Piece | Gap]:
+    def clock(self) -> float:
+        """Return the time commands are measured by, in seconds."""
+        return self._loop.time()
+
+    def observed(self) -> Observed:
+        """Return what the shell, or what runs in it, does now."""
+        return self.watching.state()
+
+    def output(
+        self, start: int, until: Callable[[], int | None], pause: Callable[[int], T | None] = no_pause
+    ) -> AsyncIterator[Piece | Gap | T]:
         """Yield the output from `start` on, without marks. See `output.visible`."""
-        return visible(self.log, self._filter, start, until)
+        return visible(self.log, self._filter, start, until, pause)
 
     def drain(self) -> None:
         """Record what the terminal holds now."""
@@ -246,6 +267,7 @@ class Shell:
         if self._offered and self._offered.over:
             self._origins.end(self._origin, self._offered.id)
             self._offered = None
+        self.watching.follow(self._machine.state)
         if self._machine.state is State.PROMPT:
             self._hasty_ends = 0
         if self._timer:
@@ -318,3 +340,4 @@ class Shell:
         self._origins.disown(self._terminal.pid)
         self._terminal.close()
         self._terminal = None
+        self.watching.follow(State.EXITED)

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from holdfast.runtime.guest.call import Call, Operations
 from holdfast.runtime.guest.connection import Refusal
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.machine import Busy, Exec, Phase
+from holdfast.runtime.guest.marks import MAX_MARK, Piece
 from holdfast.runtime.guest.output import Gap
+from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest.shell import Shell
 from holdfast.runtime.guest.terminal import Size
 
 MAX_SIDE = 4096
 SIGNALS = ("INT", "TERM", "KILL", "QUIT", "HUP", "TSTP", "CONT", "USR1", "USR2")
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """That a command waits, told at an offset of its output."""
+
+    state: State
+    offset: int
 
 
 async def run(guest: Guest, call: Call) -> None:
@@ -50,11 +62,12 @@ async def read(guest: Guest, call: Call) -> None:
 
 
 async def send(guest: Guest, call: Call) -> None:
-    """Type bytes into the terminal."""
+    """Type bytes into the terminal; tell which command runs, and where its output goes on."""
     actor, shell = str(call.actor()), guest.shell(call.target("shell"))
     await guest.desk(shell.name).admitted(actor, "type", call.seconds("lease_wait"))
+    offset, current = shell.log.end, shell.current
     await guest.keyboards[shell.name].type(actor, call.frame.payload)
-    await call.finish("ok")
+    await call.finish("ok", offset=offset, exec=current.id if current else None)
 
 
 async def send_signal(guest: Guest, call: Call) -> None:
@@ -97,7 +110,7 @@ async def _follow(call: Call, shell: Shell, command: Exec) -> None:
         raise _busy(shell, None)
     start = max(call.integer("from_offset", 0, low=0), command.start_offset)
     await call.send("started", id=command.id, offset=command.start_offset)
-    await pour(call, shell, start, lambda: command.end_offset)
+    await _tell(call, shell, command, start)
     while not command.over:
         await shell.log.more()
     await call.finish(
@@ -115,15 +128,49 @@ async def _follow(call: Call, shell: Shell, command: Exec) -> None:
     )
 
 
+async def _tell(call: Call, shell: Shell, command: Exec, start: int) -> None:
+    """Send the output of a command, and each time it waits for somebody, what for."""
+    told = 0
+
+    def waits(offset: int) -> Waiting | None:
+        nonlocal told
+        state = shell.watching.waits(command, told)
+        if state is None or offset < shell.log.end - MAX_MARK:
+            return None
+        told = shell.watching.episode
+        return Waiting(state, offset)
+
+    async for item in shell.output(start, lambda: command.end_offset, waits):
+        if not isinstance(item, Waiting):
+            await _send(call, item)
+            continue
+        await call.send(
+            "waiting",
+            id=command.id,
+            state=item.state.as_dict(),
+            start_offset=command.start_offset,
+            offset=item.offset,
+            duration=round(max(0.0, shell.clock() - command.began), 6),
+        )
+
+
 _INCOMPLETE = (
     "cannot run command: the shell waits for the rest of it; close its quotes, blocks or here-document"
 )
 
 
 def _busy(shell: Shell, holder: str | None) -> Refusal:
-    if holder is not None:
+    state = shell.observed()
+    if state.waits:
+        told = state.told(time.time())
         return Refusal(
-            "busy", f"cannot run command: command {holder} is running in the shell; wait or interrupt it"
+            "busy", f"cannot run command: {told}; answer with `holdfast send`, or interrupt it with C-c"
+        )
+    if holder is not None:
+        told = f": {state.told(time.time())}" if state.pid and state.state in ("running", "stopped") else ""
+        return Refusal(
+            "busy",
+            f"cannot run command: command {holder} is running in the shell{told}; wait or interrupt it",
         )
     what = shell.foreground()
     return Refusal("busy", f"cannot run command: the terminal is held by {what}; wait or interrupt it")
@@ -132,10 +179,14 @@ def _busy(shell: Shell, holder: str | None) -> Refusal:
 async def pour(call: Call, shell: Shell, start: int, until: Callable[[], int | None]) -> None:
     """Send the output from `start` on; `until` returns the offset to end at once it is known."""
     async for item in shell.output(start, until):
-        if isinstance(item, Gap):
-            await call.send("gap", offset=item.offset, size=item.size)
-        else:
-            await call.send("output", item.data, offset=item.offset, next=item.next)
+        await _send(call, item)
+
+
+async def _send(call: Call, item: Piece | Gap) -> None:
+    if isinstance(item, Gap):
+        await call.send("gap", offset=item.offset, size=item.size)
+    else:
+        await call.send("output", item.data, offset=item.offset, next=item.next)
 
 
 def size_of(call: Call, default: Size) -> Size:

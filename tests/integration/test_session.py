@@ -126,7 +126,7 @@ def test_text_and_keys_reach_what_runs(shared: Session) -> None:
 
     def run() -> None:
         results.append(
-            shared.exec("read -p 'name? ' name; echo hello $name", on_output=lambda _: asked.set())
+            shared.exec("read -p 'name? ' name; echo hello $name", wait=True, on_output=lambda _: asked.set())
         )
 
     thread = threading.Thread(target=run)

@@ -1,0 +1,106 @@
+"""What a thread is doing in the kernel, from the line in `/proc/PID/task/TID/syscall`.
+
+Pure: it owns the numbers of system calls and the forms of their arguments, for the machines that sessions run
+on; it reads nothing. See proc_pid_syscall(5), poll(2), select(2), epoll_wait(2).
+"""
+
+from __future__ import annotations
+
+import platform
+import struct
+from dataclasses import dataclass
+from enum import StrEnum
+
+MAX_WATCHED = 1024
+"""Descriptors of one call that are looked at."""
+
+
+class Doing(StrEnum):
+    """Kinds of what a thread does, as far as they differ for us."""
+
+    RUNS = "runs"
+    READS = "reads"
+    POLLS = "polls"
+    SELECTS = "selects"
+    EPOLLS = "epolls"
+    TRANSFERS = "transfers"
+    SLEEPS = "sleeps"
+    WAITS_FOR_CHILD = "waits for a child"
+    CLOSED = "closed"
+    """It sleeps, and what in may not be seen."""
+    STOPPED = "stopped"
+
+
+_X86_64 = {
+    Doing.READS: (0, 19, 17, 295, 327),  # read readv pread64 preadv preadv2
+    Doing.POLLS: (7, 271),  # poll ppoll
+    Doing.SELECTS: (23, 270),  # select pselect6
+    Doing.EPOLLS: (232, 281, 441),  # epoll_wait epoll_pwait epoll_pwait2
+    Doing.SLEEPS: (34, 35, 128, 130, 202, 219, 230, 449),
+    # pause nanosleep rt_sigtimedwait rt_sigsuspend futex restart_syscall clock_nanosleep futex_waitv
+    Doing.WAITS_FOR_CHILD: (61, 247),  # wait4 waitid
+}
+_AARCH64 = {
+    Doing.READS: (63, 65, 67, 69, 286),
+    Doing.POLLS: (73,),
+    Doing.SELECTS: (72,),
+    Doing.EPOLLS: (22, 441),
+    Doing.SLEEPS: (98, 101, 115, 128, 133, 137, 449),
+    Doing.WAITS_FOR_CHILD: (95, 260),
+}
+_RESTART = {"x86_64": 219, "aarch64": 128}.get(platform.machine())
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a thread does, and the arguments of the call it is in."""
+
+    doing: Doing
+    args: tuple[int, ...] = ()
+
+
+def table(machine: str) -> dict[int, Doing]:
+    """Return the numbers of a machine's system calls that mean something here."""
+    numbers = {"x86_64": _X86_64, "aarch64": _AARCH64}.get(machine, {})
+    return {number: doing for doing, of in numbers.items() for number in of}
+
+
+_TABLE = table(platform.machine())
+
+
+def parse(line: bytes, numbers: dict[int, Doing] = _TABLE) -> Call:
+    """Return what the line says. A thread that is in no call, or in one that is done, runs."""
+    words = line.split()
+    if len(words) < 9:  # "running", or "-1 SP PC" for one that was stopped outside of a call
+        return Call(Doing.RUNS)
+    try:
+        number, args = int(words[0]), tuple(int(word, 16) for word in words[1:7])
+    except ValueError:
+        return Call(Doing.RUNS)
+    return Call(numbers.get(number, Doing.TRANSFERS), args)
+
+
+def restarted(line: bytes) -> bool:
+    """Whether a call goes on under another number after a stop or a restore; its arguments are lost."""
+    return _RESTART is not None and line.startswith(b"%d " % _RESTART)
+
+
+def polled(data: bytes) -> list[int]:
+    """Return the descriptors an array of `struct pollfd` asks to read from."""
+    usable = len(data) - len(data) % 8
+    return [fd for fd, events, _ in struct.iter_unpack("<ihh", data[:usable]) if fd >= 0 and events & 0x43]
+
+
+def selected(data: bytes, count: int) -> list[int]:
+    """Return the descriptors in an `fd_set`."""
+    return [fd for fd in range(min(count, len(data) * 8)) if data[fd >> 3] >> (fd & 7) & 1]
+
+
+def watched(fdinfo: bytes) -> list[int]:
+    """Return the descriptors an epoll instance asks to read from, see proc_pid_fdinfo(5)."""
+    found = []
+    for line in fdinfo.splitlines():
+        words = line.split()
+        if len(words) >= 4 and words[0] == b"tfd:" and int(words[3], 16) & 0x43:
+            found.append(int(words[1]))
+    return found

@@ -1,0 +1,331 @@
+"""The processes that have a terminal, and what each of their threads is blocked on.
+
+A driver: it reads `/proc` and the terminal, and holds no file open between two looks. It owns which files are
+read and how seldom; what the findings mean is decided in `terminal_state.py`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import termios
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from holdfast.runtime.guest.pulse import access, calls
+from holdfast.runtime.guest.pulse.access import Stat
+from holdfast.runtime.guest.pulse.asking import Modes
+from holdfast.runtime.guest.pulse.calls import Call, Doing
+from holdfast.runtime.guest.pulse.prompts import Prompt
+from holdfast.runtime.guest.pulse.terminal_state import Thing, Thread, Verdict, View, decide, thing
+
+REFRESH = 0.1
+"""Seconds between two looks at which processes there are, and how much they compute; at least."""
+THRIFT = 40
+"""And so many times as long as the last such look took."""
+HOT = 0.4
+"""Share of a processor from which on a process computes."""
+MAX_THREADS = 400
+_MAX_GUESSED = 16
+_SLAVES = 136
+"""Major number of the devices in /dev/pts, see pts(4)."""
+
+
+@dataclass(slots=True)
+class Process:
+    """A member of a foreground process group."""
+
+    stat: Stat
+    owner: tuple[int, int]
+    tids: list[int]
+    share: float | None = None
+    blocked: dict[int, Thread] = field(default_factory=dict)
+    """What each thread was blocked on last, with the line it was found by."""
+    lines: dict[int, bytes] = field(default_factory=dict)
+    runs: bool = False
+    ran: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One look at a terminal: the verdict, and the call of the thread that explains it, to know it again."""
+
+    verdict: Verdict
+    line: bytes = b""
+    prompt: Prompt = field(default_factory=Prompt)
+
+
+class Foreground:
+    """The foreground process group of one terminal, and of terminals its programs keep for others."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._group = 0
+        self._table: dict[int, Stat] = {}
+        self._members: dict[int, Process] = {}
+        self._refreshed = -1.0
+        self._refresh_at = 0.0
+        self.spare = 0.0
+        """Seconds of the last look that are paid for already, by a longer time to the next such look."""
+        self._inner: Foreground | None = None
+
+    def forget(self) -> None:
+        """Look anew at which processes there are."""
+        self._refreshed = -1.0
+
+    def look(self, fd: int, root: int, group: int, prompt: Callable[[], Prompt]) -> Sight:
+        """Return what the foreground of a terminal does: `fd` is its master, `root` its leader."""
+        now = self._clock()
+        new = group != self._group or self._refreshed < 0
+        self.spare = 0.0
+        if new or now >= self._refresh_at:
+            began = time.perf_counter()
+            self._refresh(_table(root, group), group, now)
+            took = time.perf_counter() - began
+            self._refresh_at = now + max(REFRESH, THRIFT * took)
+            self.spare = 0.0 if new else took
+        index = struct.unpack("i", fcntl.ioctl(fd, _TIOCGPTN, bytes(4)))[0]
+        return self._judge(_modes(fd), index, prompt)
+
+    def turns(self, verdict: Verdict) -> int:
+        """Return how often a thread was put to sleep: it stays the same as long as it is blocked."""
+        data = access.read(f"/proc/{verdict.pid}/task/{verdict.tid}/status") or b""
+        return sum(int(line.split()[1]) for line in data.splitlines() if b"ctxt_switches:" in line)
+
+    def _judge(self, modes: Modes, index: int, prompt: Callable[[], Prompt]) -> Sight:
+        names = (f"/dev/pts/{index}", "/dev/tty")
+        threads = [thread for process in self._members.values() for thread in self._threads(process, names)]
+        if not modes.canonical and (relay := _relay(threads)):
+            inner = self._within(relay, index, prompt)
+            if inner is not None:
+                return inner
+        asked = prompt() if any(thread.on_terminal for thread in threads) else Prompt()
+        verdict = decide(
+            View(
+                threads,
+                modes,
+                asked,
+                {pid: process.stat.name for pid, process in self._members.items()},
+                {pid: stat.parent for pid, stat in self._table.items()},
+                frozenset(pid for pid, process in self._members.items() if (process.share or 0) >= HOT),
+                frozenset(
+                    pid
+                    for pid, process in self._members.items()
+                    if (process.share or 0) >= HOT and (process.runs or process.ran)
+                ),
+            )
+        )
+        process = self._members.get(verdict.pid or 0)
+        line = process.lines.get(verdict.tid or 0, b"") if process else b""
+        return Sight(verdict, line, asked)
+
+    def _refresh(self, table: dict[int, Stat], group: int, now: float) -> None:
+        old = self._members
+        elapsed = now - self._refreshed if self._refreshed >= 0 else 0.0
+        self._table, self._group, self._refreshed = table, group, now
+        self._members = {}
+        count = 0
+        for stat in table.values():
+            if stat.group != group or stat.state in "ZX" or count >= MAX_THREADS:
+                continue
+            owner = access.owner(stat.pid)
+            if owner is None:
+                continue
+            tids = access.numbers(f"/proc/{stat.pid}/task") if stat.threads > 1 else [stat.pid]
+            count += len(tids)
+            known = old.get(stat.pid)
+            process = self._members[stat.pid] = Process(stat, owner, tids)
+            if known and known.stat.start == stat.start:
+                # Lines are not kept: a descriptor may be another file by now, in the same call.
+                process.blocked = known.blocked
+                process.runs, process.ran = known.runs, known.ran
+                process.share = known.share
+                if elapsed > 0:
+                    process.share = (stat.cpu - known.stat.cpu) / elapsed
+
+    def _threads(self, process: Process, names: tuple[str, str]) -> list[Thread]:
+        pid = process.stat.pid
+        process.ran, process.runs = process.runs, False
+        if process.stat.state in "Tt":
+            return [Thread(pid, pid, Call(Doing.STOPPED))]
+        found = []
+        with access.reading_as(*process.owner):
+            for tid in process.tids:
+                line = access.read(f"/proc/{pid}/task/{tid}/syscall", 256)
+                if line is None:
+                    stat = access.stat(pid)
+                    if stat is None or stat.state in "ZX":
+                        self._refreshed = -1.0
+                    elif tid == pid:
+                        call = Call(Doing.RUNS if stat.state == "R" else Doing.CLOSED)
+                        found.append(Thread(pid, tid, call))
+                else:
+                    found.append(self._thread(process, tid, line, names))
+        return found
+
+    def _thread(self, process: Process, tid: int, line: bytes, names: tuple[str, str]) -> Thread:
+        known = process.blocked.get(tid)
+        if known and process.lines.get(tid) == line and known.call.doing is not Doing.EPOLLS:
+            return known
+        call = calls.parse(line)
+        if call.doing is Doing.RUNS:
+            process.runs = True
+            # What computes little is between two calls of the kind it was in before.
+            if known and not process.ran and process.share is not None and process.share < HOT:
+                return Thread(process.stat.pid, tid, known.call, known.things - {Thing.TERMINAL})
+            return Thread(process.stat.pid, tid, call)
+        if calls.restarted(line):
+            call = _guessed(process.stat.pid, call)
+        found = Thread(process.stat.pid, tid, call, _things(process.stat.pid, call, names))
+        process.blocked[tid], process.lines[tid] = found, line
+        return found
+
+    def _within(self, relay: int, index: int, prompt: Callable[[], Prompt]) -> Sight | None:
+        """Look at the terminal that a program keeps for another one which it runs."""
+        own = os.makedev(_SLAVES, index)
+        inner = [
+            stat
+            for stat in self._table.values()
+            if stat.terminal not in (0, own) and stat.foreground > 0 and _below(stat.pid, relay, self._table)
+        ]
+        if not inner:
+            return None
+        last = max(inner, key=lambda stat: stat.pid)
+        number = os.minor(last.terminal)
+        modes = _modes_of(f"/dev/pts/{number}")
+        if modes is None:
+            return None
+        if self._inner is None:
+            self._inner = Foreground(self._clock)
+        inside = self._inner
+        if inside._table is not self._table or inside._group != last.foreground:
+            inside._refresh(self._table, last.foreground, self._refreshed)
+        return inside._judge(modes, number, prompt)
+
+
+def _table(root: int, group: int) -> dict[int, Stat]:
+    """Return what the leader of a terminal started, and the orphans of a group; by pid.
+
+    There may be many other processes, of which nothing is wanted.
+    """
+    found: dict[int, Stat] = {}
+    own = os.getpid()
+    left = [root, *(pid for pid in _children(own, 1) if pid != root)]
+    for pid in left:
+        stat = access.stat(pid)
+        if stat is None or (stat.parent == own and pid != root and stat.group != group):
+            continue
+        found[pid] = stat
+        left += (child for child in _children(pid, stat.threads) if child not in found)
+    return found
+
+
+def _children(pid: int, threads: int) -> list[int]:
+    tids = [pid] if threads == 1 else access.numbers(f"/proc/{pid}/task")
+    data = b" ".join(access.read(f"/proc/{pid}/task/{tid}/children", 64 << 10) or b"" for tid in tids)
+    return [int(word) for word in data.split()]
+
+
+def _relay(threads: list[Thread]) -> int | None:
+    """Return the process that passes on what is typed into the terminal to another one, if there is one."""
+    for thread in threads:
+        if {Thing.MASTER, Thing.TERMINAL} <= thread.things or thread.call.doing is Doing.CLOSED:
+            return thread.pid
+    return None
+
+
+def _below(pid: int, ancestor: int, table: dict[int, Stat]) -> bool:
+    for _ in range(len(table)):
+        stat = table.get(pid)
+        if stat is None:
+            return False
+        if stat.parent == ancestor:
+            return True
+        pid = stat.parent
+    return False
+
+
+def _things(pid: int, call: Call, names: tuple[str, str]) -> frozenset[Thing]:
+    return frozenset(_thing(pid, fd, names) for fd in _descriptors(pid, call))
+
+
+def _thing(pid: int, fd: int, names: tuple[str, str]) -> Thing:
+    path = f"/proc/{pid}/fd/{fd}"
+    target = access.link(path)
+    found = Thing.OTHER if target is None else thing(target, names)
+    if found is Thing.SOCKET and target:
+        with suppress(OSError):
+            if os.getxattr(path, "system.sockprotoname").startswith((b"UNIX", b"NETLINK")):
+                return Thing.SOCKET if _named(pid, target) else Thing.PLUMBING
+    return found
+
+
+def _named(pid: int, target: str) -> bool:
+    """Whether others can connect to a unix socket, or have: it has a path, see proc_net(5)."""
+    inode = target[8:-1].encode()
+    for line in (access.read(f"/proc/{pid}/net/unix", 1 << 20) or b"").splitlines():
+        words = line.split()
+        if len(words) > 6 and words[6] == inode:
+            return len(words) > 7
+    return False
+
+
+def _descriptors(pid: int, call: Call) -> list[int]:
+    """Return what a call is blocked on."""
+    args = call.args
+    if call.doing is Doing.READS:
+        return [args[0] & 0xFFFFFFFF]
+    if call.doing is Doing.POLLS:
+        count = min(args[1], calls.MAX_WATCHED)
+        return calls.polled(access.read_at(f"/proc/{pid}/mem", args[0], count * 8) or b"")
+    if call.doing is Doing.SELECTS:
+        count = min(args[0] & 0xFFFFFFFF, calls.MAX_WATCHED)
+        data = access.read_at(f"/proc/{pid}/mem", args[1], (count + 63) // 64 * 8) if args[1] else b""
+        return calls.selected(data or b"", count)
+    if call.doing is Doing.EPOLLS:
+        info = access.read(f"/proc/{pid}/fdinfo/{args[0] & 0xFFFFFFFF}", 64 << 10) or b""
+        return calls.watched(info)[: calls.MAX_WATCHED]
+    return []
+
+
+def _guessed(pid: int, call: Call) -> Call:
+    """Return a poll that goes on after a restore, if that is what it is: its arguments are still there."""
+    address, count = call.args[:2]
+    if address > 1 << 16 and 0 < count <= _MAX_GUESSED:
+        data = access.read_at(f"/proc/{pid}/mem", address, count * 8) or b""
+        entries = list(struct.iter_unpack("<iHH", data))
+        if entries and all(-1 <= fd < 1 << 16 and 0 < events < 1 << 14 for fd, events, _ in entries):
+            return Call(Doing.POLLS, call.args)
+    return call
+
+
+def _modes(fd: int) -> Modes:
+    attributes = termios.tcgetattr(fd)
+    local = attributes[3]
+    return Modes(
+        canonical=bool(local & termios.ICANON),
+        echo=bool(local & termios.ECHO),
+        signals=bool(local & termios.ISIG),
+        translates=bool(attributes[0] & termios.ICRNL),
+    )
+
+
+def _modes_of(path: str) -> Modes | None:
+    """Return the modes of a terminal that a program keeps, which is opened for a moment."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return _modes(fd)
+    except (OSError, termios.error):
+        return None
+    finally:
+        os.close(fd)
+
+
+_TIOCGPTN = 0x80045430
+"""See ioctl_tty(2): the number of the slave's device."""

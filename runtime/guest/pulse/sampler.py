@@ -1,0 +1,230 @@
+"""Watches what the foreground of one terminal does while a command runs, and tells when it waits.
+
+A driver: it owns the ticks and the memory of what was told. What is seen is found by `foreground.py` and
+judged by `terminal_state.py`. There is no tick while the shell is at its prompt; a look costs about 0.1 ms,
+and the ticks are so far apart that looking takes at most a twentieth of a processor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import termios
+import time
+from typing import Protocol
+
+from holdfast.runtime.guest.pulse import access
+from holdfast.runtime.guest.pulse.foreground import Foreground, Sight
+from holdfast.runtime.guest.pulse.prompts import Prompt, at_cursor
+from holdfast.runtime.guest.pulse.state import State
+
+FIRST = 0.012
+TICK = 0.02
+CONFIRM = 0.01
+"""Seconds for which a thread must have been blocked in the same call: some read line after line."""
+SETTLED = 0.05
+"""Between looks at what is known to wait."""
+THRIFT = 20
+"""A look is followed by so many times its own duration without one."""
+SHELL = "bash"
+"""Name of the leader, whose arguments say nothing."""
+UNTAKEN = 0.25
+"""Seconds after which what was typed is held to be not what the program waits for: half a line, say."""
+
+
+class Subject(Protocol):
+    """The terminal that is watched."""
+
+    @property
+    def master(self) -> int | None:
+        """The descriptor of its master side, while a shell runs."""
+
+    @property
+    def leader(self) -> int | None:
+        """The process whose terminal it is."""
+
+    def foreground_group(self) -> int | None:
+        """The process group that has it."""
+
+    def drain(self) -> None:
+        """Record what it holds now."""
+
+    def end(self) -> int:
+        """Offset behind the newest output."""
+
+    def tail(self) -> bytes:
+        """The newest output of what runs."""
+
+    def observed(self, state: State) -> None:
+        """Hear that it waits now, or does no longer."""
+
+
+class Sampler:
+    """What the foreground of a terminal does while it is watched. Each time it waits is an episode."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._loop = asyncio.get_running_loop()
+        self._foreground = Foreground(self._loop.time)
+        self._timer: asyncio.TimerHandle | None = None
+        self._watching = False
+        self._candidate: tuple[object, float, float] | None = None
+        self._typed: tuple[object, int, float] | None = None
+        self._prompt: tuple[int, Prompt] = (-1, Prompt())
+        self._told_at = -1
+        self.state = State("idle")
+        self.episode = 0
+
+    def watch(self, wanted: bool) -> None:
+        """Begin or end to look."""
+        if wanted == self._watching:
+            return
+        self._watching = wanted
+        self._candidate = self._typed = None
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+        if wanted:
+            self.state = State("running", "cpu", since=time.time())
+            self._foreground.forget()
+            self._timer = self._loop.call_later(FIRST, self._tick)
+        else:
+            self.state = State("idle", since=time.time())
+
+    def typed(self) -> None:
+        """Hear that something is typed: what waited for it goes on, or waits for more."""
+        if not self._watching:
+            return
+        self._typed = None
+        if self._candidate:
+            sight = self._look()
+            if sight and sight.verdict.state == "waiting":
+                turns = self._foreground.turns(sight.verdict)
+                self._typed = (_key(sight), turns, self._loop.time())
+        self._candidate = None
+        if self.state.waits:
+            self._publish(State("running", "io", self.state.pid, self.state.command, time.time()))
+        self._again(CONFIRM)
+
+    def look(self) -> State:
+        """Return what goes on, looking now. That it waits is known only after some time of waiting."""
+        if self._watching:
+            self._tick()
+        return self.state
+
+    def _tick(self) -> None:
+        began = time.perf_counter()
+        delay = TICK
+        sight = self._look()
+        if sight:
+            delay = self._take(sight)
+        if self._watching:
+            cost = time.perf_counter() - began - self._foreground.spare
+            self._again(max(delay, THRIFT * cost))
+
+    def _again(self, delay: float) -> None:
+        if self._timer:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(delay, self._tick)
+
+    def _look(self) -> Sight | None:
+        master, leader, group = self._subject.master, self._subject.leader, self._subject.foreground_group()
+        if master is None or leader is None or group is None:
+            return None
+        try:
+            return self._foreground.look(master, leader, group, self._asked)
+        except (OSError, termios.error):
+            return None
+
+    def _asked(self) -> Prompt:
+        end = self._subject.end()
+        if self._prompt[0] != end:
+            self._prompt = (end, at_cursor(self._subject.tail()))
+        return self._prompt[1]
+
+    def _take(self, sight: Sight) -> float:
+        """Take what was seen; return how soon to look again."""
+        verdict, now = sight.verdict, self._loop.time()
+        if verdict.state != "waiting":
+            self._candidate = None
+            self._goes_on(sight)
+            return TICK
+        key = _key(sight)
+        if self._is_untaken(sight, key, now):
+            return CONFIRM
+        if self._candidate is None or self._candidate[0] != key:
+            self._candidate = (key, now, time.time())
+            if self.state.waits:
+                self._publish(State("running", "cpu", verdict.pid, self.state.command, time.time()))
+            return CONFIRM
+        if now - self._candidate[1] < CONFIRM * 0.95:
+            return CONFIRM
+        if not self.state.waits:
+            self._settle(key)
+            return SETTLED if self.state.waits else CONFIRM
+        if self._subject.end() != self._told_at:
+            self._look_at_prompt(sight)
+        return SETTLED
+
+    def _settle(self, key: object) -> None:
+        """Tell that it waits, with all it wrote before."""
+        self._subject.drain()
+        # What was read may have told the end of the command, or more of the prompt.
+        sight = self._look() if self._watching else None
+        if sight is None or sight.verdict.state != "waiting" or _key(sight) != key or not self._candidate:
+            return
+        verdict = sight.verdict
+        assert verdict.pid
+        self._told_at = self._subject.end()
+        self.episode += 1
+        asked = self._asked()
+        # On a full screen the cursor may be anywhere; what stands there asks for nothing.
+        prompt = "" if asked.alternate and verdict.detail == "key" else asked.text
+        command = self._command(verdict.pid)
+        self._publish(State("waiting", verdict.detail, verdict.pid, command, self._candidate[2], prompt))
+
+    def _look_at_prompt(self, sight: Sight) -> None:
+        """Look whether it asks something else now, with the same call: the time for an answer was over."""
+        self._told_at = self._subject.end()
+        if self._asked().text != self.state.prompt and self._asked().asks and not self._asked().alternate:
+            self._candidate = None
+            self._publish(State("running", "io", self.state.pid, self.state.command, time.time()))
+
+    def _is_untaken(self, sight: Sight, key: object, now: float) -> bool:
+        """Whether the program may not have seen yet what was typed."""
+        if self._typed is None:
+            return False
+        before, turns, at = self._typed
+        if before != key or now - at >= UNTAKEN or self._foreground.turns(sight.verdict) != turns:
+            self._typed = None
+            return False
+        return True
+
+    def _goes_on(self, sight: Sight) -> None:
+        verdict, state = sight.verdict, self.state
+        if (state.state, state.detail, state.pid) == (verdict.state, verdict.detail, verdict.pid):
+            return
+        same = state.state == verdict.state and state.pid == verdict.pid
+        self._publish(
+            State(
+                verdict.state,
+                verdict.detail,
+                verdict.pid,
+                state.command if same else self._command(verdict.pid),
+                state.since if same else time.time(),
+            )
+        )
+
+    def _command(self, pid: int | None) -> str:
+        if pid is None:
+            return ""
+        return SHELL if pid == self._subject.leader else access.command(pid)
+
+    def _publish(self, state: State) -> None:
+        changed = state.waits or self.state.waits
+        self.state = state
+        if changed:
+            self._subject.observed(state)
+
+
+def _key(sight: Sight) -> object:
+    return (sight.verdict.pid, sight.verdict.tid, sight.line)

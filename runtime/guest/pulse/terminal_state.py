@@ -1,0 +1,171 @@
+"""Decides what the foreground of a terminal does, and whether it waits for somebody.
+
+Pure: what was seen of threads, the terminal's modes and the text at the cursor come in, a verdict comes out.
+It owns the rules; it reads nothing and knows no clock.
+
+A program waits when one of its threads is blocked in a call that reads from the terminal. That alone is not
+enough where the same program also serves sockets or computes: a development server reads keys all its life.
+Such a one waits only if the terminal says so, too: a password is being typed, or the cursor stands behind a
+prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from holdfast.runtime.guest.pulse.asking import Modes, kind
+from holdfast.runtime.guest.pulse.calls import Call, Doing
+from holdfast.runtime.guest.pulse.prompts import Prompt
+from holdfast.runtime.guest.pulse.state import Detail, Name
+
+
+class Thing(StrEnum):
+    """What a descriptor is, as far as it matters for waiting.
+
+    Plumbing is what a program has for itself: events, timers, signals, socket pairs.
+    """
+
+    TERMINAL = "terminal"
+    MASTER = "master"
+    SOCKET = "socket"
+    PLUMBING = "plumbing"
+    PIPE = "pipe"
+    OTHER = "other"
+
+
+def thing(target: str, names: Collection[str]) -> Thing:
+    """Return what a link in `/proc/PID/fd` points to. `names` are those of the terminal.
+
+    Of a socket that alone does not tell whether it is one between parts of the program.
+    """
+    if target in names:
+        return Thing.TERMINAL
+    if target in ("/dev/ptmx", "/dev/pts/ptmx"):
+        return Thing.MASTER
+    kinds = {"socket": Thing.SOCKET, "pipe": Thing.PIPE, "anon_inode": Thing.PLUMBING}
+    return kinds.get(target.partition(":")[0], Thing.OTHER)
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """One thread of the foreground, and what the descriptors are that it reads or waits for."""
+
+    pid: int
+    tid: int
+    call: Call
+    things: frozenset[Thing] = frozenset()
+
+    @property
+    def on_terminal(self) -> bool:
+        """Whether it is blocked until the terminal has input (or something else comes)."""
+        return Thing.TERMINAL in self.things
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One look at the foreground.
+
+    `names` are the programs of its processes, `parents` who started them; `hot` are those that used a good
+    part of a processor lately, `busy` those of them that run right now.
+    """
+
+    threads: Sequence[Thread]
+    modes: Modes
+    prompt: Prompt
+    names: Mapping[int, str]
+    parents: Mapping[int, int]
+    hot: frozenset[int] = frozenset()
+    busy: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one look says; `thread` is the one that explains it."""
+
+    state: Name
+    detail: Detail | None = None
+    pid: int | None = None
+    tid: int | None = None
+
+
+def decide(view: View) -> Verdict:
+    """Return what the foreground does."""
+    waiting = [thread for thread in view.threads if thread.on_terminal]
+    # A plain read is surer than a set of many; of several the last started is the one people see.
+    waiting.sort(key=lambda thread: (thread.call.doing is Doing.READS, thread.pid))
+    for thread in reversed(waiting):
+        if _waits(thread, view):
+            return Verdict(
+                "waiting",
+                kind(view.modes, view.prompt, view.names.get(thread.pid, "")),
+                thread.pid,
+                thread.tid,
+            )
+    if not waiting and view.modes.hidden:
+        closed = [thread for thread in view.threads if thread.call.doing is Doing.CLOSED]
+        others = [
+            thread
+            for thread in view.threads
+            if thread.call.doing not in (Doing.CLOSED, Doing.WAITS_FOR_CHILD)
+        ]
+        if closed and not others:
+            return Verdict("waiting", "password", closed[-1].pid, closed[-1].tid)
+    return running(view)
+
+
+def running(view: View) -> Verdict:
+    """Return how it goes on by itself, or that it is stopped."""
+    at_work = [thread for thread in view.threads if thread.call.doing is not Doing.WAITS_FOR_CHILD]
+    if at_work and all(thread.call.doing is Doing.STOPPED for thread in at_work):
+        return Verdict("stopped", None, at_work[-1].pid)
+    ranks: tuple[tuple[Detail, list[Thread]], ...] = (
+        ("cpu", [each for each in at_work if each.call.doing is Doing.RUNS or each.pid in view.hot]),
+        ("io", [each for each in at_work if _transfers(each) and not _takes_over(each)]),
+        ("sleep", [each for each in at_work if each.call.doing in (Doing.SLEEPS, *_SETS)]),
+        ("io", list(view.threads)),
+    )
+    for detail, threads in ranks:
+        if threads:
+            last = max(threads, key=lambda each: each.pid)
+            return Verdict("running", detail, last.pid, last.tid)
+    return Verdict("running", "cpu")
+
+
+_SETS = (Doing.POLLS, Doing.SELECTS, Doing.EPOLLS)
+
+
+def _waits(thread: Thread, view: View) -> bool:
+    """Whether a thread that is blocked on the terminal means that the program waits for somebody."""
+    served = any(
+        other.things & {Thing.SOCKET, Thing.MASTER}
+        for other in view.threads
+        if other.pid == thread.pid and other.call.doing in _SETS
+    )
+    works = any(_descends(pid, thread.pid, view.parents) for pid in view.busy)
+    if not served and not works:
+        return True
+    return view.modes.hidden or view.prompt.asks or (not served and view.prompt.alternate)
+
+
+def _descends(pid: int, ancestor: int, parents: Mapping[int, int]) -> bool:
+    for _ in range(len(parents) + 1):
+        if pid == ancestor:
+            return True
+        if pid not in parents:
+            return False
+        pid = parents[pid]
+    return False
+
+
+def _takes_over(thread: Thread) -> bool:
+    """Whether it waits for what another one in its pipeline writes: that one explains it."""
+    return thread.call.doing is Doing.READS and thread.things == {Thing.PIPE}
+
+
+def _transfers(thread: Thread) -> bool:
+    doing = thread.call.doing
+    if doing in (Doing.READS, Doing.TRANSFERS):
+        return True
+    return doing in _SETS and bool(thread.things - {Thing.PLUMBING, Thing.TERMINAL})
