@@ -75,6 +75,7 @@ class Monitor:
         """Watch no longer."""
         self._channel.detach()
         self._socket.disable_monitor()
+        self._channel.close()
 
 
 def new_socket(channel: str, identity: bytes) -> Any:

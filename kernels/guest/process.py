@@ -170,7 +170,11 @@ class KernelProcess:
         for channel in self._channels.values():
             channel.close()
         self._channels.clear()
-        if self._manager and self._manager.has_kernel:
+        if self._manager is None:
+            return
+        # Else it removes this file when it is collected as garbage: then it is the next kernel's.
+        self._manager.cleanup_connection_file()
+        if self._manager.has_kernel:
             with contextlib.suppress(Exception):
                 await self._manager.cleanup_resources(restart=True)
 
