@@ -11,7 +11,7 @@ from holdfast.kernels.guest.journal import Journal, Record
 from holdfast.kernels.guest.messages import Cell, Status, events_of
 from holdfast.kernels.guest.process import KernelFailure, KernelProcess, Message, load_library
 from holdfast.kernels.guest.questions import Questions
-from holdfast.kernels.guest.variables import Variables
+from holdfast.kernels.guest.variables import PATIENCE, Variables
 from holdfast.runtime.guest.account import Account
 from holdfast.runtime.guest.pulse.deaths import End, Notice
 from holdfast.runtime.guest.pulse.lineage import Origin, short
@@ -131,10 +131,10 @@ class Kernel:
             if self._process is None:
                 await self._start()
 
-    async def variables(self) -> Variables:
-        """Return the names the user has; while a cell runs, what was known before. Takes a second at most."""
+    async def variables(self, patience: float = PATIENCE) -> Variables:
+        """Return the names the user has; while a cell runs, or if it takes longer, what was known before."""
         idle = self._process if self.state == "idle" else None
-        return await self._questions.ask(idle, self.execution_count)
+        return await self._questions.ask(idle, self.execution_count, patience)
 
     def stop(self) -> None:
         """End the process, for good."""

@@ -33,7 +33,7 @@ class Questions:
         self._known = Variables(note="the kernel was not asked yet")
         self._settle()
 
-    async def ask(self, process: KernelProcess | None, count: int) -> Variables:
+    async def ask(self, process: KernelProcess | None, count: int, patience: float) -> Variables:
         """Ask an idle process and return the answer; without one, or if it is late, what is known.
 
         A late answer is known the next time.
@@ -47,7 +47,7 @@ class Questions:
             self._asked = (process.ask(variables.expressions()), count)
         waiting = self._answer
         try:
-            async with asyncio.timeout(variables.PATIENCE):
+            async with asyncio.timeout(patience):
                 await asyncio.shield(waiting)
         except TimeoutError:
             return self._known.stale()

@@ -20,6 +20,7 @@ from holdfast.runtime.guest import (
     journal_operations,
     kernel_operations,
     people_operations,
+    pulse_operations,
     shell_operations,
     task_operations,
 )
@@ -86,6 +87,7 @@ async def _supervise(layout: Layout) -> None:
         **kernel_operations.OPERATIONS,
         **journal_operations.OPERATIONS,
         **task_operations.OPERATIONS,
+        **pulse_operations.operations(guest),
     }
     server = Server(layout.socket, guest, operations)
     pause = Pause(loop, guest, server)

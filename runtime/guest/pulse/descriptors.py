@@ -1,0 +1,94 @@
+"""Looks at the open descriptors of one process, with bounds. Thin: `open_files` says what they mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.runtime.guest.pulse import access, open_files
+
+BATCH = 200
+"""Descriptors looked at in one go: about a millisecond."""
+
+
+@dataclass(slots=True)
+class Table:
+    """What was found. `count` is None where the table could not be seen."""
+
+    count: int | None = None
+    left_out: int = 0
+    sockets: dict[int, int] = field(default_factory=dict)
+    """Descriptor by number of the socket."""
+    files: list[dict[str, Any]] = field(default_factory=list)
+    others: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How much of a process is looked at: `links` descriptors, of which `files` files; and what."""
+
+    links: int
+    files: int
+    others: bool = False
+    same: tuple[int, int] | None = None
+    """Device and number of the one file that is wanted, besides its path."""
+    path: str | None = None
+
+
+def look(pid: int, uid: int, gid: int, wanted: Wanted) -> Iterator[Table]:
+    """Yield the table as it grows; the last one is whole. Nothing but this may run between two steps."""
+    table = Table()
+    with access.reading_as(uid, gid):
+        try:
+            names = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208  (each look costs, a Path twice as much)
+        except OSError:
+            names = None
+    if names is None:
+        yield table
+        return
+    table.count = len(names)
+    for at in range(0, min(len(names), wanted.links), BATCH):
+        with access.reading_as(uid, gid):
+            for name in names[at : min(at + BATCH, wanted.links)]:
+                _one(pid, name, wanted, table)
+        yield table
+    table.left_out += max(0, len(names) - wanted.links)
+    yield table
+
+
+def _one(pid: int, name: str, wanted: Wanted, table: Table) -> None:
+    path = f"/proc/{pid}/fd/{name}"
+    target = access.link(path)
+    if target is None or not name.isdecimal():
+        return
+    number = open_files.socket_inode(target)
+    if number is not None:
+        table.sockets[number] = int(name)
+    kind = open_files.kind_of_link(target)
+    if kind not in ("path", "memory"):
+        if wanted.others:
+            table.others.append({"pid": pid, "fd": int(name), "path": target, "kind": kind})
+        return
+    status = _status(path)
+    if wanted.path is not None and not _is_it(target, status, wanted):
+        return
+    if len(table.files) >= wanted.files:
+        table.left_out += 1
+        return
+    info = open_files.parse_fdinfo(access.read(f"/proc/{pid}/fdinfo/{name}") or b"")
+    table.files.append(open_files.row(pid, int(name), target, status, info))
+
+
+def _is_it(target: str, status: os.stat_result | None, wanted: Wanted) -> bool:
+    if wanted.path in (target, target.removesuffix(open_files.DELETED)):
+        return True
+    return status is not None and (status.st_dev, status.st_ino) == wanted.same
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)  # noqa: PTH116
+    except OSError:
+        return None

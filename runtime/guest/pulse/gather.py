@@ -1,0 +1,235 @@
+"""Gathers the pulse of a session in one pass over `/proc`, a few milliseconds long.
+
+Thin: what the texts mean is said by the parsers beside it. The loop gets its turn in between, so that no
+command waits for a look, however many processes there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from holdfast.runtime.guest.pulse import access, descriptors, diag, limits, processes, sockets, terminals
+from holdfast.runtime.guest.pulse.access import Stat
+from holdfast.runtime.guest.pulse.descriptors import Table, Wanted
+
+if TYPE_CHECKING:
+    from holdfast.kernels.guest.kernel import Kernel
+    from holdfast.runtime.guest.guest import Guest
+
+PARTS = ("processes", "files", "sockets", "limits", "terminals", "kernels", "variables")
+TURN = 0.002
+"""Seconds without a turn for the loop."""
+MAX_PROCESSES = 1000
+MAX_SOCKETS = 2000
+BRIEF = Wanted(links=1024, files=64)
+WHOLE = Wanted(links=16384, files=2000, others=True)
+MAX_FILES = 8000
+KERNEL_PATIENCE = 0.25
+"""Seconds an idle kernel has to tell its names. It takes 5 ms."""
+_MAX_TABLE = 1 << 20
+
+
+class Gatherer:
+    """Remembers from one pulse to the next what processors were used for."""
+
+    def __init__(self, guest: Guest) -> None:
+        self._guest = guest
+        self._usage = processes.Usage()
+        self._users: dict[int, str] = {}
+        self._turn = 0.0
+
+    async def gather(self, parts: frozenset[str], wanted: Wanted = BRIEF) -> dict[str, Any]:
+        """Return the parts that are wanted."""
+        guest = self._guest
+        began = self._turn = time.perf_counter()
+        found: dict[str, Any] = {"at": time.time()}
+        kernels = None
+        if "kernels" in parts:
+            # The kernels are asked first: they answer while the rest is gathered.
+            kernels = asyncio.gather(
+                *(_kernel(kernel, variables="variables" in parts) for kernel in guest.kernels.values())
+            )
+            await asyncio.sleep(0)
+        if parts & {"processes", "files", "sockets"}:
+            found.update(await self._processes(parts, wanted))
+        if "limits" in parts:
+            found["limits"] = limits.look()
+        if "terminals" in parts:
+            found["terminals"] = [
+                terminals.describe(shell, guest.desks[name]) for name, shell in guest.shells.items()
+            ]
+        found["uptime"] = _uptime()
+        identity = guest.identity
+        found["lineage"] = {
+            "session": identity.session,
+            "name": identity.name,
+            "generation": identity.generation,
+        }
+        found["took"] = time.perf_counter() - began
+        if kernels is not None:
+            found["kernels"] = await kernels
+        return found
+
+    async def _processes(self, parts: frozenset[str], wanted: Wanted) -> dict[str, Any]:
+        self._guest.lineage.look()
+        at = _boot_time()
+        rows: list[dict[str, Any]] = []
+        files: list[dict[str, Any]] = []
+        others: list[dict[str, Any]] = []
+        unseen, stats = [], []
+        owners: dict[int, list[tuple[int, int]]] = {}
+        files_left_out = 0
+        pids = sorted(access.numbers("/proc"))
+        for pid in pids[:MAX_PROCESSES]:
+            await self._breathe()
+            stat, who = access.stat(pid), access.owner(pid)
+            if stat is None or who is None:
+                continue  # it ended meanwhile
+            stats.append(stat)
+            row = self._row(stat, who[0], at)
+            table = Table()
+            if parts & {"files", "sockets"}:
+                for table in descriptors.look(pid, *who, wanted):  # noqa: B007  (the last one is kept)
+                    await self._breathe()
+            if table.count is None and stat.state != "Z":
+                unseen.append(pid)
+            row["descriptors"] = table.count
+            rows.append(row)
+            for number, fd in table.sockets.items():
+                owners.setdefault(number, []).append((pid, fd))
+            room = MAX_FILES - len(files)
+            files += table.files[:room]
+            others += table.others[: max(0, MAX_FILES - len(others))]
+            files_left_out += table.left_out + max(0, len(table.files) - room)
+        self._usage.looked(stats, at)
+        found: dict[str, Any] = {}
+        if "processes" in parts:
+            found["processes"] = {"rows": rows, "left_out": max(0, len(pids) - MAX_PROCESSES)}
+        if "files" in parts:
+            found["files"] = {"rows": files, "others": others, "left_out": files_left_out, "unseen": unseen}
+        if "sockets" in parts:
+            found["sockets"] = await self._sockets(owners)
+        return found
+
+    def _row(self, stat: Stat, uid: int, at: float) -> dict[str, Any]:
+        command = access.read(f"/proc/{stat.pid}/cmdline") if stat.state != "Z" else None
+        return processes.row(
+            stat,
+            uid=uid,
+            user=self._user(uid),
+            command=processes.command_line(command or b""),
+            usage=self._usage.percent(stat, at),
+            at=at,
+            origin=self._guest.lineage.origin(stat.pid),
+        )
+
+    async def _sockets(self, owners: dict[int, list[tuple[int, int]]]) -> dict[str, Any]:
+        rows: list[dict[str, Any]] = []
+        left_out = 0
+        known = diag.tcp()
+        tables = [diag.rows(known)] if known is not None else [_read(name) for name in ("tcp", "tcp6")]
+        for table in (*tables, _read("udp"), _read("udp6")):
+            for row in table:
+                if len(rows) < MAX_SOCKETS:
+                    rows.append({**row, **_owned(row["inode"], owners)})
+                else:
+                    left_out += 1
+            await self._breathe()
+        for row in sockets.unix(_table("unix")):
+            # Pairs without a name say nothing; their number is in the descriptors.
+            if row["path"] is None and row["state"] != "listening":
+                continue
+            if len(rows) < MAX_SOCKETS:
+                rows.append({**row, **_owned(row["inode"], owners)})
+            else:
+                left_out += 1
+        return {"rows": rows, "left_out": left_out}
+
+    def _user(self, uid: int) -> str:
+        if uid not in self._users:
+            try:
+                self._users[uid] = pwd.getpwuid(uid).pw_name
+            except KeyError:
+                return str(uid)
+        return self._users[uid]
+
+    async def _breathe(self) -> None:
+        """Let the loop have a turn if it had none for a while."""
+        if time.perf_counter() - self._turn > TURN:
+            await asyncio.sleep(0)
+            self._turn = time.perf_counter()
+
+
+async def _kernel(kernel: Kernel, *, variables: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": kernel.name,
+        "spec": kernel.spec,
+        "pid": kernel.pid,
+        "state": kernel.state,
+        "execution_count": kernel.execution_count,
+        "epoch": kernel.epoch,
+    }
+    if variables:
+        found["variables"] = (await kernel.variables(KERNEL_PATIENCE)).as_dict()
+    return found
+
+
+def _read(name: str) -> Iterator[dict[str, Any]]:
+    return sockets.internet(_table(name), name)
+
+
+def _table(name: str) -> bytes:
+    """Return a table of sockets. The kernel gives it in pieces of a page."""
+    parts, left = [], _MAX_TABLE
+    try:
+        fd = os.open(f"/proc/net/{name}", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        while left > 0 and (data := os.read(fd, 1 << 16)):
+            parts.append(data)
+            left -= len(data)
+    except OSError:
+        return b"".join(parts)
+    finally:
+        os.close(fd)
+    return b"".join(parts)
+
+
+def _owned(inode: int, owners: dict[int, list[tuple[int, int]]]) -> dict[str, Any]:
+    who = owners.get(inode, ())
+    return {"owners": [{"pid": pid, "fd": fd} for pid, fd in who]}
+
+
+def _uptime() -> float | None:
+    """Return the age of the container's first process."""
+    first = access.stat(1)
+    return None if first is None else round(max(0.0, _boot_time() - first.start), 2)
+
+
+def _boot_time() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def file_status(path: str) -> dict[str, Any] | None:
+    """Return what stat(2) says of a file, or None if there is none."""
+    from holdfast.runtime.guest.pulse.open_files import kind_of_mode
+
+    try:
+        status = os.stat(path)  # noqa: PTH116
+    except OSError:
+        return None
+    return {
+        "kind": kind_of_mode(status.st_mode),
+        "size": status.st_size,
+        "modified": status.st_mtime,
+        "mode": status.st_mode & 0o7777,
+        "uid": status.st_uid,
+        "device": status.st_dev,
+        "inode": status.st_ino,
+    }

@@ -1,0 +1,128 @@
+"""Processes as the pulse tells of them. Pure: what `/proc` says comes in, rows go out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.runtime.guest.pulse.access import Stat
+
+STATES = {
+    "R": "running",
+    "S": "sleeping",
+    "D": "disk",
+    "T": "stopped",
+    "t": "traced",
+    "Z": "zombie",
+    "I": "idle",
+    "X": "dead",
+}
+RECENT = 60.0
+"""Seconds for which an earlier look says something about what a process does now."""
+MAX_COMMAND = 4096
+_PTS = 136
+"""First of eight major numbers of pseudo-terminals, see devices.txt of Linux."""
+
+
+class Usage:
+    """Processor time of each process at the last look."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[int, float], tuple[float, float]] = {}
+
+    def percent(self, stat: Stat, at: float) -> tuple[float, float]:
+        """Return the percentage of one processor and the seconds it was measured over.
+
+        `at` is now on the boot clock. It is measured since the last look if that was a short while ago, else
+        over the life of the process, as ps(1) does.
+        """
+        cpu, before = self._seen.get((stat.pid, stat.start), (0.0, stat.start))
+        span = at - before
+        if not 0.1 <= span <= RECENT or stat.cpu < cpu:
+            cpu, span = 0.0, at - stat.start
+        return (round(100 * (stat.cpu - cpu) / span, 1) if span > 0 else 0.0, round(max(span, 0.0), 3))
+
+    def looked(self, stats: list[Stat], at: float) -> None:
+        """Remember a look."""
+        self._seen = {(stat.pid, stat.start): (stat.cpu, at) for stat in stats}
+
+
+def row(
+    stat: Stat,
+    *,
+    uid: int,
+    user: str,
+    command: str,
+    usage: tuple[float, float],
+    at: float,
+    origin: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """Return what is told of a process."""
+    return {
+        "pid": stat.pid,
+        "ppid": stat.parent,
+        "group": stat.group,
+        "session": stat.session,
+        "state": STATES.get(stat.state, stat.state),
+        "name": stat.name,
+        "command": command or f"[{stat.name}]",
+        "uid": uid,
+        "user": user,
+        "terminal": terminal_name(stat.terminal),
+        "cpu_seconds": round(stat.cpu, 2),
+        "cpu_percent": usage[0],
+        "cpu_over": usage[1],
+        "resident": stat.resident,
+        "virtual": stat.virtual,
+        "threads": stat.threads,
+        "age": round(max(0.0, at - stat.start), 2),
+        "origin": origin,
+    }
+
+
+def terminal_name(device: int) -> str | None:
+    """Return the name of a terminal below /dev from its number, see proc_pid_stat(5), tty_nr."""
+    if device == 0:
+        return None
+    major, minor = device >> 8 & 0xFFF, device & 0xFF | device >> 12 & 0xFFF00
+    if _PTS <= major < _PTS + 8:
+        return f"pts/{(major - _PTS) * 256 + minor}"
+    return f"tty{minor}" if major == 4 else f"{major}:{minor}"
+
+
+def command_line(data: bytes) -> str:
+    """Return the words of a process on one line, those with blanks in quotes."""
+    words = data[:MAX_COMMAND].rstrip(b"\0").decode("utf-8", "replace").split("\0")
+    return " ".join(
+        f"'{word}'" if len(words) > 1 and (not word or " " in word) else word for word in words
+    ).strip()
+
+
+def parse_rollup(data: bytes) -> dict[str, int]:
+    """Return bytes of memory by kind from `smaps_rollup`, see proc_pid_smaps(5)."""
+    wanted = {b"Pss": "proportional", b"Private_Dirty": "private_dirty", b"Swap": "swap", b"Shmem": "shared"}
+    found = {}
+    for line in data.splitlines()[1:]:
+        name, _, rest = line.partition(b":")
+        words = rest.split()
+        if name in wanted and words and words[0].isdigit():
+            found[wanted[name]] = int(words[0]) << 10
+    return found
+
+
+def parse_status(data: bytes) -> dict[str, int]:
+    """Return the real user id and the context switches from `status`."""
+    found = {}
+    for line in data.splitlines():
+        name, _, rest = line.partition(b":")
+        words = rest.split()
+        if not words or not words[0].isdigit():
+            continue
+        match name:
+            case b"Uid":
+                found["real_uid"] = int(words[0])
+            case b"voluntary_ctxt_switches":
+                found["switches"] = int(words[0])
+            case b"nonvoluntary_ctxt_switches":
+                found["forced_switches"] = int(words[0])
+    return found

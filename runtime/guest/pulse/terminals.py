@@ -1,0 +1,62 @@
+"""The terminals of the shells as the pulse tells of them: size, modes, who is in front, who is there."""
+
+from __future__ import annotations
+
+import termios
+from typing import TYPE_CHECKING, Any
+
+from holdfast.runtime.guest.pulse import access
+from holdfast.runtime.guest.terminal import command_of
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest.desk import Desk
+    from holdfast.runtime.guest.shell import Shell
+
+
+def modes(attributes: list[Any] | None) -> dict[str, bool] | None:
+    """Return what of termios(3) decides how typed text is taken; None if it is not known."""
+    if attributes is None:
+        return None
+    local, output = attributes[3], attributes[1]
+    canonical = bool(local & termios.ICANON)
+    signals = bool(local & termios.ISIG)
+    return {
+        "echo": bool(local & termios.ECHO),
+        "canonical": canonical,
+        "signals": signals,
+        "raw": not canonical and not signals and not output & termios.OPOST,
+    }
+
+
+def describe(shell: Shell, desk: Desk) -> dict[str, Any]:
+    """Return what is told of a shell and its terminal."""
+    terminal, held, current = shell.terminal, shell.held(), shell.current
+    group = terminal.foreground() if terminal else None
+    picture = shell.picture.describe()
+    return {
+        "shell": shell.name,
+        "pid": shell.pid,
+        "name": (access.link(f"/proc/{shell.pid}/fd/0") or "").removeprefix("/dev/") or None,
+        "rows": shell.size.rows,
+        "cols": shell.size.columns,
+        "modes": modes(_attributes(terminal.fd) if terminal else None),
+        "foreground": group,
+        "command": command_of(group),
+        "exec": current.id if current else None,
+        "state": shell.observed().as_dict(),
+        "alternate_screen": picture["entered"] is not None and picture["left"] is None,
+        "cwd": shell.cwd(),
+        "variables": len(held.variables),
+        "exported": sum(variable.exported for variable in held.variables.values()),
+        "functions": len(held.functions),
+        "aliases": len(held.aliases),
+        "output_offset": shell.log.end,
+        **desk.describe(),
+    }
+
+
+def _attributes(fd: int) -> list[Any] | None:
+    try:
+        return termios.tcgetattr(fd)
+    except termios.error:
+        return None
