@@ -1,37 +1,35 @@
 """A person's terminal joined to a session's terminal.
 
-Bytes go through as they are, both ways; only the key that detaches is taken out.  A snapshot cuts the
-connection for a moment: it is made again, and the output in between is read by its offset.
+What is typed goes through as it is; only the key that detaches is taken out.  A snapshot cuts the connection
+for a moment: it is made again, output goes on at its offset, and what was typed and not taken is sent again.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
+import secrets
 import select
 import signal
-import struct
 import sys
-import termios
-import tty
-from collections.abc import Callable, Iterator
-from types import FrameType
+from typing import Any
 
 from holdfast.errors import GuestDisconnected, InvalidArgument
-from holdfast.runtime import fields, keys
+from holdfast.runtime import fields, keys, local_terminal
+from holdfast.runtime.glass import Glass
 from holdfast.runtime.guest import protocol
-from holdfast.runtime.guest_client import Connection, GuestClient
+from holdfast.runtime.guest.protocol import Frame
+from holdfast.runtime.guest_client import Connection, GuestClient, raise_error
 from holdfast.runtime.persistence import Persistence
-from holdfast.runtime.results import Screen
+from holdfast.runtime.text import plain
+from holdfast.runtime.viewing import view
 
 DETACH_KEY = "C-]"
-# What a program of the session may have switched on and a shell here does not expect: second screen,
-# mouse, focus reports, bracketed paste, application keys, hidden cursor, colours.
-RESET = (
-    b"\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l"
-    b"\x1b[?1l\x1b>\x1b[?25h\x1b[0m"
-)
+# What the supervisor may have been sent and not have typed yet: less than a socket holds, so that sending
+# never waits.
+WINDOW = 64 << 10
+# What may be typed ahead of a program that does not read.
+MOST_UNSENT = 4 << 20
+CLOSE_SECONDS = 2.0
 
 
 class Attachment:
@@ -43,19 +41,28 @@ class Attachment:
         persistence: Persistence,
         *,
         shell: str,
-        screen: Callable[[], Screen],
         detach_key: str = DETACH_KEY,
+        read_only: bool = False,
+        take: bool = False,
         stdin: int | None = None,
         stdout: int | None = None,
     ) -> None:
         self._client = client
         self._persistence = persistence
         self._shell = shell
-        self._screen = screen
-        self._detach = keys.key(detach_key)
+        self._detach, self._detach_key = keys.key(detach_key), plain(detach_key, 20)
+        self._read_only = read_only
+        self._take = take
+        self._token = secrets.token_hex(8)
         self._in = sys.stdin.fileno() if stdin is None else stdin
         self._out = sys.stdout.fileno() if stdout is None else stdout
-        self._next: int | None = None
+        self._glass = Glass(lambda data: local_terminal.write(self._out, data), lambda: view(client, shell))
+        self._standing: tuple[bool, str] | None = None
+        self._session_size = (0, 0)
+        self._taken = 0  # bytes of what was typed here that the shell has
+        self._sent = 0  # how many were sent over this connection, or had been taken before it
+        self._unsent = bytearray()  # what was typed behind `_taken`
+        self._refused = False
 
     def run(self) -> str:
         """Pass bytes on until the person detaches (`detached`) or the shell is closed (its reason).
@@ -71,127 +78,132 @@ class Attachment:
                 "cannot attach: standard input or output is not a terminal",
                 hint="programs use `holdfast exec`, `send` and `screen`",
             )
-        with _raw(self._in, self._out), _signals() as wake:
-            self._persistence.run(self._paint)
+        with local_terminal.raw(self._in, self._out), local_terminal.signals() as wake:
             return self._persistence.run(lambda: self._follow(wake))
 
-    def _paint(self) -> None:
-        """Begin with the screen as it is: to replay old output would ask old questions of this terminal."""
-        screen = self._screen()
-        row, col = screen.cursor
-        text = screen.text.replace("\n", "\r\n").encode()
-        _write(self._out, b"\x1b[H\x1b[2J" + text + b"\x1b[%d;%dH" % (row + 1, col + 1))
-
     def _follow(self, wake: int) -> str:
-        rows, cols = _size(self._out)
-        with self._client.open("attach", shell=self._shell, rows=rows, cols=cols, tail=0) as connection:
+        rows, cols = local_terminal.size(self._out)
+        args: dict[str, Any] = {"shell": self._shell, "rows": rows, "cols": cols, "token": self._token}
+        if self._glass.next is not None:
+            args["offset"] = self._glass.next
+        with self._client.open("attach", view=self._read_only, take=self._take, **args) as connection:
             while True:
-                ready, _, _ = select.select([connection.socket, self._in, wake], [], [])
+                watched = [connection.socket, self._in, wake]
+                ready, _, _ = select.select(watched, [], [], self._glass.patience())
+                self._glass.tick()
                 if wake in ready:
                     self._signalled(wake, connection)
-                if self._in in ready and self._typed(connection):
+                if self._in in ready and self._typed():
+                    self._leave(connection)
                     return "detached"
-                if connection.socket in ready and (reason := self._shown(connection)):
+                if connection.socket in ready and (reason := self._came(connection)):
                     return reason
+                self._send(connection)
 
-    def _typed(self, connection: Connection) -> bool:
-        """Send what was typed; true if it was the key that detaches."""
+    def _typed(self) -> bool:
+        """Take what was typed; true if it was the key that detaches."""
         try:
             data = os.read(self._in, 65536)
         except OSError:
             data = b""  # the terminal hung up
         before, found, _ = data.partition(self._detach)
-        if before:
-            connection.send({"v": protocol.VERSION, "op": "input"}, before)
-        if found or not data:
-            with contextlib.suppress(GuestDisconnected):
-                connection.send({"v": protocol.VERSION, "op": "detach"})
-            return True
-        return False
+        if before and self._read_only:
+            self._explain()
+        elif len(self._unsent) + len(before) > MOST_UNSENT:
+            self._glass.notice("not passed on: the program does not read what is typed")
+        else:
+            self._unsent += before
+        return bool(found) or not data
 
-    def _shown(self, connection: Connection) -> str:
-        """Show what came; the reason if it was the end."""
+    def _send(self, connection: Connection) -> None:
+        """Send what was typed, as far as there is room."""
+        if self._standing is None:
+            return
+        begin = self._sent - self._taken
+        part = bytes(self._unsent[begin:WINDOW])
+        if part:
+            self._sent += len(part)
+            connection.send({"v": protocol.VERSION, "op": "input", "at": self._sent - len(part)}, part)
+
+    def _leave(self, connection: Connection) -> None:
+        """Say so, and wait until what was typed before has arrived."""
+        try:
+            self._send(connection)
+            connection.send({"v": protocol.VERSION, "op": "detach"})
+            connection.socket.settimeout(CLOSE_SECONDS)
+            while not any(fields.flag(frame, "end") for frame in connection.receive()):
+                pass
+        except GuestDisconnected:
+            return
+
+    def _came(self, connection: Connection) -> str:
+        """Deal with what came; the reason if it was the end."""
         for frame in connection.receive():
             self._persistence.heard()
-            kind = fields.event(frame)
-            if kind == "attached":
-                self._catch_up(fields.integer(frame, "offset"))
-            elif kind == "output":
-                self._next = fields.integer(frame, "next")
-                _write(self._out, frame.payload)
-            elif kind == "gap":
-                self._next = fields.integer(frame, "offset") + fields.integer(frame, "size")
-            elif kind == "closed":
-                return fields.text(frame, "reason", "closed") or "closed"
-            elif kind == "error":
-                from holdfast.runtime.guest_client import raise_error
-
-                raise_error(frame)
+            match fields.event(frame):
+                case "attached":
+                    self._attached(frame)
+                case "output":
+                    self._glass.output(frame)
+                case "gap":
+                    self._glass.gap(frame)
+                case "standing":
+                    self._stands(frame)
+                case "typed":
+                    self._arrived(fields.integer(frame, "count"))
+                case "refused":
+                    self._arrived(fields.integer(frame, "count"))
+                    self._explain()
+                case "closed":
+                    return fields.text(frame, "reason", "closed") or "closed"
+                case "error":
+                    raise_error(frame)
         return ""
 
-    def _catch_up(self, offset: int) -> None:
-        """After a reconnection, show what came while nobody listened."""
-        start, self._next = self._next, offset
-        if start is None or start >= offset:
-            return
-        with self._client.open("read", shell=self._shell, offset=start, follow=False) as connection:
-            for frame in connection.events():
-                if fields.event(frame) == "output" and fields.integer(frame, "offset") < offset:
-                    _write(self._out, frame.payload)
+    def _attached(self, frame: Frame) -> None:
+        first, self._take = self._glass.next is None, False
+        self._arrived(fields.integer(frame, "typed"))
+        self._sent = self._taken
+        if first:
+            self._glass.next = fields.integer(frame, "offset")
+        self._stands(frame)
+        if first and self._standing:
+            self._glass.notice(f"{self._standing_text()} {self._detach_key} leaves")
+
+    def _arrived(self, count: int) -> None:
+        """The shell has so many bytes of what was typed here."""
+        if self._taken < count <= self._taken + len(self._unsent):
+            del self._unsent[: count - self._taken]
+            self._taken = count
+
+    def _stands(self, frame: Frame) -> None:
+        """Who may write, and how large the session's terminal is."""
+        before, self._standing = (
+            self._standing,
+            (fields.flag(frame, "writes"), plain(fields.optional_text(frame, "holder") or "", 80)),
+        )
+        size = fields.integer(frame, "rows", 1), fields.integer(frame, "cols", 1)
+        if size != self._session_size:
+            self._session_size = size
+            self._glass.renew(local_terminal.size(self._out))
+        if before and before != self._standing:
+            self._glass.notice(self._standing_text())
+
+    def _explain(self) -> None:
+        self._glass.notice(f"not passed on. {self._standing_text()}")
+
+    def _standing_text(self) -> str:
+        writes, holder = self._standing or (False, "")
+        if self._read_only:
+            return "You look on, as you wished."
+        if not writes:
+            return f"You look on: {holder} holds the shell; `attach --take` takes it."
+        return f"The shell is held by {holder}." if holder else "Nobody holds the shell."
 
     def _signalled(self, wake: int, connection: Connection) -> None:
         numbers = os.read(wake, 64)
         if any(number != signal.SIGWINCH for number in numbers):
             raise KeyboardInterrupt
-        rows, cols = _size(self._out)
+        rows, cols = local_terminal.size(self._out)
         connection.send({"v": protocol.VERSION, "op": "resize", "rows": rows, "cols": cols})
-
-
-@contextlib.contextmanager
-def _raw(stdin: int, stdout: int) -> Iterator[None]:
-    """The terminal without any processing of its own, put back at the end."""
-    before = termios.tcgetattr(stdin)
-    tty.setraw(stdin)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(stdin, termios.TCSADRAIN, before)
-        with contextlib.suppress(OSError):
-            _write(stdout, RESET + b"\r\n")
-
-
-@contextlib.contextmanager
-def _signals() -> Iterator[int]:
-    """A descriptor that becomes readable with the number of each signal that came."""
-    reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    numbers = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP)
-
-    def ignore(_number: int, _frame: FrameType | None) -> None:
-        """The number comes through the pipe."""
-
-    before = {number: signal.signal(number, ignore) for number in numbers}
-    wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    try:
-        yield reading
-    finally:
-        signal.set_wakeup_fd(wakeup)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        os.close(reading)
-        os.close(writing)
-
-
-def _size(terminal: int) -> tuple[int, int]:
-    """Rows and columns; 24 x 80 if the terminal does not know."""
-    try:
-        packed = fcntl.ioctl(terminal, termios.TIOCGWINSZ, bytes(8))
-    except OSError:
-        return 24, 80
-    rows, cols, _, _ = struct.unpack("HHHH", packed)
-    return rows or 24, cols or 80
-
-
-def _write(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]
+        self._glass.renew((rows, cols))

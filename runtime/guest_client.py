@@ -32,11 +32,17 @@ ANSWER_SECONDS = 30.0
 # Errors the guest may name. Another code is a GuestError with its text.
 ERRORS: dict[str, type[HoldfastError]] = {
     "busy": SessionBusy,
+    "held": SessionBusy,
     "bad_request": InvalidArgument,
     "invalid": InvalidArgument,
     "kernel_died": KernelDied,
     "protocol": ProtocolError,
     "unsupported_version": ProtocolError,
+}
+
+
+HINTS = {
+    "held": "`holdfast lease S` shows who it is; a command waits with `--lease-wait SECONDS`",
 }
 
 
@@ -173,7 +179,8 @@ def raise_error(frame: Frame) -> None:
     code = fields.text(frame, "code", "")
     message = plain(fields.text(frame, "message", "no reason given"), 400)
     kind = ERRORS.get(code, GuestError)
-    raise kind(message if message.startswith("cannot") else f"cannot do that: {message}")
+    hint = HINTS.get(code, "")
+    raise kind(message if message.startswith("cannot") else f"cannot do that: {message}", hint=hint)
 
 
 def _lost(error: OSError) -> GuestDisconnected:

@@ -31,7 +31,7 @@ _BRIGHT = {**{f"bright{name}": n for n, name in enumerate(_COLORS)}, "bfightmage
 
 
 def redraw(terminal: Emulator, *, rows: int | None = None, cols: int | None = None) -> bytes:
-    """The bytes; of a part of the picture only, if the real terminal has fewer rows or columns."""
+    """The bytes. A terminal with fewer rows or columns gets the part with the cursor's row."""
     rows, cols = min(rows or terminal.lines, terminal.lines), min(cols or terminal.columns, terminal.columns)
     out = [RESET, b"\x1b[H\x1b[2J"]
     if terminal.title:
@@ -65,8 +65,9 @@ def _picture(terminal: Emulator, rows: int, cols: int) -> bytes:
     out = bytearray(b"\x1b[0m")
     pen = _sgr(terminal.default_char)
     blank = terminal.default_char
+    skipped = _skipped(terminal.cursor, rows)
     for row in range(rows):
-        cells = terminal.cells(row)[:cols]
+        cells = terminal.cells(row + skipped)[:cols]
         while cells and cells[-1] == blank:
             cells.pop()
         if not cells:
@@ -87,14 +88,19 @@ def _picture(terminal: Emulator, rows: int, cols: int) -> bytes:
 
 def _cursor(terminal: Emulator, cursor: Cursor, rows: int, cols: int, top: int) -> bytes:
     """Where the next character goes, and how it looks."""
-    row, column = min(cursor.y, rows - 1), min(cursor.x, cols - 1)
+    row, column = cursor.y - _skipped(cursor, rows), min(cursor.x, cols - 1)
     out = b"\x1b[%d;%dH" % (row - top + 1, column + 1)
     if cursor.x >= terminal.columns and cols == terminal.columns:
         # Behind the last column: the next character wraps. Only a character written there leads to that.
-        cells = terminal.cells(row)
+        cells = terminal.cells(cursor.y)
         at = column if cells[column].data else column - 1
         out = b"\x1b[%d;%dH" % (row - top + 1, at + 1) + _sgr(cells[at]) + _text(cells[at].data)
     return out + _sgr(cursor.attrs)
+
+
+def _skipped(cursor: Cursor, rows: int) -> int:
+    """Rows at the top that are left out, so that the cursor's is seen."""
+    return max(0, cursor.y - rows + 1)
 
 
 def _text(data: str) -> bytes:

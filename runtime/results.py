@@ -147,6 +147,31 @@ class ShellInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Attached:
+    """A terminal that is attached to a shell; `writes` tells whether what is typed there is passed on."""
+
+    actor: str
+    rows: int
+    cols: int
+    writes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Who may type into a shell: its `holder`, or everybody if there is none.
+
+    `since`, `active` (when the holder last typed or ran something) and `until` (when it ends, where no
+    terminal keeps it) are seconds of the Unix clock.
+    """
+
+    holder: str | None
+    since: float | None = None
+    active: float | None = None
+    until: float | None = None
+    attached: tuple[Attached, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
     """One thing `doctor` looked at."""
 

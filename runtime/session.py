@@ -89,6 +89,7 @@ class Session:
         timeout: float | None = None,
         on_output: OnOutput | None = None,
         wait: bool = False,
+        lease_wait: float | None = None,
         shell: str = layout.MAIN,
     ) -> ExecResult:
         """Run a command in the shell, until it ends or waits for somebody to answer it.
@@ -100,12 +101,13 @@ class Session:
         Args:
             command: any text bash can read, also of several lines.
             wait: go on waiting for its end while it waits: another one answers it.
+            lease_wait: seconds to wait for the shell while a person holds it; else that is SessionBusy.
             timeout: seconds; then it is interrupted.
             on_output: is given the output as it comes; the result then keeps the last MiB of it only.
             shell: which of the session's shells.
 
         Raises:
-            SessionBusy: something else runs in the shell.
+            SessionBusy: something else runs in the shell, or somebody else holds it.
             SessionDead, SessionError: the session cannot be used.
         """
         call = ShellCall(
@@ -116,6 +118,7 @@ class Session:
             timeout=timeout,
             on_output=on_output,
             wait=wait,
+            lease_wait=lease_wait,
         )
         with self._line.explained():
             return call.run()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from holdfast.errors import GuestDisconnected, GuestError, InvalidArgument
+from holdfast.errors import GuestDisconnected, GuestError, InvalidArgument, SessionBusy
 from holdfast.runtime import fields, ids
 from holdfast.runtime.guest import protocol
 from holdfast.runtime.guest.protocol import Frame
@@ -182,10 +182,12 @@ class ShellCall(Following):
         timeout: float | None,
         on_output: OnOutput | None,
         wait: bool = False,
+        lease_wait: float | None = None,
     ) -> None:
         super().__init__(client, persistence, ids.new_id(), shell=shell, on_output=on_output, wait=wait)
         self._op, self._payload = "exec", _payload(command)
         self._args["timeout"] = _seconds(timeout)
+        self._args["lease_wait"] = _seconds(lease_wait)
 
     def run(self, start: int | None = None) -> ExecResult:
         """Run the command and wait for its end.
@@ -200,20 +202,13 @@ class ShellCall(Following):
                 self._persistence.run(self.interrupt)
                 self._deadline = time.monotonic() + INTERRUPT_SECONDS
                 super().run()
-            except GuestError as error:
+            except (GuestError, SessionBusy) as error:
                 raise KeyboardInterrupt from error
             raise
 
     def interrupt(self) -> None:
         """Send the terminal's interrupt to what runs in the foreground."""
         self._client.request("signal", shell=self._args["shell"], signal="INT")
-
-
-def read_tail(client: GuestClient, shell: str, size: int) -> bytes:
-    """The last `size` bytes the shell's terminal showed, or fewer."""
-    with client.open("read", shell=shell, offset=-size, follow=False) as connection:
-        pieces = [frame.payload for frame in connection.events() if fields.event(frame) == "output"]
-    return b"".join(pieces)[-size:]
 
 
 def shell_info(client: GuestClient, shell: str) -> ShellInfo:

@@ -5,18 +5,16 @@ Holds nothing that matters, as `session.Session`; what commands come to is not i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from holdfast.runtime import leasing
 from holdfast.runtime.guest import layout
 from holdfast.runtime.keys import keys
-from holdfast.runtime.shell_calls import read_tail, shell_info
+from holdfast.runtime.shell_calls import shell_info
 
 if TYPE_CHECKING:
     from holdfast.runtime.line import Line
-    from holdfast.runtime.results import Screen, ShellInfo
-
-# A screen of 40 x 120 that a program repainted a dozen times; pyte takes 1 s for each MiB.
-SCREEN_TAIL = 64 << 10
+    from holdfast.runtime.results import Lease, Screen, ShellInfo
 
 
 class SessionTerminal:
@@ -36,11 +34,41 @@ class SessionTerminal:
 
     def screen(self) -> Screen:
         """What the terminal shows now."""
-        from holdfast.runtime.screen import render
+        from holdfast.runtime.screen import shown
+        from holdfast.runtime.viewing import view
 
-        info = self.info()
-        tail = self._line.persistence().run(lambda: read_tail(self._line.client(), self.shell, SCREEN_TAIL))
-        return render(tail, info.rows, info.cols)
+        with self._line.explained():
+            found = self._line.persistence().run(lambda: view(self._line.client(), self.shell))
+        return shown(found.terminal)
+
+    def lease(self) -> Lease:
+        """Who may type into the shell, and who is attached."""
+        return self._lease("show")
+
+    def take(self, seconds: float | None = None, *, force: bool = False) -> Lease:
+        """Hold the shell for a time (15 minutes if none is given), as the actor of the controller.
+
+        Raises:
+            SessionBusy: somebody else holds it; with `force` it is taken from them, and that is written down.
+        """
+        return self._lease("take", seconds=seconds, force=force)
+
+    def give_back(self) -> Lease:
+        """Let go of the shell. Raises SessionBusy if somebody else holds it."""
+        return self._lease("return")
+
+    def give(self, to: str, seconds: float | None = None) -> Lease:
+        """Hand the shell over, to an actor such as `person:alice` or `agent`.
+
+        Raises:
+            InvalidArgument: that is no actor.
+            SessionBusy: somebody else holds it.
+        """
+        return self._lease("give", to=to, seconds=seconds)
+
+    def _lease(self, action: str, **args: Any) -> Lease:
+        frame = self._line.request("lease", shell=self.shell, action=action, **args)
+        return leasing.lease(frame)
 
     def send(self, text: str | bytes) -> None:
         """Type text, as it is."""
@@ -52,8 +80,15 @@ class SessionTerminal:
         """Press keys, named as in `C-c`, `Enter`, `Up`. Raises InvalidArgument for a name no key has."""
         self.send(keys(names))
 
-    def attach(self, *, detach_key: str = "C-]") -> str:
+    def attach(self, *, detach_key: str = "C-]", read_only: bool = False, take: bool = False) -> str:
         """Join this process's terminal to it until the detach key is pressed (`detached`).
+
+        A person who attaches holds the shell, if nobody else does, until they leave. Others look on.
+
+        Args:
+            detach_key: named as for `send_keys`.
+            read_only: look on, and hold nothing.
+            take: take the shell from who holds it.
 
         Raises:
             InvalidArgument: this process has no terminal.
@@ -65,6 +100,7 @@ class SessionTerminal:
                 self._line.client(),
                 self._line.persistence(),
                 shell=self.shell,
-                screen=self.screen,
                 detach_key=detach_key,
+                read_only=read_only,
+                take=take,
             ).run()

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from holdfast.errors import HoldfastError, Interrupted
-from holdfast.runtime.cli import doctor, images, kernel, output, sessions, shell, snapshots
+from holdfast.runtime.cli import attach, doctor, images, kernel, lease, output, sessions, shell, snapshots
 from holdfast.runtime.cli.arguments import Json, Separated, Wanted
 
 INTERRUPTED = 130
@@ -78,7 +78,8 @@ app.command()(shell.wait)
 app.command()(kernel.cell)
 app.command()(shell.send)
 app.command()(shell.screen)
-app.command()(shell.attach)
+app.command()(attach.attach)
+app.command()(lease.lease)
 app.command()(snapshots.snapshot)
 app.command()(snapshots.snapshots)
 app.command()(snapshots.restore)

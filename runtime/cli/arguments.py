@@ -48,6 +48,10 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object or list on s
 Timeout = Annotated[
     float | None, typer.Option("--timeout", help="Seconds; then it is interrupted.", metavar="S")
 ]
+LeaseWait = Annotated[
+    float | None,
+    typer.Option("--lease-wait", help="Seconds to wait for the shell while somebody holds it.", metavar="S"),
+]
 NameOption = Annotated[str | None, typer.Option("--name", help="Name of the new session.")]
 
 

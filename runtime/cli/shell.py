@@ -1,4 +1,4 @@
-"""Verbs: exec, wait, send, screen, attach."""
+"""Verbs: exec, wait, send, screen."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 from holdfast.runtime.cli import output
 from holdfast.runtime.cli.arguments import (
     Json,
+    LeaseWait,
     SessionRef,
     Timeout,
     command_text,
@@ -36,6 +37,7 @@ def exec_(
     ],
     timeout: Timeout = None,
     wait: Wait = False,
+    lease_wait: LeaseWait = None,
     json: Json = False,
 ) -> None:
     """Run a command in the session's shell. The exit code is the command's; 124 after a timeout.
@@ -45,9 +47,11 @@ def exec_(
     text = command_text(command, separated=bool(context.meta.get("separated")))
     found = controller().session(session)
     if wants_json(json):
-        raise typer.Exit(_told(found, found.exec(text, timeout=timeout, wait=wait), as_json=True))
+        result = found.exec(text, timeout=timeout, wait=wait, lease_wait=lease_wait)
+        raise typer.Exit(_told(found, result, as_json=True))
+    on_output = output.write_raw
     try:
-        result = found.exec(text, timeout=timeout, wait=wait, on_output=output.write_raw)
+        result = found.exec(text, timeout=timeout, wait=wait, lease_wait=lease_wait, on_output=on_output)
     except BrokenPipeError:
         found.interrupt()  # nobody reads on: what still writes would hold the shell for ever
         raise
@@ -162,25 +166,3 @@ def screen(session: SessionRef, json: Json = False) -> None:
         )
     else:
         output.say(shown.text)
-
-
-def attach(
-    session: SessionRef,
-    detach_key: Annotated[
-        str, typer.Option("--detach-key", metavar="NAME", help="Such as C-] or C-q.")
-    ] = "C-]",
-    json: Json = False,
-) -> None:
-    """Join your terminal to the session's. C-] leaves; the session goes on."""
-    found = controller().session(session)
-    if sys.stdin.isatty():
-        output.note(f"{detach_key} leaves the session")
-    reason = found.terminal.attach(detach_key=detach_key)
-    if wants_json(json):
-        output.emit({"id": found.id, "name": found.name, "reason": reason})
-    else:
-        output.note(
-            f"{reason} from session {found.name}"
-            if reason == "detached"
-            else f"the shell was closed: {reason}"
-        )

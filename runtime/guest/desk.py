@@ -25,6 +25,9 @@ PERSON = "person:"
 TERM_SECONDS = 15 * 60.0
 """How long a lease lasts that no connection keeps and for which no time was named."""
 
+MAX_LEFT = 64
+"""Lost terminals of which is known how much they typed, should they come back."""
+
 Note = Callable[..., object]
 
 
@@ -36,6 +39,8 @@ class Seat:
     actor: str
     size: Size
     view: bool
+    typed: int = 0
+    """How many bytes its client has typed, over all its connections."""
 
 
 class Desk:
@@ -45,6 +50,7 @@ class Desk:
         """`resize` sets the terminal's size; `note(kind, **fields)` writes into the journal."""
         self.lease = Lease()
         self.seats: list[Seat] = []
+        self._left: dict[str, int] = {}
         self._shell = shell
         self._base = size
         self._size = size
@@ -118,6 +124,7 @@ class Desk:
     def seated(self, seat: Seat, *, force: bool) -> Iterator[None]:
         """Have a terminal attached; a person's takes the lease if it is free."""
         self.seats.append(seat)
+        seat.typed = self._left.pop(seat.token, 0)
         lost = True
         try:
             if (
@@ -132,6 +139,10 @@ class Desk:
             lost = False
         finally:
             self.seats.remove(seat)
+            if lost and seat.typed:
+                self._left[seat.token] = seat.typed
+                while len(self._left) > MAX_LEFT:
+                    del self._left[next(iter(self._left))]
             self._note("detached", shell=self._shell, actor=seat.actor, lost=lost)
             self._tell(self.lease.left(seat.token, lost=lost))
             self._settle()

@@ -31,7 +31,7 @@ async def attach(guest: Guest, call: Call) -> None:
     tail = call.integer("tail", 0, low=0)
     start = min(call.integer("offset", max(shell.log.start, shell.log.end - tail), low=0), shell.log.end)
     with desk.seated(seat, force=call.frame.head.get("take") is True):
-        await call.send("attached", offset=start, **_standing(shell, desk, seat))
+        await call.send("attached", offset=start, typed=seat.typed, **_standing(shell, desk, seat))
         tasks = [
             asyncio.create_task(pour(call, shell, start, lambda: None)),
             asyncio.create_task(_tell(call, shell, desk, seat)),
@@ -50,16 +50,29 @@ async def _serve(call: Call, desk: Desk, seat: Seat, keyboard: Keyboard) -> None
         frame = await call.connection.receive()
         match frame.op:
             case "input":
-                if desk.typing(seat):
-                    await keyboard.type(seat.actor, frame.payload)
-                else:
-                    await call.send("refused", bytes=len(frame.payload))
+                await _input(call, Call(call.connection, frame), desk, seat, keyboard)
             case "resize":
                 desk.resized(seat, size_of(Call(call.connection, frame), seat.size))
             case "detach":
                 return
             case other:
                 raise Refusal("invalid", f"cannot do {other or 'nothing'} while attached")
+
+
+async def _input(call: Call, given: Call, desk: Desk, seat: Seat, keyboard: Keyboard) -> None:
+    """Type what is new of it: after a lost connection a client sends again what may not have arrived."""
+    data = given.frame.payload
+    at = given.integer("at", seat.typed, low=0)
+    data = data[max(0, seat.typed - at) :]
+    seat.typed = max(seat.typed, at + len(given.frame.payload))
+    if not data:
+        return
+    if not desk.typing(seat):
+        await call.send("refused", count=seat.typed, bytes=len(data))
+        return
+    # The connection may end meanwhile; what counts as typed is typed.
+    await asyncio.shield(asyncio.create_task(keyboard.type(seat.actor, data)))
+    await call.send("typed", count=seat.typed)
 
 
 async def _tell(call: Call, shell: Shell, desk: Desk, seat: Seat) -> None:

@@ -105,12 +105,13 @@ def test_programs_scroll_repeat_and_tab_back() -> None:
 
 
 def test_a_cropped_redraw_stays_within_the_smaller_terminal() -> None:
-    """Rows and columns beyond it are left out, also half of a wide character."""
-    before = terminal("12345日本\r\nsecond\r\nthird".encode())
+    """What has no room is left out, also half of a wide character; the row of the cursor is shown."""
+    before = terminal("first\r\n12345日本\r\nthird".encode())
 
     after = terminal(redraw(before, rows=2, cols=6), rows=2, cols=6)
 
-    assert shown(after).text == "12345\nsecond"
+    assert shown(after).text == "12345\nthird"
+    assert shown(after).cursor == (1, 5)
 
 
 def test_anything_survives_a_redraw() -> None:

@@ -17,7 +17,7 @@ from holdfast.errors import (
 from holdfast.runtime import persistence
 from holdfast.runtime.guest_client import GuestClient
 from holdfast.runtime.persistence import Persistence
-from holdfast.runtime.shell_calls import Following, ShellCall, read_tail, shell_info
+from holdfast.runtime.shell_calls import Following, ShellCall, shell_info
 
 FINISHED = {
     "event": "finished",
@@ -285,18 +285,6 @@ def test_a_joined_command_is_followed_and_never_interrupted(guest: Any) -> None:
         join(interrupted)
 
     assert [(request.op, request.head["id"]) for request in guest.requests] == [("wait", "aa")] * 3
-
-
-def test_the_tail_of_the_terminal(guest: Any) -> None:
-    """The end of the output is read in pieces."""
-
-    def answer(peer: Any, _request: Any) -> None:
-        peer.send(b"abc", event="output", offset=0, next=3)
-        peer.send(b"def", event="output", offset=3, next=6)
-        peer.send(event="eof", offset=6, end=True)
-
-    guest(answer)
-    assert read_tail(GuestClient(guest.folder), "main", 4) == b"cdef"
 
 
 def test_what_the_supervisor_says_about_a_shell(guest: Any) -> None:

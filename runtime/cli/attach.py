@@ -1,0 +1,40 @@
+"""Verb: attach."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from holdfast.runtime.cli import output
+from holdfast.runtime.cli.arguments import Json, SessionRef, controller, wants_json
+
+
+def attach(
+    session: SessionRef,
+    detach_key: Annotated[
+        str, typer.Option("--detach-key", metavar="NAME", help="Such as C-] or C-q.")
+    ] = "C-]",
+    view: Annotated[
+        bool, typer.Option("--view", help="Look on only; what is typed is not passed on.")
+    ] = False,
+    take: Annotated[bool, typer.Option("--take", help="Take the shell from who holds it.")] = False,
+    json: Json = False,
+) -> None:
+    """Join your terminal to the session's. C-] leaves; the session goes on.
+
+    You hold the shell until you leave, if nobody else does; commands of others wait or are refused.
+    """
+    found = controller().session(session)
+    if sys.stdin.isatty():
+        output.note(f"{detach_key} leaves the session")
+    reason = found.terminal.attach(detach_key=detach_key, read_only=view, take=take)
+    if wants_json(json):
+        output.emit({"id": found.id, "name": found.name, "reason": reason})
+    else:
+        output.note(
+            f"{reason} from session {found.name}"
+            if reason == "detached"
+            else f"the shell was closed: {reason}"
+        )

@@ -1,0 +1,95 @@
+"""What a person sees of a session's terminal in their own.
+
+Where both have the same size, bytes go through as they are. Where they have not, a program's positions would
+be wrong: the output is given to an emulated terminal, and as much of its picture as there is room for is
+painted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from holdfast.runtime import fields
+from holdfast.runtime.guest.protocol import Frame
+from holdfast.runtime.redraw import redraw
+from holdfast.runtime.text import plain
+from holdfast.runtime.viewing import View
+
+NOTICE_SECONDS = 2.5
+# Between two paintings of a picture; less would be seen by nobody.
+PAINT_SECONDS = 0.04
+# The emulator takes a second for so much: then the newest picture is asked for, and what lies between is
+# left out.
+LAG = 1 << 20
+
+
+class Glass:
+    """Shows one session on one terminal. `next` is the offset of the output it shows next."""
+
+    def __init__(self, write: Callable[[bytes], None], look: Callable[[], View]) -> None:
+        self._write = write
+        self._look = look
+        self._size = (24, 80)
+        self._view: View | None = None
+        self._fed = 0
+        self._paint_at: float | None = None
+        self._renew_at: float | None = None
+        self.next: int | None = None
+
+    def renew(self, size: tuple[int, int] | None = None) -> None:
+        """Paint the newest picture, on a terminal of this size."""
+        self._size = size or self._size
+        found = self._look()
+        self.next = max(found.offset, self.next or 0)
+        self._fed = 0
+        self._renew_at = None
+        same = (found.terminal.lines, found.terminal.columns) == self._size
+        self._view = None if same else found
+        self._paint(found)
+
+    def output(self, frame: Frame) -> None:
+        """Show output; what was shown already is left out."""
+        start, following = fields.integer(frame, "offset"), fields.integer(frame, "next")
+        data = frame.payload
+        if self.next is not None and start < self.next:
+            data = data[self.next - start :]
+        self.next = max(following, self.next or 0)
+        if self._view is None:
+            self._write(data)
+            return
+        self._fed += len(data)
+        if self._fed > LAG:
+            self.renew()
+        elif data:
+            self._view.terminal.feed_bytes(data)
+            self._paint_at = self._paint_at or time.monotonic() + PAINT_SECONDS
+
+    def gap(self, frame: Frame) -> None:
+        """Output was lost: only the newest picture is right."""
+        self.next = fields.integer(frame, "offset") + fields.integer(frame, "size")
+        self.renew()
+
+    def notice(self, text: str) -> None:
+        """Show a line at the top for a moment, with a bell: people look and type at the bottom."""
+        line = plain(text, max(1, self._size[1] - 2)).encode()
+        self._write(b"\a\x1b7\x1b[?6l\x1b[1;1H\x1b[0;7m %s \x1b[0m\x1b8" % line)
+        self._renew_at = time.monotonic() + NOTICE_SECONDS
+
+    def patience(self) -> float | None:
+        """Seconds until `tick` has something to do."""
+        due = [at for at in (self._paint_at, self._renew_at) if at is not None]
+        return max(0.0, min(due) - time.monotonic()) if due else None
+
+    def tick(self) -> None:
+        """Do what is due."""
+        now = time.monotonic()
+        if self._renew_at is not None and now >= self._renew_at:
+            self.renew()
+        if self._paint_at is not None and now >= self._paint_at and self._view is not None:
+            self._paint(self._view)
+
+    def _paint(self, found: View) -> None:
+        self._paint_at = None
+        rows, cols = self._size
+        self._write(redraw(found.terminal, rows=rows, cols=cols))

@@ -1,0 +1,68 @@
+"""The terminal of this process: raw for a while, its size, its signals."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import struct
+import termios
+import tty
+from collections.abc import Iterator
+from types import FrameType
+
+from holdfast.runtime.redraw import RESET
+
+
+@contextlib.contextmanager
+def raw(stdin: int, stdout: int) -> Iterator[None]:
+    """The terminal without any processing of its own, put back at the end."""
+    before = termios.tcgetattr(stdin)
+    tty.setraw(stdin)
+    try:
+        yield
+    finally:
+        # What programs of the session switched on, a shell here does not expect.
+        with contextlib.suppress(OSError):
+            write(stdout, RESET + b"\x1b[999;1H\r\n")
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(stdin, termios.TCSADRAIN, before)
+
+
+@contextlib.contextmanager
+def signals() -> Iterator[int]:
+    """A descriptor that becomes readable with the number of each signal that came."""
+    reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    numbers = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP)
+
+    def ignore(_number: int, _frame: FrameType | None) -> None:
+        """The number comes through the pipe."""
+
+    before = {number: signal.signal(number, ignore) for number in numbers}
+    wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    try:
+        yield reading
+    finally:
+        signal.set_wakeup_fd(wakeup)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.close(reading)
+        os.close(writing)
+
+
+def size(terminal: int) -> tuple[int, int]:
+    """Rows and columns; 24 x 80 if the terminal does not know."""
+    try:
+        packed = fcntl.ioctl(terminal, termios.TIOCGWINSZ, bytes(8))
+    except OSError:
+        return 24, 80
+    rows, cols, _, _ = struct.unpack("HHHH", packed)
+    return rows or 24, cols or 80
+
+
+def write(file: int, data: bytes) -> None:
+    """Write all of it."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
