@@ -36,6 +36,7 @@
 #define ECHO_BYTES 2048
 /* bash joins the lines of a compound command by copying what it has: quadratic, so long ones are not kept. */
 #define HISTORY_BYTES (64 * 1024)
+#define MAX_TYPED (64 * 1024)
 #define MAX_COMMAND (8 << 20)
 
 struct word_list;
@@ -72,6 +73,7 @@ extern char *ps0_prompt, *ps1_prompt, *ps2_prompt, *current_prompt_string;
 extern int (*rl_startup_hook)(void), (*rl_pre_input_hook)(void);
 extern void (*rl_prep_term_function)(int), (*rl_deprep_term_function)(void), (*rl_redisplay_function)(void);
 extern int rl_done, rl_point, rl_end;
+extern char *rl_line_buffer;
 extern unsigned long rl_readline_state;
 extern FILE *rl_outstream;
 extern char emacs_standard_keymap[], vi_insertion_keymap[], vi_movement_keymap[];
@@ -273,6 +275,22 @@ static int pre_input(void)
     return old_pre_input ? old_pre_input() : 0;
 }
 
+/* What a person typed, for the journal: the mark that follows names the file by its number. */
+static void leave_line(void)
+{
+    char name[40], path[4200];
+    size_t length = rl_line_buffer ? strlen(rl_line_buffer) : 0;
+    int keep = errno;
+    snprintf(name, sizeof name, "typed-%llu", (unsigned long long)number);
+    int fd = open(path_of(name, path, sizeof path), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0) {
+        if (write(fd, rl_line_buffer, length < MAX_TYPED ? length : MAX_TYPED) < 0)
+            unlink(path);
+        close(fd);
+    }
+    errno = keep;
+}
+
 static void deprep(void)
 {
     if (old_deprep)
@@ -281,6 +299,8 @@ static void deprep(void)
         in_prompt = 0;
         announced = 0;
         pending_end = 1;
+        if (!fed)
+            leave_line();
         mark('C', -1, fed ? serial : 0);
     }
 }

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from holdfast.kernels.guest.messages import Cell
+from holdfast.runtime.guest.actor import Who
 from holdfast.runtime.guest.protocol import Frame, encode
 from holdfast.runtime.guest.streamlog import StreamLog
 
@@ -17,10 +18,12 @@ KEPT_CELLS = 200
 class Record:
     """One cell and where its events lie. Events are numbered from 1."""
 
-    def __init__(self, cell: Cell) -> None:
+    def __init__(self, cell: Cell, who: Who) -> None:
         self.cell = cell
+        self.who = who
         self.open_input: int | None = None
         """Number of the question that waits for an answer."""
+        self.asks_password = False
         self.inputs: set[int] = set()
         self.offsets = array("Q")
         self.lengths = array("L")
@@ -37,11 +40,11 @@ class Journal:
         """Return the cell of that id, if it is known."""
         return self._records.get(id_)
 
-    def open(self, cell: Cell) -> Record:
+    def open(self, cell: Cell, who: Who) -> Record:
         """Begin to record a cell."""
         for old in [key for key, record in self._records.items() if record.cell.over][:-KEPT_CELLS]:
             del self._records[old]
-        record = self._records[cell.id] = Record(cell)
+        record = self._records[cell.id] = Record(cell, who)
         return record
 
     def forget(self, id_: str) -> None:
@@ -55,6 +58,7 @@ class Journal:
         if event.event == "input_request":
             record.inputs.add(number)
             record.open_input = number
+            record.asks_password = event.head.get("password") is True
         record.offsets.append(self._log.end)
         record.lengths.append(len(data))
         self._log.append(data)

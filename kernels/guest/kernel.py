@@ -7,12 +7,14 @@ import logging
 from collections.abc import Coroutine
 from pathlib import Path
 
+from holdfast.kernels.guest.chronicle import CellChronicle
 from holdfast.kernels.guest.journal import Journal, Record
 from holdfast.kernels.guest.messages import Cell, Status, events_of
 from holdfast.kernels.guest.process import KernelFailure, KernelProcess, Message, load_library
 from holdfast.kernels.guest.questions import Questions
 from holdfast.kernels.guest.variables import PATIENCE, Variables
 from holdfast.runtime.guest.account import Account
+from holdfast.runtime.guest.actor import Who
 from holdfast.runtime.guest.pulse.deaths import End, Notice
 from holdfast.runtime.guest.pulse.lineage import Origin, short
 from holdfast.runtime.guest.pulse.origins import Origins
@@ -48,11 +50,13 @@ class Kernel:
         reaper: Reaper,
         origins: Origins,
         notice: Notice,
+        chronicle: CellChronicle,
     ) -> None:
         self.name = name
         self._origins = origins
         self._notice = notice
         self._origin = Origin("kernel", name)
+        self._chronicle = chronicle
         self.spec = spec
         self.epoch = 0
         self.execution_count = 0
@@ -89,19 +93,20 @@ class Kernel:
         """Start the process in the background."""
         self._spawn(self._start_quietly())
 
-    def submit(self, id_: str, code: str, timeout: float | None) -> Record:
+    def submit(self, id_: str, code: str, timeout: float | None, who: Who) -> Record:
         """Begin a cell; if the process is dead a new one is started. Raises KernelBusy."""
         if self._current:
             raise KernelBusy(self._current.cell)
-        record = self._current = self.journal.open(Cell(id_, timeout))
+        record = self._current = self.journal.open(Cell(id_, timeout), who)
         self._spawn(self._run(record, code))
         return record
 
-    def answer(self, text: str) -> bool:
+    def answer(self, text: str, who: Who) -> bool:
         """Answer the open question of the running cell; False if there is none."""
         record = self._current
         if record is None or record.open_input is None or self._process is None:
             return False
+        self._chronicle.answered(record.cell, who, text, password=record.asks_password)
         record.open_input = None
         self._process.answer(text)
         return True
@@ -154,12 +159,13 @@ class Kernel:
             self._release(record)
             return
         self._executing = record
-        self._origins.begin(self._origin, Origin("cell", cell.id, short(code), "agent"))
+        self._origins.begin(self._origin, Origin("cell", cell.id, short(code), record.who.actor))
         self._records[self._process.execute(code)] = record
         while len(self._records) > LATE_CELLS:
             del self._records[next(iter(self._records))]
         cell.epoch = self.epoch
         cell.started = True
+        self._chronicle.begun(cell, code, record.who)
         self.journal.wake()
         if cell.timeout is not None:
             await self._limit(record, cell.timeout)
@@ -174,6 +180,7 @@ class Kernel:
         if not await self._over_within(record, GRACE):
             # It keeps the kernel until it ends or the kernel is restarted.
             cell.end(Status.TIMEOUT)
+            self._chronicle.look(cell, record.who)
             self.journal.wake()
 
     async def _over_within(self, record: Record, seconds: float) -> bool:
@@ -266,6 +273,7 @@ class Kernel:
         else:
             for event in events_of(kind, content):
                 self.journal.add(record, event)
+                self._chronicle.heard(record.cell, event)
             return
         if record.cell.settled and record is self._current:
             self._release(record)
@@ -280,6 +288,7 @@ class Kernel:
             self._current = self._executing = None
             self._origins.end(self._origin, record.cell.id)
         record.open_input = None
+        self._chronicle.look(record.cell, record.who)
         self.journal.wake()
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:

@@ -34,6 +34,15 @@ class Actor:
         return cls(kind, name)
 
 
+@dataclass(frozen=True, slots=True)
+class Who:
+    """Who asks for something, in text form; why; and the key under which it may be done only once."""
+
+    actor: str = "agent"
+    reason: str | None = None
+    key: str | None = None
+
+
 AGENT = Actor("agent")
 PERSON = Actor("person")
 SYSTEM = Actor("system")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 import shlex
+import stat
 from pathlib import Path
 
 from holdfast.runtime.guest.account import OOM_SCORE, Account, working_directory
@@ -17,6 +18,7 @@ from holdfast.runtime.guest.terminal import Size, Terminal
 
 TAKE_COMMAND = b"\x1b[9517~"
 """The key that makes the shell take the command from its file."""
+MAX_TYPED = 64 << 10
 TERM = "xterm-256color"
 
 
@@ -35,7 +37,7 @@ class Bash:
         paths = self._paths
         paths.control.mkdir(parents=True, exist_ok=True)
         paths.control.chmod(0o700)
-        for path in (paths.command, paths.abort, paths.epoch):
+        for path in (paths.command, paths.abort, paths.epoch, *paths.control.glob("typed-*")):
             path.unlink(missing_ok=True)
         _write(paths.nonce, f"{self.nonce}\n".encode())
         _write(paths.pid, b"")
@@ -76,6 +78,21 @@ class Bash:
         except FileNotFoundError:
             return False
         return True
+
+    def typed(self, number: int) -> bytes | None:
+        """Take the line that was typed, by the number of its mark. None if the shell did not leave it."""
+        path = self._paths.control / f"typed-{number}"
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            return os.read(fd, MAX_TYPED) if stat.S_ISREG(os.fstat(fd).st_mode) else None
+        except OSError:
+            return None
+        finally:
+            os.close(fd)
+            path.unlink(missing_ok=True)
 
     def abort(self) -> None:
         """Make the shell drop the lines of the current command that it has not run yet."""

@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from holdfast.runtime.guest.actor import AGENT, Actor
+from holdfast.runtime.guest.actor import AGENT, Actor, Who
 from holdfast.runtime.guest.connection import Connection, Refusal
+from holdfast.runtime.guest.keyed import id_of
 from holdfast.runtime.guest.layout import MAIN
 from holdfast.runtime.guest.protocol import Frame
 
@@ -42,7 +43,9 @@ class Call:
         return value
 
     def id(self) -> str:
-        """Return the id the client chose for an operation."""
+        """Return the id the client chose for an operation, or that of its key."""
+        if (key := self.key()) is not None:
+            return id_of(key)
         value = self.text("id")
         if len(value) > MAX_ID:
             raise Refusal("invalid", f"cannot do {self.frame.op}: the id is longer than {MAX_ID}")
@@ -57,6 +60,10 @@ class Call:
             return Actor.parse(text)
         except ValueError as error:
             raise Refusal("invalid", f"cannot do {self.frame.op} as that: {error}") from None
+
+    def who(self) -> Who:
+        """Return who asks, why, and under which key."""
+        return Who(str(self.actor()), self.reason(), self.key())
 
     def reason(self) -> str | None:
         """Return why it is done, in the words of who asks."""

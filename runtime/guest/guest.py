@@ -7,13 +7,16 @@ import time
 from functools import partial
 from typing import Any
 
+from holdfast.kernels.guest.chronicle import CellChronicle
 from holdfast.kernels.guest.kernel import Kernel
 from holdfast.runtime.guest.account import Account
+from holdfast.runtime.guest.chronicle import Chronicle
 from holdfast.runtime.guest.connection import Refusal
 from holdfast.runtime.guest.desk import Desk
 from holdfast.runtime.guest.identity import Identity
 from holdfast.runtime.guest.journal import Journal
 from holdfast.runtime.guest.keyboard import Keyboard
+from holdfast.runtime.guest.keyed import Keyed
 from holdfast.runtime.guest.layout import DEFAULT_SPEC, MAIN, Layout
 from holdfast.runtime.guest.protocol import VERSION
 from holdfast.runtime.guest.pulse.deaths import End
@@ -37,9 +40,11 @@ class Guest:
         self._account = account
         self._reaper = reaper
         self.journal = Journal(layout.journal, layout.journal_copy)
+        self.keyed = Keyed(layout.keys)
         self.lineage = Origins()
         self.watch = Watch(self.lineage, reaper, self.journal.append)
-        self.shells = {MAIN: Shell(MAIN, layout, account, reaper, self.lineage, self.notice)}
+        chronicle = Chronicle(MAIN, self.journal, self.keyed, self.lineage)
+        self.shells = {MAIN: Shell(MAIN, layout, account, reaper, self.lineage, self.notice, chronicle)}
         self.tasks = Tasks(layout, account, reaper, self.lineage, self.notice)
         self.desks = {
             name: Desk(name, shell.size, shell.resize, self.journal.append)
@@ -174,4 +179,5 @@ class Guest:
             self._reaper,
             self.lineage,
             self.notice,
+            CellChronicle(name, self.journal, self.keyed),
         )

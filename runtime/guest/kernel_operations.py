@@ -10,13 +10,20 @@ from holdfast.kernels.guest.process import KernelFailure
 from holdfast.runtime.guest.call import Call, Operations
 from holdfast.runtime.guest.connection import Refusal
 from holdfast.runtime.guest.guest import Guest
+from holdfast.runtime.guest.keyed import Known
+from holdfast.runtime.guest.shell_operations import UNKNOWN
 
 
 async def cell(guest: Guest, call: Call) -> None:
     """Run code, or join it if its id is known."""
     kernel = guest.kernel(call.target("kernel"))
     after = call.integer("after_seq", 0, low=0)
-    record = kernel.journal.find(call.id()) or _submit(kernel, call)
+    known = _known(guest, kernel, call)
+    record = kernel.journal.find(call.id())
+    if record is None and known is not None:
+        await _recall(call, known)
+        return
+    record = record or _submit(guest, kernel, call)
     running = record.cell
     while not running.started and not running.over:
         await kernel.journal.changed()
@@ -33,7 +40,8 @@ async def cell(guest: Guest, call: Call) -> None:
 
 async def answer(guest: Guest, call: Call) -> None:
     """Answer the question of the running cell."""
-    if not guest.kernel(call.target("kernel")).answer(call.frame.payload.decode("utf-8", "replace")):
+    text = call.frame.payload.decode("utf-8", "replace")
+    if not guest.kernel(call.target("kernel")).answer(text, call.who()):
         raise Refusal("no_question", "cannot answer: no cell waits for input")
     await call.finish("ok")
 
@@ -75,14 +83,34 @@ async def variables(guest: Guest, call: Call) -> None:
     await call.finish("variables", json.dumps(found.as_dict()).encode())
 
 
-def _submit(kernel: Kernel, call: Call) -> Record:
+def _known(guest: Guest, kernel: Kernel, call: Call) -> Known | None:
+    if call.key() is None:
+        return None
+    return guest.keyed.check(call.id(), "cell", kernel.name, call.frame.payload)
+
+
+async def _recall(call: Call, known: Known) -> None:
+    """Tell what a cell came to that was run under a key, and whose events are no longer kept."""
+    if known.ended is None:
+        raise Refusal("outcome_unknown", UNKNOWN)
+    ended = known.ended
+    await call.send("started", id=call.id(), epoch=ended["epoch"])
+    await call.finish("finished", **{**ended, "id": call.id(), "recorded": True})
+
+
+def _submit(guest: Guest, kernel: Kernel, call: Call) -> Record:
     try:
         code = call.frame.payload.decode()
     except UnicodeDecodeError as error:
         raise Refusal("invalid", f"cannot run cell: its code is not UTF-8 ({error})") from None
+    timeout, who = call.seconds("timeout"), call.who()
+    if who.key is not None:
+        guest.keyed.begin(call.id(), "cell", kernel.name, call.frame.payload)
     try:
-        return kernel.submit(call.id(), code, call.seconds("timeout"))
+        return kernel.submit(call.id(), code, timeout, who)
     except KernelBusy as busy:
+        if who.key is not None:
+            guest.keyed.forget(call.id())
         what = "did not end when interrupted; restart the kernel" if busy.cell.over else "is running; wait"
         raise Refusal("busy", f"cannot run cell: cell {busy.cell.id} {what}") from None
 

@@ -30,6 +30,7 @@ class Keyboard:
     async def type(self, actor: str, data: bytes) -> None:
         """Type data for an actor; returns when the terminal has taken all of it."""
         shell = self._shell
+        shell.chronicle.typist = actor
         before, prompts = shell.echo(), shell.prompts
         await shell.write(data)
         parts = self._typing.judge(data, before, shell.echo(), prompts)

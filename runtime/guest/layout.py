@@ -122,6 +122,11 @@ class Layout:
         return self.state / "journal"
 
     @property
+    def keys(self) -> Path:
+        """One file for each key under which something was run."""
+        return self.state / "keys"
+
+    @property
     def journal_copy(self) -> Path:
         """What the journal of this session got since it began, for the host."""
         return self.run / JOURNAL_NAME

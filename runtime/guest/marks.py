@@ -10,7 +10,7 @@ A mark is an OSC 133 sequence with the shell's nonce and a number that only grow
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 MAX_MARK = 200
@@ -38,6 +38,7 @@ class Mark:
     end: int
     status: int = 0
     serial: int = 0
+    number: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,4 +138,5 @@ def _mark(match: re.Match[bytes], base: int) -> Mark:
         end=base + match.end(),
         status=int(match[2] or 0),
         serial=int(match[4] or 0),
+        number=int(match[3]),
     )

@@ -12,14 +12,16 @@ import signal
 from collections.abc import AsyncIterator, Callable
 
 from holdfast.runtime.guest.account import Account
+from holdfast.runtime.guest.actor import Who
 from holdfast.runtime.guest.bash import TAKE_COMMAND, Bash
+from holdfast.runtime.guest.chronicle import Chronicle
 from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
 from holdfast.runtime.guest.machine import Action, Exec, Phase, ShellMachine, State
 from holdfast.runtime.guest.marks import Kind, MarkFilter, MarkReader, Piece
 from holdfast.runtime.guest.output import Gap, T, no_pause, visible
 from holdfast.runtime.guest.picture import Picture
 from holdfast.runtime.guest.pulse.deaths import End, Notice
-from holdfast.runtime.guest.pulse.lineage import Origin, short
+from holdfast.runtime.guest.pulse.lineage import Origin
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.pulse.state import State as Observed
 from holdfast.runtime.guest.reaper import Reaper
@@ -32,7 +34,6 @@ from holdfast.runtime.guest.watching import Watching
 
 OUTPUT_CAPACITY = 256 << 20
 KEPT_COMMANDS = 1000
-SHORT_COMMAND = 500
 _RESPAWN_PATIENCE = 1.0
 _MAX_RESPAWN_DELAY = 5.0
 _SETTLED = 0.05
@@ -51,12 +52,13 @@ class Shell:
         reaper: Reaper,
         origins: Origins,
         notice: Notice,
+        chronicle: Chronicle,
     ) -> None:
         self.name = name
+        self.chronicle = chronicle
         self._origins = origins
         self._notice = notice
         self._origin = Origin("shell", name)
-        self._offered: Exec | None = None
         self.size = Size(DEFAULT_ROWS, DEFAULT_COLUMNS)
         self._bash = Bash(layout.shell(name), layout, account)
         self._reaper = reaper
@@ -87,6 +89,11 @@ class Shell:
     def pid(self) -> int | None:
         """Process of the shell, if one runs."""
         return self._terminal.pid if self._terminal else None
+
+    @property
+    def stream(self) -> str:
+        """Tells the stream that offsets are of from that of another supervisor."""
+        return self._bash.nonce
 
     @property
     def state(self) -> str:
@@ -126,13 +133,14 @@ class Shell:
             os.kill(self._terminal.pid, signal.SIGHUP)
             self._hang_up()
 
-    def submit(self, id_: str, command: bytes, timeout: float | None) -> Exec:
+    def submit(self, id_: str, command: bytes, timeout: float | None, who: Who) -> Exec:
         """Begin a command. Raises machine.Busy; then nothing has changed."""
         self._serial += 1
         request = Exec(id_, self._serial, timeout)
         actions = self._machine.submit(request, self._loop.time())
         self._command = command
         self._commands[id_] = request
+        self.chronicle.given(request, command, who)
         self._do(actions)
         for old in [key for key, value in self._commands.items() if value.over][:-KEPT_COMMANDS]:
             del self._commands[old]
@@ -258,16 +266,16 @@ class Shell:
             self.recording.trim(self.log.start)
         for mark in self._marks.feed(data):
             self.prompts += mark.kind is Kind.READY
-            self._do(self._machine.mark(mark, self._loop.time()))
+            now = self._loop.time()
+            self.chronicle.mark(mark, now, self._bash.typed)
+            self._do(self._machine.mark(mark, now))
 
     def _do(self, actions: list[Action]) -> None:
         """Carry out what the machine decided, and wake who waits for its state."""
         for action in actions:
             self._carry_out(action)
-        if self._offered and self._offered.over:
-            self._origins.end(self._origin, self._offered.id)
-            self._offered = None
         self.watching.follow(self._machine.state)
+        self.chronicle.look()
         if self._machine.state is State.PROMPT:
             self._hasty_ends = 0
         if self._timer:
@@ -282,9 +290,7 @@ class Shell:
         if action is Action.WITHDRAW:
             self._machine.withdrawn(gone=not self._bash.withdraw())
         elif action is Action.OFFER and current:
-            self._offered = current
-            text = short(self._command[:SHORT_COMMAND].decode("utf-8", "replace"))
-            self._origins.begin(self._origin, Origin("command", current.id, text, "agent"))
+            self.chronicle.offered()
             self._bash.offer(current.serial, self._command)
         if terminal is None:
             return
@@ -317,14 +323,9 @@ class Shell:
         self._hang_up()
         now = self._loop.time()
         self._hasty_ends = self._hasty_ends + 1 if now - self._started_at < _RESPAWN_PATIENCE else 0
-        self._do(
-            self._machine.exited(
-                self.log.end,
-                now,
-                exit_code=code if code >= 0 else None,
-                signal=-code if code < 0 else None,
-            )
-        )
+        exit_code, number = (code, None) if code >= 0 else (None, -code)
+        self.chronicle.shell_ended(self.log.end, now, exit_code=exit_code, signal=number)
+        self._do(self._machine.exited(self.log.end, now, exit_code=exit_code, signal=number))
         self._start_later()
 
     def _start_later(self) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from holdfast.runtime.guest.call import Call, Operations
 from holdfast.runtime.guest.connection import Refusal
 from holdfast.runtime.guest.guest import Guest
+from holdfast.runtime.guest.keyed import Known
 from holdfast.runtime.guest.machine import Busy, Exec, Phase
 from holdfast.runtime.guest.marks import MAX_MARK, Piece
 from holdfast.runtime.guest.output import Gap
@@ -32,12 +33,17 @@ class Waiting:
 async def run(guest: Guest, call: Call) -> None:
     """Run a command, or join it if its id is known."""
     shell = guest.shell(call.target("shell"))
-    command = shell.find(call.id())
+    id_, text = call.id(), call.frame.payload
+    known = guest.keyed.check(id_, "exec", shell.name, text) if call.key() is not None else None
+    command = shell.find(id_)
+    if command is None and known is not None:
+        await _recall(call, shell, known)
+        return
     if command is None:
         desk = guest.desk(shell.name)
         await desk.admitted(str(call.actor()), "run command", call.seconds("lease_wait"))
         # The same request may have come by another connection meanwhile.
-        command = shell.find(call.id()) or _submit(shell, call)
+        command = shell.find(id_) or _submit(guest, shell, call)
     await _follow(call, shell, command)
 
 
@@ -93,13 +99,20 @@ async def resize(guest: Guest, call: Call) -> None:
     await call.finish("ok")
 
 
-def _submit(shell: Shell, call: Call) -> Exec:
-    text = call.frame.payload
+def _submit(guest: Guest, shell: Shell, call: Call) -> Exec:
+    id_, text, who = call.id(), call.frame.payload, call.who()
     if b"\0" in text:
         raise Refusal("invalid", "cannot run command: it contains a NUL byte, which no shell can read")
+    timeout = call.seconds("timeout")
+    if shell.current:
+        raise _busy(shell, shell.current.id)
+    if who.key is not None:
+        guest.keyed.begin(id_, "exec", shell.name, text, stream=shell.stream)
     try:
-        return shell.submit(call.id(), text, call.seconds("timeout"))
+        return shell.submit(id_, text, timeout, who)
     except Busy as busy:
+        if who.key is not None:
+            guest.keyed.forget(id_)
         raise _busy(shell, busy.holder) from None
 
 
@@ -107,6 +120,7 @@ async def _follow(call: Call, shell: Shell, command: Exec) -> None:
     while command.phase in (Phase.WAITING, Phase.OFFERED):
         await shell.log.more()
     if command.phase is Phase.REFUSED:
+        shell.forget(command.id)
         raise _busy(shell, None)
     start = max(call.integer("from_offset", 0, low=0), command.start_offset)
     await call.send("started", id=command.id, offset=command.start_offset)
@@ -157,6 +171,23 @@ async def _tell(call: Call, shell: Shell, command: Exec, start: int) -> None:
 _INCOMPLETE = (
     "cannot run command: the shell waits for the rest of it; close its quotes, blocks or here-document"
 )
+
+
+async def _recall(call: Call, shell: Shell, known: Known) -> None:
+    """Tell what a command came to that was run under a key, long ago or before this supervisor was."""
+    ended = known.ended
+    if ended is None:
+        raise Refusal("outcome_unknown", UNKNOWN)
+    start, end = ended["start_offset"], ended["end_offset"]
+    await call.send("started", id=call.id(), offset=start)
+    if known.began.get("stream") == shell.stream:
+        await pour(call, shell, max(start, call.integer("from_offset", 0, low=0)), lambda: end)
+    else:
+        await call.send("gap", offset=start, size=end - start)
+    await call.finish("finished", **{**ended, "id": call.id(), "recorded": True})
+
+
+UNKNOWN = "cannot tell what became of it: it ran when the files were kept, and its processes were not"
 
 
 def _busy(shell: Shell, holder: str | None) -> Refusal:

@@ -116,15 +116,26 @@ class Guest:
         (self.folder / "work").mkdir()
         self.marks = marks
         self.socket = self.run / "guest.sock"
+        self.process = self._start()
+        self.wait_for_socket()
+
+    def restart(self) -> None:
+        """End the supervisor with all it started, and start another one in the same files."""
+        self.process.terminate()
+        self.process.wait(PATIENCE)
+        self.process = self._start()
+        self.wait_for_socket()
+
+    def _start(self) -> subprocess.Popen[bytes]:
         options = {"run": self.run, "state": self.folder / "state", "workspace": self.folder / "work"}
         source = "from holdfast.runtime.guest.supervisor import main; main()"
-        self.process = subprocess.Popen(
+        return subprocess.Popen(
             [
                 sys.executable,
                 "-c",
                 source,
                 *(f"--{key}={value}" for key, value in options.items()),
-                f"--marks={marks}",
+                f"--marks={self.marks}",
             ],
             stdin=subprocess.DEVNULL,
             env={
@@ -133,7 +144,6 @@ class Guest:
                 "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             },
         )
-        self.wait_for_socket()
 
     def wait_for_socket(self) -> None:
         """Wait until somebody listens: the socket's appearance is the event."""
