@@ -9,7 +9,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from holdfast.errors import SessionNotFound
-from holdfast.runtime import health
+from holdfast.runtime import events, health, tasks
 from holdfast.runtime.answering import answer
 from holdfast.runtime.guest import layout
 from holdfast.runtime.kernel_calls import KernelCall, OnEvent, OnInput
@@ -20,10 +20,13 @@ from holdfast.runtime.store.rows import SessionRow, SnapshotKind
 from holdfast.runtime.terminal import SessionTerminal
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
     from datetime import datetime
 
     from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.events import Event
     from holdfast.runtime.snapshot import Snapshot
+    from holdfast.runtime.tasks import Task, TaskInfo
 
 
 class Session:
@@ -155,6 +158,46 @@ class Session:
                 wait=wait,
                 patience=patience,
             ).run()
+
+    def detach(
+        self,
+        command: str,
+        *,
+        name: str | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+    ) -> Task:
+        """Start a command apart from the shell, on a terminal of its own; it goes on by itself.
+
+        It begins in the shell's directory and with what the shell exports.
+
+        Args:
+            command: as bash reads it.
+            name: to find it by, among those that run.
+            env: more variables.
+            cwd: another directory.
+        """
+        return tasks.start(self._line, command, name=name, env=env, cwd=cwd)
+
+    def tasks(self) -> list[TaskInfo]:
+        """The commands started by `detach`, the oldest first; of those that ended the last 200."""
+        return tasks.listed(self._line)
+
+    def task(self, ref: str) -> Task:
+        """The task of that id or name, or of these first digits of its id."""
+        return tasks.Task(self._line, tasks.listed(self._line, ref)[0].id)
+
+    def events(
+        self, after: int = 0, *, follow: bool = False, kinds: Collection[str] | None = None
+    ) -> Iterator[Event]:
+        """What happened in the session, oldest first: what died and why, what waits, who came.
+
+        Args:
+            after: the `seq` of the last event that is known.
+            follow: go on with what happens, until the session ends; that is the last event.
+            kinds: of entries of the journal; all notable ones if left out.
+        """
+        return events.read(self._controller, self._line, self.id, after=after, follow=follow, kinds=kinds)
 
     @property
     def terminal(self) -> SessionTerminal:

@@ -28,6 +28,7 @@ def test_what_is_public_is_pinned() -> None:
         "CellEvent",
         "CellResult",
         "Check",
+        "Event",
         "ExecResult",
         "Holdfast",
         "Home",
@@ -38,6 +39,8 @@ def test_what_is_public_is_pinned() -> None:
         "SessionTerminal",
         "Snapshot",
         "State",
+        "Task",
+        "TaskInfo",
     }
 
     assert values | set(_classes()) == set(holdfast.__all__)

@@ -13,7 +13,19 @@ import typer
 from typer.core import TyperGroup
 
 from holdfast.errors import HoldfastError, Interrupted
-from holdfast.runtime.cli import attach, doctor, images, kernel, lease, output, sessions, shell, snapshots
+from holdfast.runtime.cli import (
+    attach,
+    doctor,
+    events,
+    images,
+    kernel,
+    lease,
+    output,
+    sessions,
+    shell,
+    snapshots,
+    tasks,
+)
 from holdfast.runtime.cli.arguments import Json, Separated, Wanted
 
 INTERRUPTED = 130
@@ -76,6 +88,11 @@ app.command()(sessions.ls)
 app.command("exec", cls=Separated)(shell.exec_)
 app.command()(shell.wait)
 app.command()(kernel.cell)
+app.command()(tasks.tasks)
+app.command()(tasks.task)
+app.command("output")(tasks.output_)
+app.command()(tasks.kill)
+app.command()(events.events)
 app.command()(shell.send)
 app.command()(shell.screen)
 app.command()(attach.attach)

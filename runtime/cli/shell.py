@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.runtime.cli import output
+from holdfast.runtime.cli import output, tasks
 from holdfast.runtime.cli.arguments import (
     Json,
     LeaseWait,
@@ -38,6 +38,10 @@ def exec_(
     timeout: Timeout = None,
     wait: Wait = False,
     lease_wait: LeaseWait = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Start it apart from the shell, and say its id.")
+    ] = False,
+    name: Annotated[str | None, typer.Option(help="With --detach: a name for it.")] = None,
     json: Json = False,
 ) -> None:
     """Run a command in the session's shell. The exit code is the command's; 124 after a timeout.
@@ -46,6 +50,9 @@ def exec_(
     """
     text = command_text(command, separated=bool(context.meta.get("separated")))
     found = controller().session(session)
+    if detach:
+        tasks.detach(found, text, name, json=wants_json(json))
+        return
     if wants_json(json):
         result = found.exec(text, timeout=timeout, wait=wait, lease_wait=lease_wait)
         raise typer.Exit(_told(found, result, as_json=True))
@@ -127,6 +134,9 @@ def send(
     through: Annotated[
         bool, typer.Option("--wait", help="Then follow the command that runs, as `wait` does.")
     ] = False,
+    task: Annotated[
+        str | None, typer.Option("--task", metavar="TASK", help="Into the terminal of a task.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Type text and keys into the session's terminal."""
@@ -139,10 +149,16 @@ def send(
     if not data:
         raise InvalidArgument("cannot send: there is nothing to send", hint="give a text, --key or --enter")
     found = controller().session(session)
-    if through:
-        show = None if wants_json(json) else output.write_raw
+    show = None if wants_json(json) else output.write_raw
+    if task:
+        wanted = found.task(task)
+        wanted.send(data)
+        if through:
+            raise typer.Exit(_told(found, wanted.wait(on_output=show), as_json=show is None))
+    elif through:
         raise typer.Exit(_told(found, found.answer(data, on_output=show), as_json=show is None))
-    found.send(data)
+    else:
+        found.send(data)
     if wants_json(json):
         output.emit({"id": found.id, "name": found.name, "bytes": len(data)})
 

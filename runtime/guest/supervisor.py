@@ -83,10 +83,10 @@ async def _supervise(layout: Layout) -> None:
         "hello": hello,
         "prepare": prepare,
         **shell_operations.OPERATIONS,
+        **task_operations.OPERATIONS,
         **people_operations.OPERATIONS,
         **kernel_operations.OPERATIONS,
         **journal_operations.OPERATIONS,
-        **task_operations.OPERATIONS,
         **pulse_operations.operations(guest),
     }
     server = Server(layout.socket, guest, operations)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 
+from holdfast.runtime.guest import shell_operations
 from holdfast.runtime.guest.call import Call, Operations
 from holdfast.runtime.guest.connection import Refusal
 from holdfast.runtime.guest.guest import Guest
@@ -19,7 +20,7 @@ MAX_COMMAND = 96 << 10
 
 async def start(guest: Guest, call: Call) -> None:
     """Start a task, or find it if its id is known."""
-    task = guest.tasks.find(call.id()) or _start(guest, call)
+    task = guest.tasks.known(call.id()) or _start(guest, call)
     await call.finish("task", **task.as_dict(guest.tasks.now()))
 
 
@@ -50,6 +51,12 @@ async def wait(guest: Guest, call: Call) -> None:
         incomplete=False,
         duration=round(task.duration or 0.0, 6),
     )
+
+
+async def join(guest: Guest, call: Call) -> None:
+    """Join a command, or the task of that id."""
+    known = guest.shell(call.target("shell")).find(call.id()) is not None
+    await (wait if not known and guest.tasks.find(call.id()) else shell_operations.wait)(guest, call)
 
 
 async def read(guest: Guest, call: Call) -> None:
@@ -145,6 +152,7 @@ async def _pour(call: Call, task: Task, start: int, until: Callable[[], int | No
 
 
 OPERATIONS: Operations = {
+    "wait": join,
     "task_start": start,
     "task_list": list_,
     "task_wait": wait,

@@ -38,6 +38,7 @@ KEPT_OUTPUT = 512 << 20
 OUTPUT_CAPACITY = 64 << 20
 SEGMENT_SIZE = 1 << 20
 DEFAULT_SIZE = Size(DEFAULT_ROWS, DEFAULT_COLUMNS)
+SHORTEST_REF = 3
 _SIGNALLED = 128
 _OURS = ("HOLDFAST_SHELL", "HOLDFAST_KERNEL", "HOLDFAST_TASK")
 
@@ -149,9 +150,22 @@ class Tasks:
         self._made = 0
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def find(self, id_: str) -> Task | None:
-        """Return the task of that id, if it is known."""
+    def known(self, id_: str) -> Task | None:
+        """Return the task of exactly that id, if there is one."""
         return self._tasks.get(id_)
+
+    def find(self, ref: str) -> Task | None:
+        """Return the task of that id or name, or of those first letters of its id, if it is known.
+
+        Of several that had the name it is the last.
+        """
+        if task := self._tasks.get(ref):
+            return task
+        named = [task for task in self._tasks.values() if task.order.name == ref]
+        if named:
+            return named[-1]
+        alike = [task for id_, task in self._tasks.items() if id_.startswith(ref)]
+        return alike[0] if len(alike) == 1 and len(ref) >= SHORTEST_REF else None
 
     def all(self) -> list[Task]:
         """Return all that are known, the oldest first."""

@@ -42,6 +42,7 @@ from holdfast.errors import (
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.events import Event
     from holdfast.runtime.guest.pulse.state import State
     from holdfast.runtime.home import Home
     from holdfast.runtime.results import (
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.session import Session
     from holdfast.runtime.session_options import Mount, SessionOptions
     from holdfast.runtime.snapshot import Snapshot
+    from holdfast.runtime.tasks import Task, TaskInfo
     from holdfast.runtime.terminal import SessionTerminal
 
 __version__ = "0.1.0"
@@ -67,6 +69,7 @@ __all__ = [
     "Check",
     "EngineError",
     "EngineUnavailable",
+    "Event",
     "ExecResult",
     "GuestDisconnected",
     "GuestError",
@@ -97,6 +100,8 @@ __all__ = [
     "SnapshotNotFound",
     "State",
     "StoreError",
+    "Task",
+    "TaskInfo",
 ]
 
 # The guest's entry and the command line's start import this package for its errors alone, so the rest is
@@ -106,6 +111,7 @@ _LATE = {
     "CellEvent": "results",
     "CellResult": "results",
     "Check": "results",
+    "Event": "events",
     "ExecResult": "results",
     "Holdfast": "controller",
     "Home": "home",
@@ -116,6 +122,8 @@ _LATE = {
     "SessionTerminal": "terminal",
     "Snapshot": "snapshot",
     "State": "guest.pulse.state",
+    "Task": "tasks",
+    "TaskInfo": "tasks",
 }
 
 

@@ -1,0 +1,91 @@
+"""Verbs: tasks, task, output, kill; and what `exec --detach` does."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.runtime.cli import output
+from holdfast.runtime.cli.arguments import Json, SessionRef, controller, wants_json
+
+if TYPE_CHECKING:
+    from holdfast.runtime.session import Session
+    from holdfast.runtime.tasks import TaskInfo
+
+TaskRef = Annotated[str, typer.Argument(metavar="TASK", help="Id of a task, its first digits, or its name.")]
+
+
+def detach(session: Session, command: str, name: str | None, *, json: bool) -> None:
+    """Start a task and say its id."""
+    made = session.detach(command, name=name)
+    if json:
+        output.emit({**made.info().as_dict(), "session": session.name})
+    else:
+        output.say(made.id)
+
+
+def tasks(session: SessionRef, json: Json = False) -> None:
+    """List the commands started by `exec --detach`: those that run, and the last that ended."""
+    found = controller().session(session).tasks()
+    if wants_json(json):
+        output.emit([info.as_dict() for info in found])
+        return
+    now = datetime.now(UTC)
+    output.table(
+        ("ID", "NAME", "STATE", "STARTED", "COMMAND"),
+        ((i.id, i.name, _state(i), output.ago(i.started_at, now), i.command) for i in found),
+    )
+
+
+def task(session: SessionRef, task: TaskRef, json: Json = False) -> None:
+    """Say what a task does, or how it ended."""
+    info = controller().session(session).task(task).info()
+    if wants_json(json):
+        output.emit(info.as_dict())
+        return
+    output.say(f"{info.id}  {_state(info)}  {info.duration:.1f} s")
+    output.say(f"command: {info.command}")
+    output.say(f"in {info.cwd}, pid {info.pid}, by {info.actor}, output to offset {info.end_offset}")
+
+
+def output_(
+    session: SessionRef,
+    task: TaskRef,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what comes, until it ends.")
+    ] = False,
+    begin: Annotated[
+        int, typer.Option("--from", metavar="OFFSET", help="Negative: from so far before the end.")
+    ] = 0,
+) -> None:
+    """Print what a task wrote to its terminal."""
+    controller().session(session).task(task).follow(output.write_raw, offset=begin, follow=follow)
+
+
+def kill(
+    session: SessionRef,
+    task: TaskRef,
+    signal: Annotated[
+        str, typer.Option("--signal", "-s", metavar="NAME", help="Such as INT or KILL.")
+    ] = "TERM",
+    json: Json = False,
+) -> None:
+    """Send a signal to all that runs in a task's terminal."""
+    found = controller().session(session)
+    wanted = found.task(task)
+    wanted.signal(signal)
+    if wants_json(json):
+        output.emit({"id": wanted.id, "session": found.name, "signal": signal})
+
+
+def _state(info: TaskInfo) -> str:
+    if info.running:
+        waits = info.observed is not None and info.observed.waits
+        return (
+            f"waits: {info.observed.prompt or info.observed.detail}" if waits and info.observed else "running"
+        )
+    if info.signal is None:
+        return f"exit {info.exit_code}"
+    return f"signal {info.signal}" + (f" by {info.killed_by}" if info.killed_by else "")

@@ -1,0 +1,128 @@
+"""What happened in a session, as it is told: entries of its journal that somebody may want to hear of.
+
+Following goes on across captures, and ends with an event that says why when the session does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import GuestDisconnected, SessionError
+from holdfast.runtime import fields
+from holdfast.runtime.guest.protocol import Frame
+from holdfast.runtime.telling import told
+from holdfast.runtime.text import plain
+
+if TYPE_CHECKING:
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.guest_client import Connection
+    from holdfast.runtime.line import Line
+
+NOTABLE = (
+    "process_exited",
+    "oom",
+    "task_started",
+    "task_ended",
+    "kernel_died",
+    "shell_ended",
+    "waiting",
+    "woken",
+    "attached",
+    "detached",
+    "lease",
+    "session_ended",
+)
+"""What is told unless other kinds are asked for."""
+LATEST = 4e9
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened. `seq` counts the entries of the session's journal; `data` are its fields."""
+
+    seq: int
+    at: datetime
+    kind: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs, as it stands in the journal."""
+        return {"seq": self.seq, "at": round(self.at.timestamp(), 6), "kind": self.kind, **self.data}
+
+    @property
+    def text(self) -> str:
+        """What happened, as a sentence on one line."""
+        return plain(told(self.kind, self.data), 400)
+
+
+def read(
+    controller: Holdfast,
+    line: Line,
+    session_id: str,
+    *,
+    after: int,
+    follow: bool,
+    kinds: Collection[str] | None,
+) -> Iterator[Event]:
+    """Events behind number `after`, oldest first; with `follow` those to come, until the session ends."""
+    wanted = list(NOTABLE if kinds is None else kinds)
+    while True:
+        try:
+            persistence = line.persistence()
+            args = {"after_seq": after, "follow": follow, "kinds": wanted}
+            connection = persistence.run(partial(_open, line, args))
+            with connection:
+                for frame in connection.events():
+                    if fields.event(frame) == "entry":
+                        event = parse(fields.body(frame))
+                        after = event.seq
+                        yield event
+            return
+        except GuestDisconnected:
+            continue  # a capture closes connections; whether the session is there is asked with the next
+        except SessionError as error:
+            if not follow:
+                raise
+            if "session_ended" in wanted:
+                yield ended(controller, session_id, after, str(error))
+            return
+
+
+def _open(line: Line, args: dict[str, Any]) -> Connection:
+    return line.client().open("journal", **args)
+
+
+def parse(entry: Mapping[str, Any]) -> Event:
+    """Return the event of an entry of a guest's journal, whatever that is.
+
+    Raises:
+        ProtocolError: it is not of the agreed form.
+    """
+    frame = Frame({"event": "entry", **entry})
+    data = {key: value for key, value in entry.items() if key not in ("seq", "at", "kind")}
+    return Event(
+        seq=fields.integer(frame, "seq"),
+        at=datetime.fromtimestamp(min(fields.number(frame, "at"), LATEST), UTC),
+        kind=plain(fields.text(frame, "kind"), 40),
+        data=data,
+    )
+
+
+def ended(controller: Holdfast, session_id: str, seq: int, message: str) -> Event:
+    """The event of a session that cannot be followed any further."""
+    rows = [row for row in controller.store.sessions(removed=True) if row.id == session_id]
+    row = rows[0] if rows else None
+    data: dict[str, Any] = {
+        "session": session_id,
+        "cause": row.state if row else "removed",
+        "message": message,
+    }
+    if row is not None and row.state == "dead" and row.container_id is not None:
+        state = controller.engine.inspect(row.container_id)
+        if state is not None:
+            data |= {"cause": "oom" if state.oom_killed else "exited", "exit_code": state.exit_code}
+    return Event(seq, datetime.now(UTC), "session_ended", data)

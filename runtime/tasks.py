@@ -1,0 +1,192 @@
+"""Commands that run apart from the shell: started once, asked about by whoever wants to know.
+
+A handle holds an id and the line to the session; the same id works in every session that was restored from a
+snapshot of that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime import fields, ids
+from holdfast.runtime.guest.protocol import Frame
+from holdfast.runtime.guest.pulse.state import State
+from holdfast.runtime.shell_calls import Following, OnOutput
+from holdfast.runtime.text import plain
+from holdfast.runtime.waiting import state as state_of
+
+if TYPE_CHECKING:
+    from holdfast.runtime.line import Line
+    from holdfast.runtime.results import ExecResult
+
+MOST_SHOWN = 1000
+_LATEST = 4e9  # in the year 2096; what is said to be later is nonsense
+
+
+@dataclass(frozen=True, slots=True)
+class TaskInfo:
+    """What a session says about a task.
+
+    `exit_code` is None while it runs, and 128+n if a signal ended it; `killed_by` is who sent it one.
+    `observed` is what the task does now: it may wait for a password. Its output is kept from `start_offset`
+    to `end_offset`. `duration` is in seconds, so far or in all.
+    """
+
+    id: str
+    name: str
+    command: str
+    cwd: str
+    actor: str
+    pid: int
+    state: str
+    started_at: datetime
+    duration: float
+    start_offset: int
+    end_offset: int
+    exit_code: int | None = None
+    signal: int | None = None
+    killed_by: str | None = None
+    observed: State | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self.state == "running"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return {**asdict(self), "started_at": self.started_at.isoformat()}
+
+
+class Task:
+    """One task of a session."""
+
+    def __init__(self, line: Line, id_: str) -> None:
+        self._line = line
+        self.id = id_
+
+    def __repr__(self) -> str:
+        return f"<Task {self.id}>"
+
+    def info(self) -> TaskInfo:
+        """What the session says about it now.
+
+        Raises:
+            GuestError: the session does not know it.
+        """
+        return listed(self._line, self.id)[0]
+
+    def wait(self, *, on_output: OnOutput | None = None) -> ExecResult:
+        """Wait for its end. `on_output` is given the output from its beginning, then as it comes."""
+        with self._line.explained():
+            return _Following(self._line, self.id, on_output).run()
+
+    def output(self, offset: int = 0) -> bytes:
+        """What it wrote to its terminal so far, from an offset on; a negative one counts from the end."""
+        pieces: list[bytes] = []
+        self.follow(pieces.append, offset=offset, follow=False)
+        return b"".join(pieces)
+
+    def follow(self, on_output: OnOutput, *, offset: int = 0, follow: bool = True) -> None:
+        """Give its output from an offset on, and what comes until it ends."""
+        with self._line.explained():
+            _Reading(self._line, self.id, on_output, offset, follow=follow).read()
+
+    def send(self, text: str | bytes) -> None:
+        """Type text into its terminal, as it is."""
+        data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+        for start in range(0, len(data), 1 << 20):
+            self._line.request("task_send", data[start : start + (1 << 20)], id=self.id)
+
+    def signal(self, name: str = "TERM") -> None:
+        """Send a signal to all that runs in its terminal; INT as Ctrl-C does.
+
+        Raises:
+            GuestError: it has ended.
+        """
+        self._line.request("task_signal", id=self.id, signal=name)
+
+
+class _Following(Following):
+    """Follows a task to its end, as one follows a command."""
+
+    def __init__(self, line: Line, id_: str, on_output: OnOutput | None) -> None:
+        super().__init__(line.client(), line.persistence(), id_, shell="", on_output=on_output, wait=True)
+        self._op, self._args = "task_wait", {"id": id_}
+
+
+class _Reading(_Following):
+    """Reads the output alone."""
+
+    def __init__(self, line: Line, id_: str, on_output: OnOutput, offset: int, *, follow: bool) -> None:
+        super().__init__(line, id_, on_output)
+        self._args |= {"offset": offset, "follow": follow}
+
+    def read(self) -> None:
+        """Read to the end of what there is, or of the task."""
+        self._persistence.run(self._read)
+
+    def _read(self) -> None:
+        args = dict(self._args) if self._next is None else {**self._args, "offset": self._next}
+        with self._client.open("task_read", **args) as connection:
+            for frame in connection.events():
+                self._persistence.heard()
+                kind = fields.event(frame)
+                if kind == "output":
+                    self._take(frame)
+                elif kind == "gap":
+                    self._next = fields.integer(frame, "offset") + fields.integer(frame, "size")
+        self._emit(self._uncook.end())
+
+
+def start(
+    line: Line, command: str, *, name: str | None, env: Mapping[str, str] | None, cwd: str | None
+) -> Task:
+    """Start a command. It is started once, whatever becomes of the connection."""
+    data = command.encode("utf-8", "surrogateescape")
+    if not data.strip():
+        raise InvalidArgument(
+            "cannot start the task: its command is empty", hint="for example `holdfast exec --detach S make`"
+        )
+    args = {"id": ids.new_id(), "name": name, "env": dict(env or {}), "cwd": cwd}
+    given = {key: value for key, value in args.items() if value}
+    with line.explained():
+        frame = line.persistence().run(lambda: line.client().request("task_start", payload=data, **given))
+    return Task(line, fields.text(frame, "id"))
+
+
+def listed(line: Line, ref: str | None = None) -> list[TaskInfo]:
+    """All tasks a session knows, the oldest first; or the one of that id or name."""
+    wanted: dict[str, Any] = {} if ref is None else {"id": ref}
+    with line.explained():
+        frame = line.persistence().run(lambda: line.client().request("task_list", **wanted))
+    return [_info(Frame({"event": "task", **row})) for row in fields.rows(frame, "tasks")]
+
+
+def _info(frame: Frame) -> TaskInfo:
+    observed = frame.head.get("observed")
+    return TaskInfo(
+        id=plain(fields.text(frame, "id"), 128),
+        name=plain(fields.text(frame, "name", ""), 128),
+        command=plain(fields.text(frame, "command"), MOST_SHOWN),
+        cwd=plain(fields.text(frame, "cwd"), MOST_SHOWN),
+        actor=plain(fields.text(frame, "actor", ""), 128),
+        pid=fields.integer(frame, "pid"),
+        state="running" if fields.text(frame, "state") == "running" else "exited",
+        started_at=datetime.fromtimestamp(min(fields.number(frame, "started_at"), _LATEST), UTC),
+        duration=fields.number(frame, "duration"),
+        start_offset=fields.integer(frame, "start_offset"),
+        end_offset=fields.integer(frame, "end_offset"),
+        exit_code=fields.optional_integer(frame, "exit_code", -255),
+        signal=fields.optional_integer(frame, "signal"),
+        killed_by=_shown(fields.optional_text(frame, "killed_by")),
+        observed=None if observed is None else state_of(observed),
+    )
+
+
+def _shown(text: str | None) -> str | None:
+    return None if text is None else plain(text, 128)
