@@ -1,4 +1,4 @@
-"""Answers a command that waits, and follows it from there."""
+"""Answers a command or a cell that waits, and follows it from there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime import fields
-from holdfast.runtime.results import ExecResult
+from holdfast.runtime.kernel_calls import KernelCall, OnEvent, OnInput
+from holdfast.runtime.results import CellResult, ExecResult
 from holdfast.runtime.shell_calls import Following, OnOutput
 
 if TYPE_CHECKING:
@@ -37,3 +38,26 @@ def answer(
         line.client(), line.persistence(), command, shell=shell, on_output=on_output, wait=wait
     )
     return following.run(fields.integer(sent, "offset"))
+
+
+def answer_cell(
+    line: Line,
+    waiting: CellResult,
+    text: str,
+    *,
+    kernel: str,
+    on_event: OnEvent | None = None,
+    on_input: OnInput | None = None,
+) -> CellResult:
+    """Answer the question of a cell and follow it. Raises GuestError if it asks nothing."""
+    line.request("input", text.encode("utf-8", "replace"), kernel=kernel)
+    return KernelCall(
+        line.client(),
+        line.persistence(),
+        "",
+        kernel=kernel,
+        timeout=None,
+        on_event=on_event,
+        on_input=on_input,
+        joined=waiting,
+    ).run()

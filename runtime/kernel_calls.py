@@ -10,10 +10,12 @@ from holdfast.errors import GuestDisconnected, GuestError, InvalidArgument, Kern
 from holdfast.runtime import fields, ids
 from holdfast.runtime.guest import protocol
 from holdfast.runtime.guest.protocol import Frame
+from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest_client import GuestClient
 from holdfast.runtime.persistence import Persistence
 from holdfast.runtime.results import CellError, CellEvent, CellResult, CellStatus
 from holdfast.runtime.uncook import Tail
+from holdfast.runtime.waiting import asked
 
 OnEvent = Callable[[CellEvent], None]
 OnInput = Callable[[str, bool], str]
@@ -37,7 +39,9 @@ class KernelCall:
         timeout: float | None,
         on_event: OnEvent | None,
         on_input: OnInput | None,
+        joined: CellResult | None = None,
     ) -> None:
+        """`joined` is what a cell came to that waited: it is followed from there, whatever the code is."""
         self._client = client
         self._persistence = persistence
         self._payload = _payload(code)
@@ -46,6 +50,8 @@ class KernelCall:
         self._on_event = on_event
         self._on_input = on_input
         self._seen: int | None = None
+        if joined is not None:
+            self._args["id"], self._seen = joined.cell_id, joined.seq
         self._answered: set[int] = set()
         self._text = {"stdout": Tail(KEEP_TEXT), "stderr": Tail(KEEP_TEXT)}
         self._outputs: list[CellEvent] = []
@@ -83,7 +89,10 @@ class KernelCall:
                 seq = fields.integer(frame, "seq")
                 if self._seen is None or seq > self._seen:
                     self._seen = seq
-                    self._take(_event(kind, seq, frame))
+                    event = _event(kind, seq, frame)
+                    self._take(event)
+                    if event is not None and event.kind == "input_request" and self._on_input is None:
+                        return self._waits(event)
         raise GuestDisconnected("cannot go on: the session ended the call without a result")
 
     def _take(self, event: CellEvent | None) -> None:
@@ -99,15 +108,13 @@ class KernelCall:
             self._outputs.append(event)
         if self._on_event is not None:
             self._on_event(event)
-        if event.kind == "input_request":
-            self._answer(event)
+        if event.kind == "input_request" and self._on_input is not None:
+            self._answer(event, self._on_input)
 
-    def _answer(self, event: CellEvent) -> None:
-        """Give the cell what it asks for; if there is nobody to give it, end the cell instead of hanging."""
+    def _answer(self, event: CellEvent, on_input: OnInput) -> None:
+        """Give the cell what it asks for; if there is nothing more, end it instead of hanging."""
         try:
-            if self._on_input is None:
-                raise EOFError
-            answer = self._on_input(event.text, event.password)
+            answer = on_input(event.text, event.password)
         except EOFError:
             self._unanswered = True
             self._interrupt()
@@ -119,7 +126,7 @@ class KernelCall:
 
     def _finish(self, frame: Frame) -> CellResult:
         status = fields.text(frame, "status")
-        if status not in get_args(CellStatus):
+        if status not in get_args(CellStatus) or status == "waiting":
             raise GuestError("cannot tell how the cell ended: the session named no known state")
         if status == "died":
             raise KernelDied(
@@ -131,14 +138,31 @@ class KernelCall:
                 "cannot answer the cell: it asked for input and there is none",
                 hint="pipe lines into `holdfast cell`",
             )
-        return CellResult(
-            status=cast("CellStatus", status),
+        return self._result(
+            cast("CellStatus", status),
             execution_count=fields.optional_integer(frame, "execution_count"),
+        )
+
+    def _waits(self, event: CellEvent) -> CellResult:
+        """The cell goes on when it is answered; its caller is told what it asks."""
+        return self._result(
+            "waiting", waiting=asked(event.text, password=event.password, kernel=self._kernel)
+        )
+
+    def _result(
+        self, status: CellStatus, execution_count: int | None = None, waiting: State | None = None
+    ) -> CellResult:
+        return CellResult(
+            status=status,
+            execution_count=execution_count,
             stdout=self._text["stdout"].value().decode("utf-8", "replace"),
             stderr=self._text["stderr"].value().decode("utf-8", "replace"),
             outputs=tuple(self._outputs),
             error=self._error,
             duration=time.monotonic() - self._began,
+            cell_id=str(self._args["id"]),
+            seq=self._seen or 0,
+            waiting=waiting,
         )
 
 

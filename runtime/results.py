@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from holdfast.runtime.guest.pulse.state import State
 
-CellStatus = Literal["ok", "error", "interrupted", "died", "timeout", "restarted"]
+CellStatus = Literal["ok", "error", "interrupted", "died", "timeout", "restarted", "waiting"]
 CellEventKind = Literal[
     "stream",
     "display_data",
@@ -92,7 +92,11 @@ class CellError:
 
 @dataclass(frozen=True, slots=True)
 class CellResult:
-    """What a cell came to. `outputs` are its displays and results in order; `duration` is in seconds."""
+    """What a cell came to, or that it is `waiting` for an answer, and then for what.
+
+    `outputs` are its displays and results in order; `duration` is in seconds. `seq` is the number of the last
+    event that is in it.
+    """
 
     status: CellStatus
     execution_count: int | None
@@ -101,6 +105,9 @@ class CellResult:
     outputs: tuple[CellEvent, ...] = ()
     error: CellError | None = None
     duration: float = 0.0
+    cell_id: str = ""
+    seq: int = 0
+    waiting: State | None = None
 
     @property
     def ok(self) -> bool:

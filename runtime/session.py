@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import SessionNotFound
 from holdfast.runtime import events, health, tasks
-from holdfast.runtime.answering import answer
+from holdfast.runtime.answering import answer, answer_cell
 from holdfast.runtime.guest import layout
 from holdfast.runtime.kernel_calls import KernelCall, OnEvent, OnInput
 from holdfast.runtime.line import Line
@@ -20,12 +20,11 @@ from holdfast.runtime.store.rows import SessionRow, SnapshotKind
 from holdfast.runtime.terminal import SessionTerminal
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping
     from datetime import datetime
 
     from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.events import Event
-    from holdfast.runtime.pulse import Port, Pulse
     from holdfast.runtime.snapshot import Snapshot
     from holdfast.runtime.tasks import Task, TaskInfo
 
@@ -239,44 +238,6 @@ class Session:
         """What the supervisor says about a shell."""
         return self.terminal_of(name).info()
 
-    # What goes on.
-
-    def pulse(
-        self,
-        *,
-        parts: Sequence[str] | None = None,
-        files: bool = False,
-        pid: int | None = None,
-        file: str | None = None,
-        screens: bool = False,
-        disk: bool = False,
-    ) -> Pulse:
-        """What goes on now: processes, files, sockets, terminals, kernels, limits. Disturbs nothing.
-
-        Args:
-            parts: only these of processes, files, sockets, limits, terminals, kernels, variables.
-            files: of each process all that is open, not the first 64 files only.
-            pid: look closer at this process, too.
-            file: look for who has this file open; the path may be relative to the shell's directory.
-            screens: draw what the terminals show, too.
-            disk: compare the files with those of the image, which may take seconds.
-
-        Raises:
-            SessionDead, SessionError: the session cannot be used.
-        """
-        from holdfast.runtime import pulse_calls
-
-        found = pulse_calls.look(self._line, self._row, parts=parts, files=files, pid=pid, file=file)
-        if screens:
-            found = pulse_calls.with_screens(self._line, found)
-        return pulse_calls.with_disk(self._controller, self._line, self._row, found) if disk else found
-
-    def port(self, number: int, *, speak: bool = True) -> Port:
-        """Who listens at a port, and whether it answers (`speak`: to a HEAD of HTTP). Raises as `pulse`."""
-        from holdfast.runtime import pulse_calls
-
-        return pulse_calls.port(self._line, self._row, number, speak=speak)
-
     # The kernel.
 
     def cell(
@@ -295,12 +256,13 @@ class Session:
             timeout: seconds; then it is interrupted.
             on_event: is given output, displays and errors as they come.
             on_input: is asked for a line when the code reads input: (prompt, is it a password) -> line.
-                Without it, or when it raises EOFError, such code is interrupted.
+                When it raises EOFError, the code is interrupted. Without it the result says what the code
+                is `waiting` for; `answer_cell` goes on.
             kernel: which of the session's kernels.
 
         Raises:
             KernelDied: the kernel's process ended.
-            InvalidArgument: the code wanted input and there was none.
+            InvalidArgument: the code wanted input, and `on_input` had no more.
         """
         call = KernelCall(
             self._line.client(),
@@ -313,6 +275,23 @@ class Session:
         )
         with self._line.explained():
             return call.run()
+
+    def answer_cell(
+        self,
+        waiting: CellResult,
+        text: str,
+        *,
+        on_event: OnEvent | None = None,
+        on_input: OnInput | None = None,
+        kernel: str = layout.MAIN,
+    ) -> CellResult:
+        """Answer a cell that waits, and follow it from there. Otherwise as `cell`.
+
+        Raises:
+            GuestError: no cell of that kernel waits.
+        """
+        with self._line.explained():
+            return answer_cell(self._line, waiting, text, kernel=kernel, on_event=on_event, on_input=on_input)
 
     def interrupt_kernel(self, kernel: str = layout.MAIN) -> None:
         """Interrupt what the kernel runs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -32,6 +33,17 @@ def state(value: Any) -> State:
         prompt=_prompt(fields.text(frame, "prompt", "")),
         exit_code=fields.optional_integer(frame, "exit_code", -255),
         signal=fields.optional_integer(frame, "signal"),
+    )
+
+
+def asked(prompt: str, *, password: bool, kernel: str) -> State:
+    """The state of a kernel whose cell asks for input now."""
+    return State(
+        "waiting",
+        "password" if password else "line",
+        command=f"kernel {plain(kernel, 40)}",
+        since=time.time(),
+        prompt=_prompt(prompt),
     )
 
 

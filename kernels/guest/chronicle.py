@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from holdfast.kernels.guest.messages import Cell
@@ -111,6 +112,10 @@ class CellChronicle:
         """The cell showed something."""
         if found := self._open.get(cell.id):
             found[1].add(event)
+
+    def waits(self, cell: str, state: Mapping[str, Any]) -> None:
+        """A cell asks for input."""
+        self._journal.append("waiting", kernel=self._kernel, id=cell, state=state)
 
     def answered(self, cell: Cell, who: Who, text: str, *, password: bool) -> None:
         """Somebody answered the cell's question."""

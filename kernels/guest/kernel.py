@@ -10,6 +10,7 @@ from pathlib import Path
 from holdfast.kernels.guest.chronicle import CellChronicle
 from holdfast.kernels.guest.journal import Journal, Record
 from holdfast.kernels.guest.messages import Cell, Status, events_of
+from holdfast.kernels.guest.observing import Observing
 from holdfast.kernels.guest.process import KernelFailure, KernelProcess, Message, load_library
 from holdfast.kernels.guest.questions import Questions
 from holdfast.kernels.guest.variables import PATIENCE, Variables
@@ -18,6 +19,7 @@ from holdfast.runtime.guest.actor import Who
 from holdfast.runtime.guest.pulse.deaths import End, Notice
 from holdfast.runtime.guest.pulse.lineage import Origin, short
 from holdfast.runtime.guest.pulse.origins import Origins
+from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest.reaper import Reaper
 
 GRACE = 5.0
@@ -72,6 +74,8 @@ class Kernel:
         """The current cell, once its code was sent."""
         self._records: dict[str, Record] = {}
         self._questions = Questions()
+        self._observing = Observing(name, chronicle.waits)
+        self._returncode: int | None = None
         self._life = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -88,6 +92,10 @@ class Kernel:
         if self._process is None or self._process.ended.is_set():
             return "dead"
         return "busy" if self._current else "idle"
+
+    def observed(self) -> State:
+        """Return what it does, looking now."""
+        return self._observing.state(self.state, self.pid, self._returncode)
 
     def begin(self) -> None:
         """Start the process in the background."""
@@ -108,6 +116,7 @@ class Kernel:
             return False
         self._chronicle.answered(record.cell, who, text, password=record.asks_password)
         record.open_input = None
+        self._observing.answered()
         self._process.answer(text)
         return True
 
@@ -248,6 +257,7 @@ class Kernel:
 
     def _told_of(self, process: KernelProcess) -> None:
         """Write down that it ended, and whether that was asked for."""
+        self._returncode = process.returncode
         asked = {"cause": "restarted"} if process.replaced else {}
         self._notice(
             "kernel_died",
@@ -273,6 +283,8 @@ class Kernel:
         else:
             for event in events_of(kind, content):
                 self.journal.add(record, event)
+                if event.event == "input_request":
+                    self._observing.asked(record.cell.id, event.head, self.pid)
                 self._chronicle.heard(record.cell, event)
             return
         if record.cell.settled and record is self._current:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.results import CellEvent
 
 # The exit code for each way a cell ends.
-EXIT = {"ok": 0, "error": 1, "restarted": 1, "died": 1, "timeout": 124, "interrupted": 130}
+EXIT = {"ok": 0, "error": 1, "restarted": 1, "died": 1, "timeout": 124, "interrupted": 130, "waiting": 75}
 
 app = typer.Typer(help="The session's kernel.", no_args_is_help=True, rich_markup_mode=None)
 

@@ -158,6 +158,7 @@ class Guest:
                     "spec": kernel.spec,
                     "pid": kernel.pid,
                     "state": kernel.state,
+                    "observed": kernel.observed().as_dict(),
                     "execution_count": kernel.execution_count,
                     "epoch": kernel.epoch,
                 }

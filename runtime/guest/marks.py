@@ -127,14 +127,13 @@ def _between(
 def _pattern(nonce: str) -> re.Pattern[bytes]:
     word = re.escape(nonce.encode())
     return re.compile(
-        rb"\x1b\]133;([ABCDES])(?:;(\d{1,3}))?;hf=" + word + rb";n=(\d{1,20})(?:;x=(\d{1,20}))?\a",
-        re.IGNORECASE,  # `stty olcuc` makes the terminal write capital letters
+        rb"\x1b\]133;([ABCDES])(?:;(\d{1,3}))?;hf=" + word + rb";n=(\d{1,20})(?:;x=(\d{1,20}))?\a"
     )
 
 
 def _mark(match: re.Match[bytes], base: int) -> Mark:
     return Mark(
-        kind=Kind(match[1].decode().upper()),
+        kind=Kind(match[1].decode()),
         start=base + match.start(),
         end=base + match.end(),
         status=int(match[2] or 0),

@@ -76,7 +76,9 @@ async def read(guest: Guest, call: Call) -> None:
 
 async def send(guest: Guest, call: Call) -> None:
     """Type bytes into the task's terminal."""
-    await _running(guest, call).write(call.frame.payload)
+    task = _running(guest, call)
+    if task.terminal:
+        await task.terminal.write(call.frame.payload)
     await call.finish("ok")
 
 

@@ -173,11 +173,14 @@ def test_a_cell_is_answered(shared: Session) -> None:
     assert asked == [("name? ", False)]
 
 
-def test_a_cell_that_asks_nobody_ends(shared: Session) -> None:
-    """Without anybody to answer, input() does not hang."""
-    with pytest.raises(InvalidArgument, match="asked for input"):
-        shared.cell("input()")
+def test_a_cell_that_asks_nobody_waits_for_an_answer(shared: Session) -> None:
+    """Without anybody to answer, input() returns with its question, and goes on when it is answered."""
+    waiting = shared.cell("print('hm'); input('name? ')")
 
+    assert (waiting.status, waiting.stdout) == ("waiting", "hm\n")
+    assert waiting.waiting is not None
+    assert (waiting.waiting.detail, waiting.waiting.prompt) == ("line", "name? ")
+    assert shared.answer_cell(waiting, "Ada").text == "'Ada'"
     assert shared.cell("1+1").text == "2"
 
 

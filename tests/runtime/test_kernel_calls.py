@@ -103,7 +103,7 @@ def test_input_is_asked_for_and_sent(guest: Any) -> None:
 
 
 def test_a_question_nobody_answers_ends_the_cell(guest: Any) -> None:
-    """Without anybody to ask, the cell is interrupted instead of hanging, and the error says why."""
+    """If who answers has no more to give, the cell is interrupted instead of hanging; the error says why."""
 
     def asks(peer: Any, _request: Any) -> None:
         peer.send(event="input_request", prompt="? ", password=False, seq=1)
@@ -111,10 +111,30 @@ def test_a_question_nobody_answers_ends_the_cell(guest: Any) -> None:
     guest(
         asks, lambda peer, _: peer.send(event="ok", end=True), lambda peer, _: _finished(peer, "interrupted")
     )
+
+    def nothing_more(_prompt: str, _password: bool) -> str:
+        raise EOFError
+
     with pytest.raises(InvalidArgument, match="asked for input"):
-        _call(guest)
+        _call(guest, on_input=nothing_more)
 
     assert guest.requests[1].op == "kernel_interrupt"
+
+
+def test_without_anybody_to_ask_the_question_is_the_result(guest: Any) -> None:
+    """The call returns, the cell goes on, and what it asks is told."""
+
+    def asks(peer: Any, _request: Any) -> None:
+        peer.send(b"hello", event="stream", name="stdout", seq=1)
+        peer.send(event="input_request", prompt="code: ", password=True, seq=2)
+
+    guest(asks)
+    found = _call(guest)
+
+    assert (found.status, found.ok, found.stdout, found.seq) == ("waiting", False, "hello", 2)
+    assert found.waiting is not None
+    assert (found.waiting.detail, found.waiting.prompt) == ("password", "code: ")
+    assert found.cell_id == guest.requests[0].head["id"]
 
 
 def test_a_dead_kernel_is_an_error(guest: Any) -> None:

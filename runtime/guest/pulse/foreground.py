@@ -24,8 +24,8 @@ from holdfast.runtime.guest.pulse.terminal_state import Thing, Thread, Verdict, 
 
 REFRESH = 0.1
 """Seconds between two looks at which processes there are, and how much they compute; at least."""
-THRIFT = 40
-"""And so many times as long as the last such look took."""
+THRIFT = 100
+"""And so many times as long as the last such look took. A fifth of both if something was written."""
 HOT = 0.4
 """Share of a processor from which on a process computes."""
 MAX_THREADS = 400
@@ -67,7 +67,8 @@ class Foreground:
         self._table: dict[int, Stat] = {}
         self._members: dict[int, Process] = {}
         self._refreshed = -1.0
-        self._refresh_at = 0.0
+        self._refresh_after = 0.0
+        self._output = -1
         self.spare = 0.0
         """Seconds of the last look that are paid for already, by a longer time to the next such look."""
         self._inner: Foreground | None = None
@@ -76,16 +77,21 @@ class Foreground:
         """Look anew at which processes there are."""
         self._refreshed = -1.0
 
-    def look(self, fd: int, root: int, group: int, prompt: Callable[[], Prompt]) -> Sight:
-        """Return what the foreground of a terminal does: `fd` is its master, `root` its leader."""
+    def look(self, fd: int, root: int, group: int, output: int, prompt: Callable[[], Prompt]) -> Sight:
+        """Return what the foreground of a terminal does.
+
+        `fd` is its master, `root` its leader, `output` how much was written: a program that has just been
+        started and asks for something has written that.
+        """
         now = self._clock()
         new = group != self._group or self._refreshed < 0
+        wait = self._refresh_after * (0.2 if output != self._output else 1)
         self.spare = 0.0
-        if new or now >= self._refresh_at:
+        if new or now - self._refreshed >= wait:
             began = time.perf_counter()
             self._refresh(_table(root, group), group, now)
             took = time.perf_counter() - began
-            self._refresh_at = now + max(REFRESH, THRIFT * took)
+            self._refresh_after, self._output = max(REFRESH, THRIFT * took), output
             self.spare = 0.0 if new else took
         index = struct.unpack("i", fcntl.ioctl(fd, _TIOCGPTN, bytes(4)))[0]
         return self._judge(_modes(fd), index, prompt)
@@ -204,6 +210,19 @@ class Foreground:
         if inside._table is not self._table or inside._group != last.foreground:
             inside._refresh(self._table, last.foreground, self._refreshed)
         return inside._judge(modes, number, prompt)
+
+
+def thread_of(pid: int) -> Thread | None:
+    """Return what the main thread of a process without a terminal does, or None if it is gone."""
+    owner = access.owner(pid)
+    if owner is None:
+        return None
+    with access.reading_as(*owner):
+        line = access.read(f"/proc/{pid}/task/{pid}/syscall", 256)
+        if line is None:
+            return None
+        call = calls.parse(line)
+        return Thread(pid, pid, call, _things(pid, call, ("", "")))
 
 
 def _table(root: int, group: int) -> dict[int, Stat]:

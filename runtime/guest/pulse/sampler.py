@@ -61,10 +61,8 @@ class Subject(Protocol):
 class Sampler:
     """What the foreground of a terminal does while it is watched. Each time it waits is an episode."""
 
-    def __init__(self, subject: Subject, least: float = 0.0) -> None:
-        """`least` is the time in seconds between two looks that nobody asked for."""
+    def __init__(self, subject: Subject) -> None:
         self._subject = subject
-        self._least = least
         self._loop = asyncio.get_running_loop()
         self._foreground = Foreground(self._loop.time)
         self._timer: asyncio.TimerHandle | None = None
@@ -121,7 +119,7 @@ class Sampler:
             delay = self._take(sight)
         if self._watching:
             cost = time.perf_counter() - began - self._foreground.spare
-            self._again(max(delay, THRIFT * cost, self._least))
+            self._again(max(delay, THRIFT * cost))
 
     def _again(self, delay: float) -> None:
         if self._timer:
@@ -133,7 +131,7 @@ class Sampler:
         if master is None or leader is None or group is None:
             return None
         try:
-            return self._foreground.look(master, leader, group, self._asked)
+            return self._foreground.look(master, leader, group, self._subject.end(), self._asked)
         except (OSError, termios.error):
             return None
 
