@@ -146,6 +146,18 @@ class Engine:
         with _translated("read the log of a container"):
             return bytes(self.client.api.logs(container_id, tail=20))
 
+    def changes(self, container_id: str) -> list[tuple[str, int]]:
+        """Paths in which a container differs from its image: 0 is changed, 1 added, 2 deleted."""
+        with _translated("compare the files of a container"):
+            found = self.client.api.diff(container_id)
+        return [(str(each["Path"]), int(each["Kind"])) for each in found or []]
+
+    def written(self, container_id: str) -> int:
+        """Bytes a container wrote over its image."""
+        with _translated("measure the files of a container"):
+            found = self.client.api.containers(all=True, size=True, filters={"id": container_id})
+        return sum(int(each.get("SizeRw") or 0) for each in found)
+
     def read_file(self, container_id: str, path: str, limit: int = 1 << 20) -> bytes:
         """The end of a file of a container, running or not; nothing if there is none."""
         import io

@@ -20,11 +20,12 @@ from holdfast.runtime.store.rows import SessionRow, SnapshotKind
 from holdfast.runtime.terminal import SessionTerminal
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.events import Event
+    from holdfast.runtime.pulse import Port, Pulse
     from holdfast.runtime.snapshot import Snapshot
     from holdfast.runtime.tasks import Task, TaskInfo
 
@@ -237,6 +238,44 @@ class Session:
     def shell(self, name: str = layout.MAIN) -> ShellInfo:
         """What the supervisor says about a shell."""
         return self.terminal_of(name).info()
+
+    # What goes on.
+
+    def pulse(
+        self,
+        *,
+        parts: Sequence[str] | None = None,
+        files: bool = False,
+        pid: int | None = None,
+        file: str | None = None,
+        screens: bool = False,
+        disk: bool = False,
+    ) -> Pulse:
+        """What goes on now: processes, files, sockets, terminals, kernels, limits. Disturbs nothing.
+
+        Args:
+            parts: only these of processes, files, sockets, limits, terminals, kernels, variables.
+            files: of each process all that is open, not the first 64 files only.
+            pid: look closer at this process, too.
+            file: look for who has this file open; the path may be relative to the shell's directory.
+            screens: draw what the terminals show, too.
+            disk: compare the files with those of the image, which may take seconds.
+
+        Raises:
+            SessionDead, SessionError: the session cannot be used.
+        """
+        from holdfast.runtime import pulse_calls
+
+        found = pulse_calls.look(self._line, self._row, parts=parts, files=files, pid=pid, file=file)
+        if screens:
+            found = pulse_calls.with_screens(self._line, found)
+        return pulse_calls.with_disk(self._controller, self._line, self._row, found) if disk else found
+
+    def port(self, number: int, *, speak: bool = True) -> Port:
+        """Who listens at a port, and whether it answers (`speak`: to a HEAD of HTTP). Raises as `pulse`."""
+        from holdfast.runtime import pulse_calls
+
+        return pulse_calls.port(self._line, self._row, number, speak=speak)
 
     # The kernel.
 

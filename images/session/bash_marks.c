@@ -79,12 +79,13 @@ extern FILE *rl_outstream;
 extern char emacs_standard_keymap[], vi_insertion_keymap[], vi_movement_keymap[];
 extern int rl_add_defun(const char *, int (*)(int, int), int);
 extern int rl_bind_keyseq_in_map(const char *, int (*)(int, int), void *);
+extern int (*rl_function_of_keyseq(const char *, void *, int *))(int, int);
 extern void rl_replace_line(const char *, int);
 
 static char folder[4096], nonce[80];
 static uint64_t number;
 static pid_t owner;
-static int loaded, pending_end = 1, first_prompt = 1, announced, in_prompt;
+static int loaded, pending_end = 1, first_prompt = 1, announced, continued, in_prompt;
 
 /* The command being fed: what is left of it in the shell's reader, and what to put back afterwards. */
 static long left;
@@ -233,18 +234,6 @@ static void wrap_reader(void)
     bash_input.ungetter = unget_character;
 }
 
-static void prep(int meta)
-{
-    if (active() && at_primary() && pending_end) {
-        pending_end = 0;
-        state_tell(folder);
-        mark('D', first_prompt ? 0 : last_command_exit_value & 255, 0);
-        first_prompt = 0;
-    }
-    if (old_prep)
-        old_prep(meta);
-}
-
 static void announce(void)
 {
     if (announced)
@@ -255,12 +244,40 @@ static void announce(void)
     mark(at_primary() ? 'A' : 'S', -1, 0);
 }
 
+static void prep(int meta)
+{
+    if (active() && !at_primary()) { /* before readline writes how it wants the terminal: that is no output */
+        announced = 0;
+        announce();
+        continued = 1;
+    } else if (active() && pending_end) {
+        pending_end = 0;
+        state_tell(folder);
+        mark('D', first_prompt ? 0 : last_command_exit_value & 255, 0);
+        first_prompt = 0;
+    }
+    if (old_prep)
+        old_prep(meta);
+}
+
 static int startup(void)
 {
-    announced = 0;
+    if (!continued)
+        announced = 0;
+    continued = 0;
     if (active())
         announce();
     return old_startup ? old_startup() : 0;
+}
+
+static int take_command(int, int);
+
+static void bind_key(void)
+{
+    char *maps[] = {emacs_standard_keymap, vi_insertion_keymap, vi_movement_keymap};
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
+        if (rl_function_of_keyseq(TAKE_COMMAND_KEY, maps[i], NULL) != take_command)
+            rl_bind_keyseq_in_map(TAKE_COMMAND_KEY, take_command, maps[i]);
 }
 
 static int pre_input(void)
@@ -268,6 +285,7 @@ static int pre_input(void)
     if (active()) {
         announce(); /* operate-and-get-next takes the startup hook for itself */
         if (at_primary()) {
+            bind_key(); /* `bind` may have taken it away */
             in_prompt = 1;
             mark('B', -1, 0);
         }
@@ -412,9 +430,7 @@ static void load(const char *where)
     rl_prep_term_function = prep;
     rl_deprep_term_function = deprep;
     rl_add_defun("holdfast-take-command", take_command, -1);
-    rl_bind_keyseq_in_map(TAKE_COMMAND_KEY, take_command, emacs_standard_keymap);
-    rl_bind_keyseq_in_map(TAKE_COMMAND_KEY, take_command, vi_insertion_keymap);
-    rl_bind_keyseq_in_map(TAKE_COMMAND_KEY, take_command, vi_movement_keymap);
+    bind_key();
 }
 
 int holdfast_marks_builtin_load(char *name)

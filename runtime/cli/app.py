@@ -21,6 +21,7 @@ from holdfast.runtime.cli import (
     kernel,
     lease,
     output,
+    pulse,
     sessions,
     shell,
     snapshots,
@@ -96,6 +97,7 @@ app.command()(events.events)
 app.command()(shell.send)
 app.command()(shell.screen)
 app.command()(attach.attach)
+app.command()(pulse.pulse)
 app.command()(lease.lease)
 app.command()(snapshots.snapshot)
 app.command()(snapshots.snapshots)

@@ -19,6 +19,8 @@ from holdfast.runtime.guest.terminal import Size, Terminal
 TAKE_COMMAND = b"\x1b[9517~"
 """The key that makes the shell take the command from its file."""
 MAX_TYPED = 64 << 10
+END_OF_PASTE = b"\x1b[201~"
+"""Ends a bracketed paste whose end never came; until then readline takes every key for text."""
 TERM = "xterm-256color"
 
 
@@ -30,6 +32,7 @@ class Bash:
         self._paths = paths
         self._layout = layout
         self._account = account
+        self._laid_out = 0
         self.state = StateFile(paths.state)
 
     def lay_out(self) -> None:
@@ -37,16 +40,21 @@ class Bash:
         paths = self._paths
         paths.control.mkdir(parents=True, exist_ok=True)
         paths.control.chmod(0o700)
-        for path in (paths.command, paths.abort, paths.epoch, *paths.control.glob("typed-*")):
+        for path in (paths.command, paths.abort, *paths.control.glob("typed-*")):
             path.unlink(missing_ok=True)
         _write(paths.nonce, f"{self.nonce}\n".encode())
         _write(paths.pid, b"")
         paths.rcfile.write_text(_rcfile(self._layout.marks, paths.control))
-        self._account.own(paths.control, paths.nonce, paths.pid)
+        # Laid out anew, it must go on with higher numbers: marks with lower ones are taken for repetitions.
+        _write(paths.epoch, b"%d\n" % (self._laid_out << 16))
+        self._laid_out += 1
+        self._account.own(paths.control, paths.nonce, paths.pid, paths.epoch)
 
     def start(self, size: Size) -> Terminal:
         """Start a shell. Raises OSError if there is no bash or no terminal."""
         account, pid_file = self._account, self._paths.pid
+        if not pid_file.exists():
+            self.lay_out()
 
         def in_child() -> None:
             _overwrite(pid_file, str(os.getpid()).encode())
@@ -68,7 +76,12 @@ class Bash:
     def offer(self, serial: int, command: bytes) -> None:
         """Leave a command for the shell to take. An offer not taken before is replaced."""
         self.resume()
-        _write(self._paths.command, b"%d\n%s" % (serial, command))
+        text = b"%d\n%s" % (serial, command)
+        try:
+            _write(self._paths.command, text)
+        except FileNotFoundError:  # the user removed the folder
+            self.lay_out()
+            _write(self._paths.command, text)
         self._account.own(self._paths.command)
 
     def withdraw(self) -> bool:

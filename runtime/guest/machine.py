@@ -6,7 +6,7 @@ command (start, end, refusal, escalation after a timeout) is made in this file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -19,6 +19,8 @@ BUSY_PATIENCE = 0.5
 OFFER_PATIENCE = 1.0
 """Seconds until the shell is asked again to take a command: a half-typed key may have eaten the first."""
 OFFERS = 5
+EXTENSIONS = 9
+"""How often a patience begins anew for a shell that is at work: on a busy machine it may be slow."""
 CANCEL_PATIENCE = 0.25
 """Seconds until an unfinished command is cancelled again: readline misses a signal just before it waits."""
 CANCELS = 20
@@ -86,6 +88,8 @@ class Exec:
     incomplete: bool = False
     began: float = 0.0
     duration: float = 0.0
+    refusal: str = ""
+    """Why it was refused, if not because the shell is busy."""
 
     @property
     def over(self) -> bool:
@@ -102,6 +106,7 @@ class ShellMachine:
     wake_at: float | None = None
     """When `tick` wants to be called."""
     _offers: int = 0
+    _extensions: int = 0
     _cancels: int = 0
     _steps: Iterator[tuple[float, Action]] | None = field(default=None, repr=False)
     _next: Action | None = None
@@ -111,6 +116,7 @@ class ShellMachine:
         if self.current:
             raise Busy(self.current.id)
         self.current = request
+        self._extensions = 0
         if self.state is State.PROMPT:
             return self._offer(now)
         self.wake_at = now + (BUSY_PATIENCE if self.state is State.BUSY else PROMPT_PATIENCE)
@@ -166,22 +172,37 @@ class ShellMachine:
             self._finish(current, now, end=end, exit_code=exit_code)
         return []
 
-    def tick(self, now: float) -> list[Action]:
-        """Do what the time asks for."""
+    def tick(self, now: float, at_work: Callable[[], bool] = lambda: False) -> list[Action]:
+        """Do what the time asks for. `at_work` tells whether a shell that keeps us waiting does something."""
         current = self.current
         if current is None or self.wake_at is None or now < self.wake_at:
             return []
         if current.phase is Phase.WAITING:
-            self._refuse(current)
+            if self.state is State.BUSY or not self._extended(at_work):
+                self._refuse(current)
+            else:
+                self.wake_at = now + PROMPT_PATIENCE
             return []
         if current.phase is Phase.OFFERED:
             self.wake_at = now + OFFER_PATIENCE
             self._offers += 1
-            return [Action.NUDGE if self._offers < OFFERS else Action.WITHDRAW]
+            if self._offers < OFFERS or self._extended(at_work):
+                return [Action.NUDGE]
+            return [Action.WITHDRAW]
         if current.incomplete and self._cancels < CANCELS:
             return self._cancel(now)
         current.timed_out = True
         return self._escalate(now)
+
+    def refuse(self, reason: str) -> None:
+        """Hear that the current command could not even be offered."""
+        if self.current:
+            self.current.refusal = reason
+            self._refuse(self.current)
+
+    def _extended(self, at_work: Callable[[], bool]) -> bool:
+        self._extensions += 1
+        return self._extensions <= EXTENSIONS and at_work()
 
     def _offer(self, now: float) -> list[Action]:
         assert self.current

@@ -127,13 +127,14 @@ def _between(
 def _pattern(nonce: str) -> re.Pattern[bytes]:
     word = re.escape(nonce.encode())
     return re.compile(
-        rb"\x1b\]133;([ABCDES])(?:;(\d{1,3}))?;hf=" + word + rb";n=(\d{1,20})(?:;x=(\d{1,20}))?\a"
+        rb"\x1b\]133;([ABCDES])(?:;(\d{1,3}))?;hf=" + word + rb";n=(\d{1,20})(?:;x=(\d{1,20}))?\a",
+        re.IGNORECASE,  # `stty olcuc` makes the terminal write capital letters
     )
 
 
 def _mark(match: re.Match[bytes], base: int) -> Mark:
     return Mark(
-        kind=Kind(match[1].decode()),
+        kind=Kind(match[1].decode().upper()),
         start=base + match.start(),
         end=base + match.end(),
         status=int(match[2] or 0),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -62,7 +63,7 @@ async def probe(_: Guest, call: Call) -> None:
 
 
 async def sizes(_: Guest, call: Call) -> None:
-    """Tell the sizes of files: null for what is gone. The payload is a list of paths."""
+    """Tell the sizes of files: null for what is gone, or is no file. The payload is a list of paths."""
     try:
         paths = json.loads(call.frame.payload)
     except ValueError:
@@ -74,9 +75,10 @@ async def sizes(_: Guest, call: Call) -> None:
 
 def _size(path: object) -> int | None:
     try:
-        return os.lstat(str(path)).st_size
+        status = os.lstat(str(path))
     except (OSError, ValueError):
         return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def _parts(call: Call) -> frozenset[str]:

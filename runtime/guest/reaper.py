@@ -27,6 +27,7 @@ class Reaper:
         self._owners: dict[int, Callable[[], None]] = {}
         self.orphaned: Callable[[int, int, int], None] | None = None
         """Told of each adopted process that ended: pid, si_code and si_status, see waitid(2)."""
+        self._stoppable: dict[int, Callable[[], None]] = {}
         self._held = 0
 
     def install(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -34,13 +35,16 @@ class Reaper:
         loop.add_signal_handler(signal.SIGCHLD, self.collect)
         self.collect()
 
-    def watch(self, pid: int, ended: Callable[[], None]) -> None:
-        """Call `ended`, which collects the process, when pid has ended."""
+    def watch(self, pid: int, ended: Callable[[], None], stopped: Callable[[], None] | None = None) -> None:
+        """Call `ended`, which collects the process, when pid has ended; `stopped` when it was stopped."""
         self._owners[pid] = ended
+        if stopped:
+            self._stoppable[pid] = stopped
 
     def forget(self, pid: int) -> None:
         """Watch pid no longer; it is collected as an orphan if it is still there."""
         self._owners.pop(pid, None)
+        self._stoppable.pop(pid, None)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -53,7 +57,11 @@ class Reaper:
             self.collect()
 
     def collect(self) -> None:
-        """Collect everything that has ended."""
+        """Collect everything that has ended, and tell of what has stopped."""
+        for pid, stopped in list(self._stoppable.items()):
+            with contextlib.suppress(ChildProcessError):
+                if os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG):
+                    stopped()
         while not self._held:
             try:
                 # Only a look: the status belongs to whoever started the process.
@@ -62,6 +70,7 @@ class Reaper:
                 return
             if info is None:
                 return
+            self._stoppable.pop(info.si_pid, None)
             if ended := self._owners.pop(info.si_pid, None):
                 ended()
             elif self.orphaned:

@@ -13,13 +13,14 @@ from collections.abc import AsyncIterator, Callable
 
 from holdfast.runtime.guest.account import Account
 from holdfast.runtime.guest.actor import Who
-from holdfast.runtime.guest.bash import TAKE_COMMAND, Bash
+from holdfast.runtime.guest.bash import END_OF_PASTE, TAKE_COMMAND, Bash
 from holdfast.runtime.guest.chronicle import Chronicle
 from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
 from holdfast.runtime.guest.machine import Action, Exec, Phase, ShellMachine, State
 from holdfast.runtime.guest.marks import Kind, MarkFilter, MarkReader, Piece
 from holdfast.runtime.guest.output import Gap, T, no_pause, visible
 from holdfast.runtime.guest.picture import Picture
+from holdfast.runtime.guest.progress import at_work
 from holdfast.runtime.guest.pulse.deaths import End, Notice
 from holdfast.runtime.guest.pulse.lineage import Origin
 from holdfast.runtime.guest.pulse.origins import Origins
@@ -37,6 +38,7 @@ KEPT_COMMANDS = 1000
 _RESPAWN_PATIENCE = 1.0
 _MAX_RESPAWN_DELAY = 5.0
 _SETTLED = 0.05
+_SIGNALS = {Action.TERMINATE: signal.SIGTERM, Action.KILL: signal.SIGKILL}
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +125,7 @@ class Shell:
         self._terminal = terminal
         self._origins.own(terminal.pid, self._origin)
         self._loop.add_reader(terminal.fd, self._readable)
-        self._reaper.watch(terminal.pid, self._ended)
+        self._reaper.watch(terminal.pid, self._ended, self._stopped)
         self.watching.follow(State.STARTING)
 
     def stop(self) -> None:
@@ -287,31 +289,48 @@ class Shell:
 
     def _carry_out(self, action: Action) -> None:
         current, terminal = self._machine.current, self._terminal
+        if action is Action.OFFER and current:
+            self._offer(current)
+            return
         if action is Action.WITHDRAW:
             self._machine.withdrawn(gone=not self._bash.withdraw())
-        elif action is Action.OFFER and current:
-            self.chronicle.offered()
-            self._bash.offer(current.serial, self._command)
         if terminal is None:
-            return
-        if action in (Action.OFFER, Action.NUDGE):
-            terminal.write_now(TAKE_COMMAND)
             return
         logger.info("shell %s: %s, command %s", self.name, action, current and current.id)
         match action:
+            case Action.NUDGE | Action.WITHDRAW:
+                terminal.restart_output()
+                if action is Action.NUDGE:
+                    terminal.write_now(END_OF_PASTE + TAKE_COMMAND)
             case Action.CANCEL_INPUT:
                 terminal.interrupt()
             case Action.INTERRUPT:
                 self.interrupt()
-            case Action.TERMINATE:
-                terminal.signal_foreground(signal.SIGTERM)
-            case Action.KILL:
-                terminal.signal_foreground(signal.SIGKILL)
+            case Action.TERMINATE | Action.KILL:
+                terminal.signal_foreground(_SIGNALS[action])
             case Action.KILL_SHELL:
                 os.kill(terminal.pid, signal.SIGKILL)
 
+    def _offer(self, current: Exec) -> None:
+        self.chronicle.offered()
+        try:
+            self._bash.offer(current.serial, self._command)
+        except OSError as error:
+            self._machine.refuse(f"its text cannot be left for the shell ({error.strerror})")
+            return
+        if self._terminal:
+            self._terminal.write_now(TAKE_COMMAND)
+
     def _tick(self) -> None:
-        self._do(self._machine.tick(self._loop.time()))
+        self._do(self._machine.tick(self._loop.time(), self._at_work))
+
+    def _at_work(self) -> bool:
+        return self._terminal is not None and at_work(self._terminal.pid)
+
+    def _stopped(self) -> None:
+        """Let a shell go on that stopped itself (`suspend`): there is no shell above it that could."""
+        if self._terminal:
+            self._terminal.resume()
 
     def _ended(self) -> None:
         assert self._terminal

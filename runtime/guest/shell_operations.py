@@ -14,6 +14,7 @@ from holdfast.runtime.guest.keyed import Known
 from holdfast.runtime.guest.machine import Busy, Exec, Phase
 from holdfast.runtime.guest.marks import MAX_MARK, Piece
 from holdfast.runtime.guest.output import Gap
+from holdfast.runtime.guest.progress import replaced_by
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest.shell import Shell
 from holdfast.runtime.guest.terminal import Size
@@ -121,7 +122,7 @@ async def _follow(call: Call, shell: Shell, command: Exec) -> None:
         await shell.log.more()
     if command.phase is Phase.REFUSED:
         shell.forget(command.id)
-        raise _busy(shell, None)
+        raise _busy(shell, None) if not command.refusal else _impossible(command.refusal)
     start = max(call.integer("from_offset", 0, low=0), command.start_offset)
     await call.send("started", id=command.id, offset=command.start_offset)
     await _tell(call, shell, command, start)
@@ -190,7 +191,16 @@ async def _recall(call: Call, shell: Shell, known: Known) -> None:
 UNKNOWN = "cannot tell what became of it: it ran when the files were kept, and its processes were not"
 
 
+def _impossible(reason: str) -> Refusal:
+    return Refusal("impossible", f"cannot run command: {reason}")
+
+
 def _busy(shell: Shell, holder: str | None) -> Refusal:
+    if shell.pid and (other := replaced_by(shell.pid)):
+        return _impossible(
+            f"the shell is now {other}, which does not tell where commands end; "
+            "type with `send`, look with `screen`, or end it and get a new shell"
+        )
     state = shell.observed()
     if state.waits:
         told = state.told(time.time())

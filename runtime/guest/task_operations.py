@@ -76,9 +76,7 @@ async def read(guest: Guest, call: Call) -> None:
 
 async def send(guest: Guest, call: Call) -> None:
     """Type bytes into the task's terminal."""
-    task = _running(guest, call)
-    if task.terminal:
-        await task.terminal.write(call.frame.payload)
+    await _running(guest, call).write(call.frame.payload)
     await call.finish("ok")
 
 

@@ -27,8 +27,10 @@ from holdfast.runtime.guest.output import Gap, visible
 from holdfast.runtime.guest.pulse.deaths import End, Notice
 from holdfast.runtime.guest.pulse.lineage import Origin, short
 from holdfast.runtime.guest.pulse.origins import Origins, processes
+from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest.reaper import Reaper
 from holdfast.runtime.guest.streamlog import StreamLog
+from holdfast.runtime.guest.task_watching import TaskWatching
 from holdfast.runtime.guest.terminal import Size, Terminal
 
 MAX_RUNNING = 32
@@ -83,6 +85,8 @@ class Task:
         self.end_offset: int | None = None
         self.killed_by: str | None = None
         """Who sent it a signal."""
+        self.watching: TaskWatching | None = None
+        """While it runs."""
         self._filter = MarkFilter(secrets.token_hex(8))
 
     @property
@@ -99,8 +103,23 @@ class Task:
         """Yield the output from `start` on. See `output.visible`."""
         return visible(self.log, self._filter, start, until)
 
+    async def write(self, data: bytes) -> None:
+        """Type data into its terminal."""
+        if self.terminal:
+            if self.watching:
+                self.watching.typed()
+            await self.terminal.write(data)
+
+    def observed(self) -> State:
+        """Return what it does now."""
+        if self.end is not None:
+            return State("exited", pid=self.pid, exit_code=exit_code(self.end), signal=self.end.signal)
+        return self.watching.state() if self.watching else State("starting")
+
     def signal(self, number: int) -> None:
         """Send a signal to all that still is in its terminal session; an interrupt as Ctrl-C does."""
+        if self.watching:
+            self.watching.typed()
         if self.terminal and number == signal.SIGINT:
             self.terminal.interrupt()
             return
@@ -122,6 +141,7 @@ class Task:
             "exit_code": end and exit_code(end),
             "signal": end and end.signal,
             "killed_by": self.killed_by,
+            "observed": self.observed().as_dict(),
             "start_offset": self.log.start,
             "end_offset": self.log.end,
             "started_at": round(self.started_at, 3),
@@ -208,6 +228,7 @@ class Tasks:
             actor=order.actor,
             pid=task.pid,
         )
+        task.watching = TaskWatching(task, lambda: self._take(task), lambda state: self._waits(task, state))
         self._reaper.watch(task.pid, lambda: self._ended(task))
         logger.info("task %s: started, pid %d", order.id, task.pid)
         return task
@@ -262,6 +283,9 @@ class Tasks:
         task.end = End.of_status(status)
         self._take(task)
         task.duration = self._loop.time() - task.started
+        if task.watching:
+            task.watching.stop()
+            task.watching = None
         task.end_offset = task.log.end
         logger.info("task %s: pid %d ended with %s", task.id, task.pid, task.end)
         self._notice(
@@ -278,6 +302,9 @@ class Tasks:
         )
         task.log.wake()
         self._origins.look_soon()
+
+    def _waits(self, task: Task, state: State) -> None:
+        self._notice("waiting", task=task.id, id=task.id, state=state.as_dict())
 
     def _hang_up(self, task: Task) -> None:
         if task.terminal:

@@ -132,6 +132,16 @@ class Terminal:
         if group := self.foreground():
             _signal_group(group, signal.SIGINT)
 
+    def resume(self) -> None:
+        """Let the process and its group go on after a stop."""
+        _signal_group(self.pid, signal.SIGCONT)
+
+    def restart_output(self) -> None:
+        """Do what Ctrl-Q does, where Ctrl-S may have stopped the output."""
+        attributes = termios.tcgetattr(self.fd)
+        if attributes[0] & termios.IXON:
+            self.write_now(attributes[6][termios.VSTART])
+
     def close(self) -> None:
         """Hang up."""
         os.close(self.fd)

@@ -121,7 +121,9 @@ class Roster:
         for process in seen.values():
             origin = origin_of(process.pid)
             if process.pid in self.watched:
-                self.watched[process.pid].ports = listening.get(process.pid, ())
+                # Kept when there are none: it may have ended since the table was read.
+                each = self.watched[process.pid]
+                each.ports = listening.get(process.pid) or each.ports
             elif origin is None or len(self.watched) >= MAX_WATCHED:
                 continue
             elif (process.pid in listening or origin_of(process.parent) != origin) and is_left(

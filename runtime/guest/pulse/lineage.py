@@ -200,6 +200,8 @@ class Lineage:
         return _chosen(windows, process) or parent
 
     def _orphan(self, process: Seen, environment: Callable[[int], Mapping[str, str]]) -> Origin:
+        if self._owners.get(process.parent) is not SUPERVISOR:
+            return SUPERVISOR  # put here from outside, or another supervisor's: it proves nothing
         for table, leader in ((self._groups, process.group), (self._sessions, process.session)):
             if (relative := table.get(leader)) and relative is not SUPERVISOR:
                 return self._started_by(relative, process)
@@ -211,8 +213,6 @@ class Lineage:
                     Origin(kind, name),
                 )
                 return self._started_by(owner, process)
-        if self._owners.get(process.parent) is not SUPERVISOR:
-            return SUPERVISOR  # put here from outside
         fitting = [found for windows in self._windows.values() if (found := _chosen(windows, process))]
         return fitting[0] if len(fitting) == 1 else SUPERVISOR
 

@@ -61,8 +61,10 @@ class Subject(Protocol):
 class Sampler:
     """What the foreground of a terminal does while it is watched. Each time it waits is an episode."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: Subject, least: float = 0.0) -> None:
+        """`least` is the time in seconds between two looks that nobody asked for."""
         self._subject = subject
+        self._least = least
         self._loop = asyncio.get_running_loop()
         self._foreground = Foreground(self._loop.time)
         self._timer: asyncio.TimerHandle | None = None
@@ -119,7 +121,7 @@ class Sampler:
             delay = self._take(sight)
         if self._watching:
             cost = time.perf_counter() - began - self._foreground.spare
-            self._again(max(delay, THRIFT * cost))
+            self._again(max(delay, THRIFT * cost, self._least))
 
     def _again(self, delay: float) -> None:
         if self._timer:

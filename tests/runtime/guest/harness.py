@@ -226,6 +226,18 @@ def compile_marks(folder: Path) -> Path:
     """Compile the builtin as the image does."""
     source = Path(__file__).parents[3] / "images" / "session" / "bash_marks.c"
     library = folder / "bash_marks.so"
-    command = ["gcc", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", library, source]
+    command = [
+        "gcc",
+        "-O2",
+        "-shared",
+        "-fPIC",
+        "-Wl,-z,nodelete",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-o",
+        library,
+        source,
+    ]
     subprocess.run([str(word) for word in command], check=True)
     return library

@@ -71,6 +71,9 @@ def test_a_worker_that_listens_is_watched(session: Session) -> None:
     session.listening = {31: (8000,)}
     assert session.look() == ([30, 31], [])
     assert session.roster.watched[31].ports == (8000,)
+    session.listening = {}  # it ends, and its socket is gone first
+    session.look()
+    assert session.roster.watched[31].ports == (8000,)
 
 
 def test_an_orphan_is_the_top_of_what_is_left(session: Session) -> None:

@@ -131,10 +131,11 @@ def test_without_a_mark_the_only_command_of_that_time_is_taken(lineage: Lineage)
 
 
 def test_what_was_put_here_from_outside_belongs_to_nothing(lineage: Lineage) -> None:
-    """The engine can start a process in the container; it has no parent here."""
+    """The engine can start a process in the container; another supervisor's have the same marks."""
     lineage.begin(MAIN, A, 2.0, 50)
-    lineage.take([*BASE, child(51, 2.5, parent=0, session=51)], nothing)
-    assert lineage.find(51) == SUPERVISOR
+    strangers = [child(51, 2.5, parent=0, session=51), child(52, 2.5, parent=5, session=5)]
+    lineage.take([*BASE, *strangers], marked(HOLDFAST_SHELL="main"))
+    assert lineage.find(51) == lineage.find(52) == SUPERVISOR
 
 
 def test_a_reused_pid_is_another_process(lineage: Lineage) -> None:

@@ -3,6 +3,7 @@ import pytest
 from holdfast.runtime.guest.machine import (
     BUSY_PATIENCE,
     CANCELS,
+    EXTENSIONS,
     GRACE,
     LAST_RESORT,
     OFFERS,
@@ -45,10 +46,10 @@ class Play:
         self.mark(Kind.ACCEPTED, serial=1)
         return request
 
-    def wake(self) -> list[Action]:
+    def wake(self, *, at_work: bool = False) -> list[Action]:
         assert self.machine.wake_at is not None
         self.now = self.machine.wake_at
-        return self.machine.tick(self.now)
+        return self.machine.tick(self.now, lambda: at_work)
 
 
 def test_a_command_ends_where_the_shell_says_it_was_executed() -> None:
@@ -252,3 +253,42 @@ def test_the_end_of_an_older_command_does_not_end_a_newer_one() -> None:
     request = play.running()
     play.mark(Kind.EXECUTED, serial=77)
     assert request.phase is Phase.RUNNING
+
+
+def test_a_shell_that_is_at_work_is_waited_for_longer() -> None:
+    """A prompt may take long where there is much to do; one that never comes is not waited for."""
+    play = Play()
+    request, _ = play.submit()
+    for _ in range(EXTENSIONS):
+        assert play.wake(at_work=True) == []
+        assert request.phase is Phase.WAITING
+    play.wake(at_work=True)
+    assert request.phase is Phase.REFUSED
+
+    play = Play()
+    request, _ = play.submit()
+    play.wake(at_work=True)
+    assert play.prompt() == [Action.OFFER]
+    for _ in range(OFFERS + 3):
+        assert play.wake(at_work=True) == [Action.NUDGE]
+    assert play.wake() == [Action.WITHDRAW]
+
+
+def test_what_a_person_runs_is_not_waited_for_because_it_works() -> None:
+    """It would work on for as long as it likes."""
+    play = Play()
+    play.prompt()
+    play.mark(Kind.ACCEPTED)
+    request, _ = play.submit()
+    play.wake(at_work=True)
+    assert request.phase is Phase.REFUSED
+
+
+def test_a_command_that_could_not_be_offered_is_refused_with_the_reason() -> None:
+    """The shell is free again."""
+    play = Play()
+    play.prompt()
+    request, _ = play.submit()
+    play.machine.refuse("no room")
+    assert (request.phase, request.refusal) == (Phase.REFUSED, "no room")
+    assert play.submit(2)[1] == [Action.OFFER]

@@ -90,3 +90,13 @@ def test_an_endless_mark_is_output() -> None:
     """What begins like a mark and does not end is shown once it is longer than any mark."""
     data = b"\x1b]133;D" + b"x" * 300
     assert visible(data, final=False)[1] == len(data)
+
+
+def test_marks_in_capital_letters_are_marks() -> None:
+    """A terminal may be told to write nothing else (`stty olcuc`)."""
+    capitals = (
+        STREAM.replace(NONCE.encode(), NONCE.upper().encode()).replace(b"hf=", b"HF=").replace(b"x=", b"X=")
+    )
+    assert MarkReader(NONCE).feed(capitals) == MarkReader(NONCE).feed(STREAM)
+    pieces, _ = MarkFilter(NONCE).pieces(capitals, 0, 0, final=True)
+    assert b"133;" not in b"".join(piece.data for piece in pieces)

@@ -59,6 +59,24 @@ def test_a_task_begins_where_the_shell_is(guest: Guest) -> None:
     assert wait(guest, "u").output == b"/\r\n"
 
 
+def test_a_task_that_asks_for_a_password_says_so(guest: Guest) -> None:
+    """Its state tells it, and the journal; when it is answered it goes on."""
+    start(guest, "read -s -p 'Password: ' word; echo; echo got $word; read -p 'Sure? ' sure")
+    with guest.call("journal", kinds=["waiting"], follow=True) as journal:
+        entry = json.loads(journal.until("entry").payload)
+        observed = guest.ask("task_list", id="t")[0].head["tasks"][0]["observed"]
+        for state in (entry["state"], observed):
+            assert (state["state"], state["detail"], state["prompt"]) == ("waiting", "password", "Password: ")
+        assert entry["task"] == "t"
+        guest.ask("task_send", b"secret\n", id="t")
+        entry = json.loads(journal.until("entry").payload)
+        assert (entry["state"]["detail"], entry["state"]["prompt"]) == ("line", "Sure? ")
+    guest.ask("task_send", b"y\n", id="t")
+    assert b"got secret" in wait(guest).output
+    observed = guest.ask("task_list", id="t")[0].head["tasks"][0]["observed"]
+    assert (observed["state"], observed["exit_code"]) == ("exited", 0)
+
+
 def test_the_same_id_starts_one_task(guest: Guest) -> None:
     """A client that lost its connection asks again."""
     first = start(guest, "echo once >> count; read x")

@@ -1,0 +1,123 @@
+"""Takes the pulse of a session: what is asked of the supervisor, and what of the engine."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import InvalidArgument, ProtocolError
+from holdfast.runtime import fields
+from holdfast.runtime.guest import layout
+from holdfast.runtime.pulse import Listener, Port, Pulse
+from holdfast.runtime.pulse_facts import Socket, word
+from holdfast.runtime.pulse_limits import Disk, Lineage
+from holdfast.runtime.pulse_limits import disk as summed
+from holdfast.runtime.terminal import SessionTerminal
+
+if TYPE_CHECKING:
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.guest.protocol import Frame
+    from holdfast.runtime.line import Line
+    from holdfast.runtime.store.rows import SessionRow
+
+# As many paths as the session tells sizes of in one answer.
+MOST_PATHS = 20_000
+
+
+def look(
+    line: Line,
+    row: SessionRow,
+    *,
+    parts: Sequence[str] | None = None,
+    files: bool = False,
+    pid: int | None = None,
+    file: str | None = None,
+) -> Pulse:
+    """Look once. Raises as `Session.pulse` does."""
+    args: dict[str, Any] = {"files": files}
+    if parts is not None:
+        args["parts"] = list(parts)
+    if pid is not None:
+        args["pid"] = pid
+    if file is not None:
+        if "\0" in file or not file:
+            raise InvalidArgument("cannot look for that file: it is no path")
+        args["path"] = file
+    return Pulse.of(fields.body(_ask(line, "pulse", **args)), lineage(row), pid)
+
+
+def lineage(row: SessionRow) -> Lineage:
+    """What the store knows of where a session comes from."""
+    return Lineage(
+        session=row.id,
+        name=row.name,
+        generation=row.generation,
+        parent_snapshot=row.parent_snapshot_id,
+        image=row.image,
+        created_at=row.created_at.isoformat(),
+    )
+
+
+def port(line: Line, row: SessionRow, number: int, *, speak: bool = True) -> Port:
+    """Find who listens at a port, and try it."""
+    if not 0 < number < 65536:
+        raise InvalidArgument(f"cannot look at port {number}: ports are from 1 to 65535")
+    pulse = look(line, row, parts=("processes", "sockets"))
+    return Port(number, tuple(_tried(line, pulse, socket, speak=speak) for socket in pulse.listening(number)))
+
+
+def _tried(line: Line, pulse: Pulse, socket: Socket, *, speak: bool) -> Listener:
+    process = pulse.process(socket.owners[0].pid) if socket.owners else None
+    if not socket.protocol.startswith("tcp"):
+        return Listener(socket, process)
+    told = _ask(line, "probe", port=socket.local_port, address=socket.local or "127.0.0.1", speak=speak)
+    answer = dataclasses.replace(told, head={**fields.body(told), "event": "probed"})
+    return Listener(
+        socket,
+        process,
+        fields.text(answer, "answer")[:20],
+        fields.optional_integer(answer, "http_status"),
+        word(answer, "first_line", 200),
+    )
+
+
+def with_disk(controller: Holdfast, line: Line, row: SessionRow, pulse: Pulse) -> Pulse:
+    """Add what was written since the image. The engine compares all files, which takes a while."""
+    return dataclasses.replace(pulse, disk=_disk(controller, line, row))
+
+
+def with_screens(line: Line, pulse: Pulse) -> Pulse:
+    """Add what the terminals show."""
+    drawn = (SessionTerminal(line, each.shell).screen().text for each in pulse.terminals)
+    terminals = tuple(
+        dataclasses.replace(each, screen=text) for each, text in zip(pulse.terminals, drawn, strict=True)
+    )
+    return dataclasses.replace(pulse, terminals=terminals)
+
+
+def _disk(controller: Holdfast, line: Line, row: SessionRow) -> Disk:
+    container = row.container_id or ""
+    own = f"{layout.STATE_DIR}"
+    changes = [
+        (path, kind)
+        for path, kind in controller.engine.changes(container)
+        if not f"{path}/".startswith(f"{own}/")
+    ]
+    asked = [path for path, kind in changes if kind != 2][:MOST_PATHS]
+    told = _ask(line, "sizes", json.dumps(asked).encode())
+    try:
+        known = json.loads(told.payload)
+    except (ValueError, RecursionError):
+        known = None
+    if not isinstance(known, list) or len(known) != len(asked):
+        raise ProtocolError("cannot understand the session: it did not tell the sizes of files")
+    sizes = {path: size for path, size in zip(asked, known, strict=True) if type(size) is int and size >= 0}
+    return summed(row.image, controller.engine.written(container), changes, sizes)
+
+
+def _ask(line: Line, op: str, payload: bytes = b"", **args: Any) -> Frame:
+    """Ask something that may be asked twice."""
+    with line.explained():
+        return line.persistence().run(lambda: line.client().request(op, payload=payload, **args))

@@ -1,0 +1,141 @@
+"""What a session may use and uses, where it comes from, and what it wrote, as values. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from holdfast.runtime import fields
+from holdfast.runtime.pulse_facts import frame, said
+from holdfast.runtime.text import plain
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Memory of the whole session in bytes. `used` leaves out what would be given up before any limit."""
+
+    used: int | None
+    usage: int | None
+    limit: int | None
+    peak: int | None
+    anonymous: int | None
+    cache: int | None
+    oom_kills: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """Processor time used, and the limit in processors."""
+
+    limit: float | None
+    seconds: float | None
+    throttled_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pids:
+    """Processes and threads."""
+
+    current: int | None
+    limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the control group says. `pressure` has percentages of waiting by resource and span."""
+
+    version: int
+    memory: Memory
+    cpu: Cpu
+    pids: Pids
+    processors: int | None
+    pressure: Mapping[str, Mapping[str, float]]
+    pressure_of: str
+
+    @classmethod
+    def of(cls, raw: Any) -> Self:
+        """From the answer."""
+        told = frame(raw, "limits")
+        memory, cpu = frame(told.head.get("memory"), "memory"), frame(told.head.get("cpu"), "cpu")
+        pids = frame(told.head.get("pids"), "pids")
+        return cls(
+            version=fields.integer(told, "version"),
+            memory=Memory(
+                *(
+                    fields.optional_integer(memory, key)
+                    for key in ("used", "usage", "limit", "peak", "anonymous", "cache", "oom_kills")
+                )
+            ),
+            cpu=Cpu(
+                None if cpu.head.get("limit") is None else fields.number(cpu, "limit"),
+                None if cpu.head.get("seconds") is None else fields.number(cpu, "seconds"),
+                fields.number(cpu, "throttled_seconds"),
+            ),
+            pids=Pids(fields.optional_integer(pids, "current"), fields.optional_integer(pids, "limit")),
+            processors=fields.optional_integer(told, "processors"),
+            pressure={
+                name: {key: fields.number(spans, key) for key in spans.head if key != "event"}
+                for name in ("memory", "cpu", "io")
+                if (value := fields.table(told.head.get("pressure"), "pressure").get(name))
+                and (spans := frame({str(key)[:20]: item for key, item in value.items()}, "pressure"))
+            },
+            pressure_of=said(told, "pressure_of", 20),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Where a session comes from. `generation` counts the restores since a session that was made fresh."""
+
+    session: str
+    name: str
+    generation: int
+    parent_snapshot: str | None
+    image: str
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A file that is not as it was. `kind` is added, changed or deleted."""
+
+    path: str
+    kind: str
+    bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """What was written since the image. `top` are the largest files."""
+
+    since: str
+    bytes: int
+    added: int
+    changed: int
+    deleted: int
+    top: tuple[Changed, ...]
+
+
+def disk(
+    since: str, written: int, paths: list[tuple[str, int]], sizes: Mapping[str, int], most: int = 10
+) -> Disk:
+    """Sum up the changes the engine tells of: paths with 0 for changed, 1 for added, 2 for deleted.
+
+    A folder is told of because of what is in it, and is not counted.
+    """
+    folders = {path[:at] for path, _ in paths for at in _slashes(path)}
+    leaves = [(path, kind) for path, kind in paths if path not in folders]
+    names = {0: "changed", 1: "added", 2: "deleted"}
+    top = sorted((pair for pair in leaves if pair[0] in sizes), key=lambda pair: -sizes[pair[0]])[:most]
+    counts = {name: sum(kind == number for _, kind in leaves) for number, name in names.items()}
+    return Disk(
+        since=since,
+        bytes=written,
+        top=tuple(Changed(plain(path, 4096), names.get(kind, "changed"), sizes[path]) for path, kind in top),
+        **counts,
+    )
+
+
+def _slashes(path: str) -> list[int]:
+    return [at for at, char in enumerate(path) if char == "/" and at]
