@@ -27,6 +27,13 @@ from holdfast.runtime.pulse_facts import (
 from holdfast.runtime.pulse_kernels import Kernel
 from holdfast.runtime.pulse_limits import Disk, Limits, Lineage, Memory
 
+COUNTS = {
+    "memory": ("proportional", "private_dirty", "swap", "shared"),
+    "io": ("read", "written", "read_from_disk", "written_to_disk"),
+    "limits": ("open_files", "processes", "core"),
+    "status": ("real_uid", "switches", "forced_switches"),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Detail:
@@ -45,11 +52,7 @@ class Detail:
     def of(cls, pid: int, raw: Raw) -> Self:
         """From the answer."""
         told = frame(raw, "detail")
-        tables = {key: frame(raw.get(key, {}), key) for key in ("memory", "io", "limits", "status")}
-        found = {
-            key: {name: fields.optional_integer(table, name) for name in table.head if name != "event"}
-            for key, table in tables.items()
-        }
+        found = {key: _known(raw.get(key, {}), key, names) for key, names in COUNTS.items()}
         known = {key: {n: v for n, v in table.items() if v is not None} for key, table in found.items()}
         return cls(
             pid,
@@ -61,6 +64,12 @@ class Detail:
             found["limits"],
             known["status"],
         )
+
+
+def _known(raw: Any, what: str, names: tuple[str, ...]) -> dict[str, int | None]:
+    """The numbers of a table by the names we know: others are the guest's own words."""
+    told = frame(raw, what)
+    return {name: fields.optional_integer(told, name) for name in names if name in told.head}
 
 
 @dataclass(frozen=True, slots=True)

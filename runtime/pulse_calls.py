@@ -44,7 +44,7 @@ def look(
     if file is not None:
         if "\0" in file or not file:
             raise InvalidArgument("cannot look for that file: it is no path")
-        args["path"] = file
+        args["file"] = file
     return Pulse.of(fields.body(_ask(line, "pulse", **args)), lineage(row), pid)
 
 

@@ -10,6 +10,8 @@ from holdfast.runtime import fields
 from holdfast.runtime.pulse_facts import frame, said
 from holdfast.runtime.text import plain
 
+SPANS = ("some_avg10", "some_avg60", "full_avg10", "full_avg60")
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:
@@ -74,14 +76,18 @@ class Limits:
             ),
             pids=Pids(fields.optional_integer(pids, "current"), fields.optional_integer(pids, "limit")),
             processors=fields.optional_integer(told, "processors"),
-            pressure={
-                name: {key: fields.number(spans, key) for key in spans.head if key != "event"}
-                for name in ("memory", "cpu", "io")
-                if (value := fields.table(told.head.get("pressure"), "pressure").get(name))
-                and (spans := frame({str(key)[:20]: item for key, item in value.items()}, "pressure"))
-            },
+            pressure=_pressure(fields.table(told.head.get("pressure"), "pressure")),
             pressure_of=said(told, "pressure_of", 20),
         )
+
+
+def _pressure(raw: Mapping[str, Any]) -> Mapping[str, Mapping[str, float]]:
+    found = {}
+    for name in ("memory", "cpu", "io"):
+        if raw.get(name) is not None:
+            told = frame(raw[name], "pressure")
+            found[name] = {key: fields.number(told, key) for key in SPANS if key in told.head}
+    return found
 
 
 @dataclass(frozen=True, slots=True)

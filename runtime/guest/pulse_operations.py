@@ -30,7 +30,7 @@ def operations(guest: Guest) -> Operations:
 
     async def pulse(_: Guest, call: Call) -> None:
         parts, pid = _parts(call), call.frame.head.get("pid")
-        path = call.optional("path", 4096)
+        path = call.optional("file", 4096)
         everything = call.frame.head.get("files") is True or pid is not None
         wanted: Wanted = gather.WHOLE if everything else gather.BRIEF
         extra: dict[str, Any] = {}

@@ -132,8 +132,8 @@ class Gatherer:
         rows: list[dict[str, Any]] = []
         left_out = 0
         known = diag.tcp()
-        tables = [diag.rows(known)] if known is not None else [_read(name) for name in ("tcp", "tcp6")]
-        for table in (*tables, _read("udp"), _read("udp6")):
+        tables = [diag.rows(known)] if known is not None else [read_table(name) for name in ("tcp", "tcp6")]
+        for table in (*tables, read_table("udp"), read_table("udp6")):
             for row in table:
                 if len(rows) < MAX_SOCKETS:
                     rows.append({**row, **_owned(row["inode"], owners)})
@@ -179,7 +179,8 @@ async def _kernel(kernel: Kernel, *, variables: bool) -> dict[str, Any]:
     return found
 
 
-def _read(name: str) -> Iterator[dict[str, Any]]:
+def read_table(name: str) -> Iterator[dict[str, Any]]:
+    """Yield the sockets of one of the tables of /proc/net."""
     return sockets.internet(_table(name), name)
 
 

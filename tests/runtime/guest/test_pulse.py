@@ -1,0 +1,213 @@
+"""The pulse of a real supervisor on this machine."""
+
+import asyncio
+import json
+import os
+import socket
+from typing import Any
+
+import pytest
+from tests.runtime.guest.harness import Guest, Refused
+
+from holdfast.runtime.guest.pulse import access, descriptors, diag, gather, probe
+from holdfast.runtime.guest.pulse.descriptors import Wanted
+
+HOLDER = """
+import fcntl, os, socket
+def hold(folder):
+    global keep
+    kept = open(f"{folder}/kept", "w+"); kept.write("x" * 100); kept.flush()
+    os.link(f"{folder}/kept", f"{folder}/other")
+    fcntl.lockf(kept, fcntl.LOCK_EX, 10, 5)
+    gone = open(f"{folder}/gone", "w"); gone.write("abc"); gone.flush(); os.unlink(f"{folder}/gone")
+    tcp = socket.create_server(("127.0.0.1", 0))
+    unix = socket.socket(socket.AF_UNIX); unix.bind(f"{folder}/unix.sock"); unix.listen()
+    datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); datagrams.bind(("127.0.0.1", 0))
+    keep = kept, gone, tcp, unix, datagrams
+    print(tcp.getsockname()[1], datagrams.getsockname()[1])
+"""
+
+
+def pulse(guest: Guest, **args: Any) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(guest.ask("pulse", **args)[-1].payload)
+    return found
+
+
+def sleepers(guest: Guest, command: str, count: int) -> list[dict[str, Any]]:
+    """Wait until that many processes run a command: each was a copy of the shell at first."""
+    while True:
+        rows = pulse(guest, parts=["processes"])["processes"]["rows"]
+        found = [row for row in rows if row["command"] == command and row["state"] == "sleeping"]
+        if len(found) == count:
+            return found
+
+
+@pytest.fixture
+def held(guest: Guest) -> tuple[int, dict[str, int]]:
+    """The kernel holds a lock, files and sockets: its pid, and its ports."""
+    frames = guest.run_cell(f"{HOLDER}\nhold({str(guest.folder)!r})")
+    tcp, udp = b"".join(frame.payload for frame in frames if frame.event == "stream").split()
+    return guest.ask("hello")[0].head["kernels"][0]["pid"], {"tcp": int(tcp), "udp": int(udp)}
+
+
+def test_processes_are_told_with_what_started_them(guest: Guest) -> None:
+    """A job is there with its parent, user, command, terminal and the command it belongs to."""
+    guest.exec("sleep 1234567 &", id="begins-it")
+    shell = guest.shell()["pid"]
+    (job,) = sleepers(guest, "sleep 1234567", 1)
+    assert (job["ppid"], job["uid"], job["state"]) == (shell, os.getuid(), "sleeping")
+    assert job["terminal"].startswith("pts/")
+    assert (job["origin"]["kind"], job["origin"]["id"]) == ("command", "begins-it")
+    assert job["age"] < 3600
+    guest.exec("kill %1")
+
+
+def test_files_locks_and_sockets_are_told_with_their_owner(
+    guest: Guest, held: tuple[int, dict[str, int]]
+) -> None:
+    """Offset, lock, deleted mark; listening sockets of all kinds, each with the process that has it."""
+    pid, ports = held
+    found = pulse(guest)
+    files = {row["path"]: row for row in found["files"]["rows"] if row["pid"] == pid}
+    kept, gone = files[f"{guest.folder}/kept"], files[f"{guest.folder}/gone"]
+    assert (kept["offset"], kept["size"], kept["access"], kept["deleted"]) == (100, 100, "rw", False)
+    (lock,) = kept["locks"]
+    assert (lock["kind"], lock["mode"], lock["start"], lock["end"]) == ("posix", "write", 5, 14)
+    assert (gone["deleted"], gone["size"]) == (True, 3)
+    sockets = found["sockets"]["rows"]
+    for protocol, state in (("tcp", "listening"), ("udp", "bound")):
+        (one,) = [
+            row
+            for row in sockets
+            if row["protocol"] == protocol and row["local_port"] == ports[protocol] and row["state"] == state
+        ]
+        assert [owner["pid"] for owner in one["owners"]] == [pid]
+    (unix,) = [row for row in sockets if row.get("path") == f"{guest.folder}/unix.sock"]
+    assert (unix["state"], unix["owners"][0]["pid"]) == ("listening", pid)
+
+
+def test_who_has_a_file_open_by_any_of_its_names(guest: Guest, held: tuple[int, dict[str, int]]) -> None:
+    """A file is found by another link to it, by a relative path, and by the name it lost."""
+    pid, _ = held
+    guest.exec(f"cd {guest.folder}")
+    for path, exists in ((f"{guest.folder}/other", True), ("./kept", True), ("gone", False)):
+        found = pulse(guest, parts=["files"], file=path)
+        assert {row["pid"] for row in found["files"]["rows"]} == {pid}
+        assert (found["file"]["status"] is not None) == exists
+    nothing = pulse(guest, parts=["files"], file="never")
+    assert (nothing["files"]["rows"], nothing["file"]["status"]) == ([], None)
+
+
+def test_one_process_closer(guest: Guest, held: tuple[int, dict[str, int]]) -> None:
+    """Asked about one process, memory, limits and all its descriptors are told, too."""
+    pid, _ = held
+    found = pulse(guest, pid=pid)
+    assert found["detail"]["memory"]["proportional"] > 0
+    assert found["detail"]["cwd"]
+    others = [row["kind"] for row in found["files"]["others"] if row["pid"] == pid]
+    assert {"socket", "pipe"} <= set(others)
+    (row,) = [row for row in found["processes"]["rows"] if row["pid"] == pid]
+    assert row["descriptors"] > len(others)
+
+
+def test_terminal_and_kernel(guest: Guest) -> None:
+    """Modes, foreground and state of the terminal; state, count and names of the kernel."""
+    guest.exec("inside=1; f() { :; }")
+    guest.run_cell("number = 41")
+    found = pulse(guest, parts=["terminals", "kernels", "variables"])
+    (terminal,), (kernel,) = found["terminals"], found["kernels"]
+    assert (terminal["rows"], terminal["cols"], terminal["shell"]) == (40, 120, "main")
+    assert terminal["foreground"] == guest.shell()["pid"]
+    assert terminal["state"]["state"] == "idle"
+    assert terminal["functions"] >= 1
+    assert (kernel["state"], kernel["execution_count"]) == ("idle", 1)
+    assert "processes" not in found
+    with guest.begin("stty -echo; read -r line") as running:
+        while pulse(guest, parts=["terminals"])["terminals"][0]["modes"]["echo"]:
+            os.sched_yield()
+        busy = pulse(guest, parts=["terminals"])["terminals"][0]
+        assert busy["exec"]
+        guest.ask("send", b"\n")
+        running.until("finished")
+    guest.exec("stty echo")
+
+
+def test_hundreds_of_files_are_bounded(guest: Guest) -> None:
+    """Of many files some are told, the rest is counted; asked for files, all are told."""
+    guest.run_cell(f"many = [open({str(guest.folder / 'many')!r}, 'a') for _ in range(300)]")
+    pid = guest.ask("hello")[0].head["kernels"][0]["pid"]
+
+    def told(**args: Any) -> tuple[int, int]:
+        found = pulse(guest, parts=["processes", "files"], **args)["files"]
+        return sum(row["pid"] == pid for row in found["rows"]), found["left_out"]
+
+    count, left_out = told()
+    assert count == gather.BRIEF.files
+    assert left_out >= 300 - count
+    assert told(files=True)[0] >= 300
+
+
+def test_many_processes_and_some_that_vanish(guest: Guest) -> None:
+    """With 200 processes and others that end all the time, each look is whole."""
+    guest.exec("for i in $(seq 200); do sleep 7654321 & done 2>/dev/null")
+    sleepers(guest, "sleep 7654321", 200)
+    with guest.begin("while :; do /bin/true; done") as running:
+        for _ in range(5):
+            rows = pulse(guest, parts=["processes", "files", "sockets"])["processes"]["rows"]
+            assert sum(row["command"] == "sleep 7654321" for row in rows) == 200
+        guest.ask("signal", signal="INT")
+        running.until("finished")
+    guest.exec("kill $(jobs -p)")
+
+
+def test_parts_that_are_not_there_are_refused(guest: Guest) -> None:
+    """A wrong name is an error that tells the right ones."""
+    with pytest.raises(Refused, match="the parts are processes"):
+        guest.ask("pulse", parts=["proceses"])
+    with pytest.raises(Refused):
+        guest.ask("probe", port=0)
+
+
+def test_a_server_is_tried_from_inside(guest: Guest) -> None:
+    """A web server answers with its status; where nobody listens the connection is refused."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with guest.call("probe", port=port, speak=True) as call:
+            connection, _ = server.accept()
+            with connection:
+                assert connection.recv(1000).startswith(b"HEAD / ")
+                connection.sendall(b"HTTP/1.1 503 Busy\r\n\r\n")
+            answer = json.loads(call.until("probed").payload)
+    assert (answer["answer"], answer["http_status"]) == ("accepted", 503)
+    assert json.loads(guest.ask("probe", port=port)[-1].payload) == {"answer": "refused"}
+
+
+def test_a_server_that_does_not_accept_is_given_up() -> None:
+    """A full queue of connections is a timeout, and no error."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
+        waiting = [socket.socket() for _ in range(4)]
+        for each in waiting:
+            each.setblocking(False)
+            each.connect_ex(server.getsockname())
+        found = asyncio.run(probe.probe("127.0.0.1", server.getsockname()[1], speak=False, patience=0.1))
+        for each in waiting:
+            each.close()
+    assert found == {"answer": "timeout"}
+
+
+def test_a_process_that_is_gone_has_no_descriptors() -> None:
+    """A process may end between two looks at it."""
+    (table,) = descriptors.look(1 << 22, 0, 0, Wanted(links=10, files=10))
+    assert (table.count, table.files) == (None, [])
+    assert access.stat(1 << 22) is None
+
+
+def test_the_tables_of_sockets_agree() -> None:
+    """What netlink tells of a socket is what /proc/net tells, which is used where there is no netlink."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        by_netlink = diag.tcp()
+        assert by_netlink is not None
+        (one,) = [row for row in diag.rows(by_netlink) if row["local_port"] == port]
+        (other,) = [row for row in gather.read_table("tcp") if row["local_port"] == port]
+        assert one == other
