@@ -103,6 +103,7 @@ class Holdfast:
             EngineError, ImageError, SessionError: it could not be made; nothing is left of it.
         """
         from holdfast.runtime import provision
+        from holdfast.runtime.journal import happenings
         from holdfast.runtime.session_options import SessionOptions
 
         if name is not None:
@@ -122,6 +123,7 @@ class Holdfast:
             provision.start(self.engine, container)
             provision.await_guest(self.engine, container, folder)
             self.store.complete(operation.id, sessions={row.id: {"state": "running"}})
+        happenings.note(self, row.id, "created", name=row.name, image=row.image)
         return self.session(row.id)
 
     def sessions(self) -> list[Session]:
@@ -162,11 +164,15 @@ class Holdfast:
     def erase(self, session_id: str) -> None:
         """Remove container, folder and row of a session, as far as they are there."""
         from holdfast.runtime import provision
+        from holdfast.runtime.journal import happenings
+        from holdfast.runtime.journal.mirror import mirror
 
         row = next((row for row in self.store.sessions() if row.id == session_id), None)
         self.engine.kill_remove((row and row.container_id) or provision.container_name(session_id))
+        mirror(self.store, self.home, session_id)
         shutil.rmtree(self.home.run_dir(session_id), ignore_errors=True)
         if row is not None:
+            happenings.note(self, session_id, "removed")
             self.store.update_session(session_id, state="removed", container_id=None)
 
     # Snapshots.

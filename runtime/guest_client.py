@@ -19,6 +19,7 @@ from holdfast.errors import (
     HoldfastError,
     InvalidArgument,
     KernelDied,
+    OutcomeUnknown,
     ProtocolError,
     SessionBusy,
 )
@@ -36,6 +37,8 @@ ERRORS: dict[str, type[HoldfastError]] = {
     "bad_request": InvalidArgument,
     "invalid": InvalidArgument,
     "kernel_died": KernelDied,
+    "key_conflict": InvalidArgument,
+    "outcome_unknown": OutcomeUnknown,
     "protocol": ProtocolError,
     "unsupported_version": ProtocolError,
 }

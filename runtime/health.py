@@ -29,7 +29,7 @@ def check(controller: Holdfast, session_id: str) -> None:
             why = "was removed"
         else:
             why = "ran out of memory" if state.oom_killed else f"ended (exit code {state.exit_code})"
-        row = _mark_dead(controller, row)
+        row = _mark_dead(controller, row, why)
         raise SessionDead(
             f"cannot use session {row.name}: its container {why}", hint=_way_out(controller, row)
         )
@@ -62,11 +62,15 @@ def observed(controller: Holdfast, row: SessionRow, running: set[str]) -> Sessio
     return row
 
 
-def _mark_dead(controller: Holdfast, row: SessionRow) -> SessionRow:
+def _mark_dead(controller: Holdfast, row: SessionRow, why: str) -> SessionRow:
+    from holdfast.runtime.journal import happenings
+
     # A resume may have given it another container in this very moment.
     now = controller.store.session(row.id)
     if now.state == "running" and now.container_id == row.container_id:
-        return controller.store.update_session(row.id, state="dead")
+        dead = controller.store.update_session(row.id, state="dead")
+        happenings.note(controller, row.id, "died", actor="system", why=f"its container {why}")
+        return dead
     return now
 
 

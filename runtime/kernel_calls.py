@@ -9,6 +9,7 @@ from typing import Any, cast, get_args
 from holdfast.errors import GuestDisconnected, GuestError, InvalidArgument, KernelDied
 from holdfast.runtime import fields, ids
 from holdfast.runtime.guest import protocol
+from holdfast.runtime.guest.actor import id_of
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest_client import GuestClient
@@ -40,13 +41,17 @@ class KernelCall:
         on_event: OnEvent | None,
         on_input: OnInput | None,
         joined: CellResult | None = None,
+        key: str | None = None,
+        reason: str | None = None,
     ) -> None:
         """`joined` is what a cell came to that waited: it is followed from there, whatever the code is."""
         self._client = client
         self._persistence = persistence
         self._payload = _payload(code)
         self._kernel = kernel
-        self._args: dict[str, Any] = {"id": ids.new_id(), "kernel": kernel, "timeout": timeout}
+        id_ = ids.new_id() if key is None else id_of(key)
+        self._args: dict[str, Any] = {"id": id_, "kernel": kernel, "timeout": timeout}
+        self._args |= {name: text for name, text in (("key", key), ("reason", reason)) if text is not None}
         self._on_event = on_event
         self._on_input = on_input
         self._seen: int | None = None
@@ -57,6 +62,8 @@ class KernelCall:
         self._outputs: list[CellEvent] = []
         self._error: CellError | None = None
         self._unanswered = False
+        self._lost = 0
+        self._recorded = False
         self._began = time.monotonic()
 
     def run(self) -> CellResult:
@@ -87,6 +94,8 @@ class KernelCall:
                 if kind == "started":
                     continue
                 seq = fields.integer(frame, "seq")
+                if kind == "gap":
+                    self._lost += fields.integer(frame, "count")
                 if self._seen is None or seq > self._seen:
                     self._seen = seq
                     event = _event(kind, seq, frame)
@@ -125,6 +134,7 @@ class KernelCall:
         self._client.request("kernel_interrupt", kernel=self._kernel)
 
     def _finish(self, frame: Frame) -> CellResult:
+        self._recorded = fields.flag(frame, "recorded")
         status = fields.text(frame, "status")
         if status not in get_args(CellStatus) or status == "waiting":
             raise GuestError("cannot tell how the cell ended: the session named no known state")
@@ -163,6 +173,8 @@ class KernelCall:
             cell_id=str(self._args["id"]),
             seq=self._seen or 0,
             waiting=waiting,
+            recorded=self._recorded,
+            lost=self._lost,
         )
 
 

@@ -29,7 +29,8 @@ class ExecResult:
     command, which goes on, waits for; `join(command_id)` follows it further.  `output` is what the command
     wrote to the terminal, standard output and error together; `dropped` counts the bytes at its beginning
     that were not kept, `lost` those that the session itself had no room for.  Offsets are positions in the
-    shell's whole output.  `duration` is in seconds.
+    shell's whole output.  `duration` is in seconds.  `recorded`: it ran before, under its key, and this is
+    what was written down; output that is no longer kept is in `lost`.
     """
 
     exit_code: int | None
@@ -44,6 +45,7 @@ class ExecResult:
     dropped: int = 0
     lost: int = 0
     command_id: str = ""
+    recorded: bool = False
     waiting: State | None = None
 
     @property
@@ -95,7 +97,8 @@ class CellResult:
     """What a cell came to, or that it is `waiting` for an answer, and then for what.
 
     `outputs` are its displays and results in order; `duration` is in seconds. `seq` is the number of the last
-    event that is in it.
+    event that is in it. `recorded`: it ran before, under its key, and what it showed is no longer kept.
+    `lost` counts events that came faster than they were read.
     """
 
     status: CellStatus
@@ -108,6 +111,8 @@ class CellResult:
     cell_id: str = ""
     seq: int = 0
     waiting: State | None = None
+    recorded: bool = False
+    lost: int = 0
 
     @property
     def ok(self) -> bool:

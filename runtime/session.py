@@ -13,6 +13,7 @@ from holdfast.runtime import events, health, tasks
 from holdfast.runtime.answering import answer, answer_cell
 from holdfast.runtime.guest import layout
 from holdfast.runtime.kernel_calls import KernelCall, OnEvent, OnInput
+from holdfast.runtime.keyed_calls import cell_once, exec_once
 from holdfast.runtime.line import Line
 from holdfast.runtime.results import CellResult, ExecResult, ShellInfo
 from holdfast.runtime.shell_calls import Following, OnOutput, ShellCall
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.events import Event
+    from holdfast.runtime.journal.entry import Entry
     from holdfast.runtime.pulse import Port, Pulse
     from holdfast.runtime.snapshot import Snapshot
     from holdfast.runtime.tasks import Task, TaskInfo
@@ -94,6 +96,8 @@ class Session:
         on_output: OnOutput | None = None,
         wait: bool = False,
         lease_wait: float | None = None,
+        key: str | None = None,
+        reason: str | None = None,
         shell: str = layout.MAIN,
     ) -> ExecResult:
         """Run a command in the shell, until it ends or waits for somebody to answer it.
@@ -108,24 +112,34 @@ class Session:
             lease_wait: seconds to wait for the shell while a person holds it; else that is SessionBusy.
             timeout: seconds; then it is interrupted.
             on_output: is given the output as it comes; the result then keeps the last MiB of it only.
+            key: under the same key it runs once, also if this process dies: later calls join it, or get what
+                was recorded.
+            reason: why, for the journal.
             shell: which of the session's shells.
 
         Raises:
             SessionBusy: something else runs in the shell, or somebody else holds it.
+            InvalidArgument: the key stands for another command.
+            OutcomeUnknown: it may have run under its key, and the session is gone.
             SessionDead, SessionError: the session cannot be used.
         """
-        call = ShellCall(
-            self._line.client(),
-            self._line.persistence(),
-            command,
-            shell=shell,
-            timeout=timeout,
-            on_output=on_output,
-            wait=wait,
-            lease_wait=lease_wait,
-        )
-        with self._line.explained():
-            return call.run()
+
+        def call() -> ExecResult:
+            with self._line.explained():
+                return ShellCall(
+                    self._line.client(),
+                    self._line.persistence(),
+                    command,
+                    shell=shell,
+                    timeout=timeout,
+                    on_output=on_output,
+                    wait=wait,
+                    lease_wait=lease_wait,
+                    key=key,
+                    reason=reason,
+                ).run()
+
+        return call() if key is None else exec_once(self._controller, self._row, key, command, shell, call)
 
     def join(
         self,
@@ -199,6 +213,33 @@ class Session:
             kinds: of entries of the journal; all notable ones if left out.
         """
         return events.read(self._controller, self._line, self.id, after=after, follow=follow, kinds=kinds)
+
+    def journal(
+        self,
+        after: int | None = None,
+        *,
+        kinds: Collection[str] | None = None,
+        actor: str | None = None,
+        since: datetime | None = None,
+        grep: str | None = None,
+        all_timelines: bool = False,
+    ) -> list[Entry]:
+        """What was done in the session and in those it goes back to, oldest first; also when it is gone.
+
+        Args:
+            after: the `seq` of an entry; only those behind it.
+            kinds: of entries; all if left out.
+            actor: who, such as `person:alice`, or a kind of actor.
+            since: only what happened from then on.
+            grep: a text that occurs in them, in upper or lower case.
+            all_timelines: also what happened after the moments that sessions were restored from, and in
+                other forks; such entries are not `current`.
+        """
+        from holdfast.runtime.journal import reading
+
+        moment = None if since is None else since.timestamp()
+        wanted = reading.Filter(after, kinds, actor, moment, grep)
+        return reading.read(self._controller, self.id, wanted, all_timelines=all_timelines)
 
     @property
     def terminal(self) -> SessionTerminal:
@@ -286,6 +327,8 @@ class Session:
         timeout: float | None = None,
         on_event: OnEvent | None = None,
         on_input: OnInput | None = None,
+        key: str | None = None,
+        reason: str | None = None,
         kernel: str = layout.MAIN,
     ) -> CellResult:
         """Run code in the kernel and wait for its end. Code that raises is a result.
@@ -297,23 +340,30 @@ class Session:
             on_input: is asked for a line when the code reads input: (prompt, is it a password) -> line.
                 When it raises EOFError, the code is interrupted. Without it the result says what the code
                 is `waiting` for; `answer_cell` goes on.
+            key, reason: as for `exec`.
             kernel: which of the session's kernels.
 
         Raises:
             KernelDied: the kernel's process ended.
-            InvalidArgument: the code wanted input, and `on_input` had no more.
+            InvalidArgument: `on_input` had no more, or the key stands for other code.
+            OutcomeUnknown: as for `exec`.
         """
-        call = KernelCall(
-            self._line.client(),
-            self._line.persistence(),
-            code,
-            kernel=kernel,
-            timeout=timeout,
-            on_event=on_event,
-            on_input=on_input,
-        )
-        with self._line.explained():
-            return call.run()
+
+        def call() -> CellResult:
+            with self._line.explained():
+                return KernelCall(
+                    self._line.client(),
+                    self._line.persistence(),
+                    code,
+                    kernel=kernel,
+                    timeout=timeout,
+                    on_event=on_event,
+                    on_input=on_input,
+                    key=key,
+                    reason=reason,
+                ).run()
+
+        return call() if key is None else cell_once(self._controller, self._row, key, code, kernel, call)
 
     def answer_cell(
         self,

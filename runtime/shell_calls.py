@@ -10,6 +10,7 @@ from typing import Any
 from holdfast.errors import GuestDisconnected, GuestError, InvalidArgument, SessionBusy
 from holdfast.runtime import fields, ids
 from holdfast.runtime.guest import protocol
+from holdfast.runtime.guest.actor import id_of
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.guest_client import GuestClient
 from holdfast.runtime.persistence import Persistence
@@ -166,6 +167,7 @@ class Following:
             dropped=self._tail.dropped,
             lost=self._lost,
             command_id=str(self._args["id"]),
+            recorded=fields.flag(frame, "recorded"),
         )
 
 
@@ -183,11 +185,15 @@ class ShellCall(Following):
         on_output: OnOutput | None,
         wait: bool = False,
         lease_wait: float | None = None,
+        key: str | None = None,
+        reason: str | None = None,
     ) -> None:
-        super().__init__(client, persistence, ids.new_id(), shell=shell, on_output=on_output, wait=wait)
+        id_ = ids.new_id() if key is None else id_of(key)
+        super().__init__(client, persistence, id_, shell=shell, on_output=on_output, wait=wait)
         self._op, self._payload = "exec", _payload(command)
         self._args["timeout"] = _seconds(timeout)
         self._args["lease_wait"] = _seconds(lease_wait)
+        self._args |= {name: text for name, text in (("key", key), ("reason", reason)) if text is not None}
 
     def run(self, start: int | None = None) -> ExecResult:
         """Run the command and wait for its end.

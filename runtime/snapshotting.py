@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import EngineError, SessionError, SessionExists, SnapshotDamaged, SnapshotInUse
 from holdfast.runtime import ids
 from holdfast.runtime.interrupts import held
+from holdfast.runtime.journal import happenings
 from holdfast.runtime.restoring import Restoring
 from holdfast.runtime.taking import Taking, image_ref, new_row
 
@@ -34,7 +35,9 @@ def take(controller: Holdfast, session: SessionRow, label: str | None, kind: Sna
     ):
         row = new_row(controller, session, operation, label, kind)
         taking = Taking(controller, session, operation, row)
-        return taking.live() if kind == "live" else taking.filesystem()
+        snapshot = taking.live() if kind == "live" else taking.filesystem()
+    happenings.taken(controller, session, snapshot)
+    return snapshot
 
 
 def suspend(controller: Holdfast, session: SessionRow) -> SessionRow:
@@ -58,7 +61,9 @@ def resume(controller: Holdfast, session: SessionRow) -> SessionRow:
         controller.operation("resume", session_id=session.id) as operation,
     ):
         restoring = Restoring(controller, controller.store.snapshot(session.parent_snapshot_id), operation)
-        return restoring.bring_up([_next_generation(session, restoring)])[0]
+        resumed = restoring.bring_up([_next_generation(session, restoring)])[0]
+    happenings.note(controller, session.id, "resumed")
+    return resumed
 
 
 def restore(controller: Holdfast, snapshot: SnapshotRow, name: str | None, count: int) -> list[SessionRow]:
@@ -79,7 +84,10 @@ def restore(controller: Holdfast, snapshot: SnapshotRow, name: str | None, count
             _add(controller, restoring, session_id, _name(name, number, count))
             for number, session_id in enumerate(session_ids, start=1)
         ]
-        return restoring.bring_up(rows)
+        happenings.branched(controller, rows, snapshot)
+        made = restoring.bring_up(rows)
+    happenings.restored(controller, made, snapshot)
+    return made
 
 
 def remove_snapshot(controller: Holdfast, snapshot: SnapshotRow) -> None:
@@ -133,6 +141,7 @@ def finish_suspension(controller: Holdfast, operation: OperationRow) -> bool:
 def _put_away(controller: Holdfast, session: SessionRow, taken: SnapshotRow, operation_id: str) -> SessionRow:
     if session.container_id is not None:
         controller.engine.kill_remove(session.container_id)
+    happenings.taken(controller, session, taken, "suspended")
     shutil.rmtree(controller.home.run_dir(session.id), ignore_errors=True)
     suspended = {"state": "suspended", "container_id": None, "parent_snapshot_id": taken.id}
     controller.store.complete(operation_id, sessions={session.id: suspended})

@@ -18,6 +18,7 @@ from holdfast.runtime.cli import (
     doctor,
     events,
     images,
+    journal,
     kernel,
     lease,
     output,
@@ -94,6 +95,7 @@ app.command()(tasks.task)
 app.command("output")(tasks.output_)
 app.command()(tasks.kill)
 app.command()(events.events)
+app.command()(journal.journal)
 app.command()(shell.send)
 app.command()(shell.screen)
 app.command()(attach.attach)

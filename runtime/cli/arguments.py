@@ -52,6 +52,11 @@ LeaseWait = Annotated[
     float | None,
     typer.Option("--lease-wait", help="Seconds to wait for the shell while somebody holds it.", metavar="S"),
 ]
+Key = Annotated[
+    str | None,
+    typer.Option("--key", metavar="KEY", help="Run it once under this key; later calls get what it came to."),
+]
+Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the journal.")]
 NameOption = Annotated[str | None, typer.Option("--name", help="Name of the new session.")]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.runtime.cli import output
-from holdfast.runtime.cli.arguments import Json, SessionRef, Timeout, controller, wants_json
+from holdfast.runtime.cli.arguments import Json, Key, Reason, SessionRef, Timeout, controller, wants_json
 from holdfast.runtime.text import colored
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ def cell(
     session: SessionRef,
     code: Annotated[str, typer.Argument(help="Code for the kernel, or `-` for standard input.")],
     timeout: Timeout = None,
+    key: Key = None,
+    reason: Reason = None,
     json: Json = False,
 ) -> None:
     """Run code in the session's kernel. Prints as a REPL does; standard input answers input()."""
@@ -31,10 +33,12 @@ def cell(
         code = sys.stdin.read()
     found = controller().session(session)
     if wants_json(json):
-        result = found.cell(code, timeout=timeout, on_input=_read)
+        result = found.cell(code, timeout=timeout, on_input=_read, key=key, reason=reason)
         output.emit({"id": found.id, "name": found.name, **output.cell_result(result)})
     else:
-        result = found.cell(code, timeout=timeout, on_event=_show, on_input=_ask)
+        result = found.cell(code, timeout=timeout, on_event=_show, on_input=_ask, key=key, reason=reason)
+        if result.recorded:
+            output.note("it ran before under this key; what it showed is no longer kept")
         if result.status not in ("ok", "error"):
             output.note(f"the cell ended early: {result.status}")
     raise typer.Exit(EXIT[result.status])

@@ -115,6 +115,7 @@ def exec_result(value: ExecResult) -> dict[str, Any]:
         "duration": value.duration,
         "dropped": value.dropped,
         "lost": value.lost,
+        "recorded": value.recorded,
     }
     if value.text.encode("utf-8") != value.output:
         found["output_base64"] = base64.b64encode(value.output).decode("ascii")
@@ -136,6 +137,7 @@ def cell_result(value: CellResult) -> dict[str, Any]:
         ],
         "error": error and {"ename": error.ename, "evalue": error.evalue, "traceback": list(error.traceback)},
         "duration": value.duration,
+        "recorded": value.recorded,
     }
 
 

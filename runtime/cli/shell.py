@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdfast.runtime.cli import output, tasks
 from holdfast.runtime.cli.arguments import (
     Json,
+    Key,
     LeaseWait,
+    Reason,
     SessionRef,
     Timeout,
     command_text,
@@ -42,6 +44,8 @@ def exec_(
         bool, typer.Option("--detach", "-d", help="Start it apart from the shell, and say its id.")
     ] = False,
     name: Annotated[str | None, typer.Option(help="With --detach: a name for it.")] = None,
+    key: Key = None,
+    reason: Reason = None,
     json: Json = False,
 ) -> None:
     """Run a command in the session's shell. The exit code is the command's; 124 after a timeout.
@@ -53,12 +57,14 @@ def exec_(
     if detach:
         tasks.detach(found, text, name, json=wants_json(json))
         return
+    how: dict[str, Any] = {"timeout": timeout, "wait": wait, "lease_wait": lease_wait}
+    how |= {"key": key, "reason": reason}
     if wants_json(json):
-        result = found.exec(text, timeout=timeout, wait=wait, lease_wait=lease_wait)
+        result = found.exec(text, **how)
         raise typer.Exit(_told(found, result, as_json=True))
     on_output = output.write_raw
     try:
-        result = found.exec(text, timeout=timeout, wait=wait, lease_wait=lease_wait, on_output=on_output)
+        result = found.exec(text, **how, on_output=on_output)
     except BrokenPipeError:
         found.interrupt()  # nobody reads on: what still writes would hold the shell for ever
         raise
@@ -106,7 +112,11 @@ def _told(found: Session, result: ExecResult, *, as_json: bool = False) -> int:
 
 
 def _notes(found: Session, result: ExecResult) -> None:
-    if result.lost:
+    if result.recorded:
+        output.note("it ran before under this key; this is what was recorded")
+    if result.lost and result.recorded:
+        output.note(f"{output.size(result.lost)} of its output are no longer kept")
+    elif result.lost:
         output.note(f"{output.size(result.lost)} of the output were lost: it came faster than it was read")
     if result.incomplete:
         output.note("the command is incomplete: a quote or a block is open at its end")

@@ -6,6 +6,7 @@ said to be whom, and the socket is open to the home's owner only.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 
@@ -41,6 +42,11 @@ class Who:
     actor: str = "agent"
     reason: str | None = None
     key: str | None = None
+
+
+def id_of(key: str) -> str:
+    """Return the id of the command or cell that a key stands for."""
+    return "k" + hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 AGENT = Actor("agent")

@@ -6,9 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from holdfast.runtime.guest.actor import AGENT, Actor, Who
+from holdfast.runtime.guest.actor import AGENT, Actor, Who, id_of
 from holdfast.runtime.guest.connection import Connection, Refusal
-from holdfast.runtime.guest.keyed import id_of
 from holdfast.runtime.guest.layout import MAIN
 from holdfast.runtime.guest.protocol import Frame
 

@@ -36,6 +36,7 @@ class _Given:
 @dataclass(slots=True)
 class _Typed:
     id: str
+    actor: str
     began: float
     more: bool = False
 
@@ -102,7 +103,7 @@ class Chronicle:
     def _begun(self, mark: Mark, now: float, text: bytes | None) -> _Typed | None:
         if text is not None and not text.strip():
             return None  # only Enter
-        typed = _Typed(f"t{secrets.token_hex(6)}", now)
+        typed = _Typed(f"t{secrets.token_hex(6)}", self.typist, now)
         self._own(typed.id, text or b"", self.typist)
         self._journal.append(
             "command_started",
@@ -123,6 +124,7 @@ class Chronicle:
             "command_ended",
             id=typed.id,
             shell=self._shell,
+            actor=typed.actor,
             end_offset=offset,
             duration=round(now - typed.began, 6),
             more_lines=typed.more or None,

@@ -44,8 +44,16 @@ class Segment:
 class EntryLog:
     """Lines first..last in a folder. Opening it finds those of an earlier process."""
 
-    def __init__(self, folder: Path, capacity: int, segment_size: int = SEGMENT_SIZE) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        capacity: int,
+        segment_size: int = SEGMENT_SIZE,
+        owner: tuple[int, int] | None = None,
+    ) -> None:
+        """`owner` (uid, gid) gets the files, if they shall not be ours."""
         self._folder = folder
+        self._owner = owner
         self._capacity = capacity
         self._segment_size = segment_size
         self._fd = -1
@@ -53,6 +61,8 @@ class EntryLog:
         self.torn = 0
         """Bytes that were cut off at the end when the log was opened."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if owner:
+            os.chown(folder, *owner)
         self._load()
 
     @property
@@ -79,6 +89,8 @@ class EntryLog:
                 path = self._folder / newest.name
                 flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
                 self._fd = os.open(path, flags, 0o600)
+                if self._owner:
+                    os.fchown(self._fd, *self._owner)
             if os.write(self._fd, line) != len(line):
                 os.ftruncate(self._fd, newest.size)
                 return False

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import Collection
 from pathlib import Path
@@ -108,7 +109,9 @@ class Journal:
             return
         try:
             if self._known is None or not self._known.there():
-                self._known = EntryLog(self._copy_folder, COPY_CAPACITY)
+                self._known = EntryLog(
+                    self._copy_folder, COPY_CAPACITY, owner=_owner(self._copy_folder.parent)
+                )
         except OSError:
             return
         self._copy, self._known = self._known, None
@@ -129,6 +132,14 @@ class Journal:
             self._copy.trim()
             self._copied = seq
         return True
+
+
+def _owner(folder: Path) -> tuple[int, int] | None:
+    """On the host, the shared folder is the controller's user's; what is in it shall be, too."""
+    if os.getuid() != 0:
+        return None
+    status = folder.stat()
+    return status.st_uid, status.st_gid
 
 
 def _line(entry: dict[str, Any]) -> bytes:

@@ -17,11 +17,6 @@ from typing import Any
 from holdfast.runtime.guest.connection import Refusal
 
 
-def id_of(key: str) -> str:
-    """Return the id of the command or cell that a key stands for."""
-    return "k" + hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:32]
-
-
 @dataclass(frozen=True, slots=True)
 class Known:
     """What a key stands for, and what it came to if it has ended."""

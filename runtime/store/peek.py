@@ -17,7 +17,7 @@ from holdfast.runtime.refs import resolve
 from holdfast.runtime.store import owner
 from holdfast.runtime.store.rows import SessionRow
 
-VERSION = 1  # kept equal to schema.VERSION, which costs the import
+VERSION = 2  # kept equal to schema.VERSION, which costs the import
 _COLUMNS = "id, name, state, image, created_at, container_id, parent_snapshot_id, generation, options"
 
 

@@ -11,17 +11,20 @@ from typing import Any
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     Column,
+    Float,
     ForeignKey,
     Index,
     Integer,
     MetaData,
     String,
     Table,
+    Text,
     TypeDecorator,
 )
 
-VERSION = 1
+VERSION = 2
 
 metadata = MetaData()
 
@@ -85,6 +88,34 @@ operations = Table(
     Column("details", JSON, nullable=False, default=dict),
 )
 
+# Of journals: what sessions wrote down, numbered by themselves, and what this host did (`host`), with the
+# number of the session's entry before it.
+entries = Table(
+    "entries",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("session_id", String, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("host", Boolean, nullable=False),
+    Column("at", Float, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("actor", String),
+    Column("body", Text, nullable=False),
+)
+
+# Where sessions that were restored branched off.
+branches = Table(
+    "branches",
+    metadata,
+    Column("session_id", String, primary_key=True),
+    Column("parent_session_id", String, nullable=False),
+    Column("snapshot_id", String, nullable=False),
+    Column("position", BigInteger, nullable=False),
+    Column("at", Float, nullable=False),
+)
+
+Index("entry_place", entries.c.session_id, entries.c.host, entries.c.seq)
+
 # A name belongs to one session at a time; removed sessions keep theirs for the lineage.
 Index(
     "session_name",
@@ -95,3 +126,16 @@ Index(
 )
 Index("snapshot_label", snapshots.c.label, unique=True)
 Index("operation_state", operations.c.state)
+
+MIGRATIONS: dict[int, tuple[str, ...]] = {
+    1: (
+        "CREATE TABLE entries (id INTEGER NOT NULL, session_id VARCHAR NOT NULL, seq BIGINT NOT NULL, "
+        "host BOOLEAN NOT NULL, at FLOAT NOT NULL, kind VARCHAR NOT NULL, actor VARCHAR, body TEXT NOT NULL, "
+        "PRIMARY KEY (id))",
+        "CREATE TABLE branches (session_id VARCHAR NOT NULL, parent_session_id VARCHAR NOT NULL, "
+        "snapshot_id VARCHAR NOT NULL, position BIGINT NOT NULL, at FLOAT NOT NULL, "
+        "PRIMARY KEY (session_id))",
+        "CREATE INDEX entry_place ON entries (session_id, host, seq)",
+    ),
+}
+"""What makes a database of one version one of the next."""

@@ -31,6 +31,7 @@ from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, Sna
 from holdfast.runtime import ids
 from holdfast.runtime.refs import resolve
 from holdfast.runtime.store import faults, owner, schema
+from holdfast.runtime.store.entries import Entries
 from holdfast.runtime.store.rows import (
     OperationRow,
     OperationState,
@@ -99,7 +100,7 @@ class Store:
             options=options,
         )
         try:
-            with self._write() as db:
+            with self.writing() as db:
                 db.execute(insert(schema.sessions).values(**_values(row)))
         except IntegrityError as error:
             raise SessionExists(
@@ -122,7 +123,7 @@ class Store:
         query = select(schema.sessions).order_by(schema.sessions.c.created_at, schema.sessions.c.id)
         if not removed:
             query = query.where(schema.sessions.c.state != "removed")
-        with self._read() as db:
+        with self.reading() as db:
             return [_session(row) for row in db.execute(query)]
 
     def update_session(self, session_id: str, **changes: Any) -> SessionRow:
@@ -134,7 +135,7 @@ class Store:
         """
         table = schema.sessions
         try:
-            with self._write() as db:
+            with self.writing() as db:
                 there = (table.c.id == session_id) & (table.c.state != "removed")
                 changed = db.execute(update(table).where(there).values(**changes)).rowcount
                 row = db.execute(select(table).where(table.c.id == session_id)).one_or_none()
@@ -174,7 +175,7 @@ class Store:
             details=details or {},
         )
         try:
-            with self._write() as db:
+            with self.writing() as db:
                 db.execute(insert(schema.snapshots).values(**_values(row)))
         except IntegrityError as error:
             raise InvalidArgument(
@@ -197,7 +198,7 @@ class Store:
         query = select(schema.snapshots).order_by(schema.snapshots.c.created_at, schema.snapshots.c.id)
         if not pending:
             query = query.where(schema.snapshots.c.state != "pending")
-        with self._read() as db:
+        with self.reading() as db:
             return [_snapshot(row) for row in db.execute(query)]
 
     def update_snapshot(self, snapshot_id: str, **changes: Any) -> SnapshotRow:
@@ -207,7 +208,7 @@ class Store:
             SnapshotNotFound: there is no such id.
         """
         table = schema.snapshots
-        with self._write() as db:
+        with self.writing() as db:
             db.execute(update(table).where(table.c.id == snapshot_id).values(**changes))
             row = db.execute(select(table).where(table.c.id == snapshot_id)).one_or_none()
         if row is None:
@@ -216,7 +217,7 @@ class Store:
 
     def forget_snapshot(self, snapshot_id: str) -> None:
         """Delete the row of a snapshot that is gone or never came to be. Does nothing the second time."""
-        with self._write() as db:
+        with self.writing() as db:
             db.execute(delete(schema.snapshots).where(schema.snapshots.c.id == snapshot_id))
 
     # Operations.
@@ -241,14 +242,14 @@ class Store:
             snapshot_id=snapshot_id,
             details=details or {},
         )
-        with self._write() as db:
+        with self.writing() as db:
             db.execute(insert(schema.operations).values(**_values(row)))
         return row
 
     def update_operation(self, operation_id: str, **changes: Any) -> OperationRow:
         """Change session_id, snapshot_id or details of an operation that is under way."""
         table = schema.operations
-        with self._write() as db:
+        with self.writing() as db:
             db.execute(update(table).where(table.c.id == operation_id).values(**changes))
             return _operation(db.execute(select(table).where(table.c.id == operation_id)).one())
 
@@ -267,7 +268,7 @@ class Store:
             snapshots: columns to change, by the snapshot's id.
         """
         table = schema.operations
-        with self._write() as db:
+        with self.writing() as db:
             for rows, changed in ((schema.sessions, sessions), (schema.snapshots, snapshots)):
                 for row_id, columns in (changed or {}).items():
                     db.execute(update(rows).where(rows.c.id == row_id).values(**columns))
@@ -277,7 +278,7 @@ class Store:
     def end_operation(self, operation_id: str, state: OperationState) -> None:
         """Record that an operation is done, or failed and was undone."""
         table = schema.operations
-        with self._write() as db:
+        with self.writing() as db:
             ended = update(table).where(table.c.id == operation_id)
             db.execute(ended.values(state=state, ended_at=datetime.now(UTC)))
 
@@ -285,18 +286,25 @@ class Store:
         """Operations that neither ended nor were undone, oldest first."""
         table = schema.operations
         query = select(table).where(table.c.state == "intent").order_by(table.c.started_at)
-        with self._read() as db:
+        with self.reading() as db:
             return [_operation(row) for row in db.execute(query)]
+
+    @property
+    def entries(self) -> Entries:
+        """The entries of journals."""
+        return Entries(self.reading, self.writing)
 
     # Transactions.
 
     @contextmanager
-    def _read(self) -> Iterator[Connection]:
+    def reading(self) -> Iterator[Connection]:
+        """A connection to read by."""
         with faults.translated(self._path), self._engine.connect() as db:
             yield db
 
     @contextmanager
-    def _write(self) -> Iterator[Connection]:
+    def writing(self) -> Iterator[Connection]:
+        """A transaction, which nobody else writes meanwhile."""
         # The lock is taken at the start: two writers that both began by reading could only fail.
         with (
             faults.translated(self._path),
@@ -317,7 +325,14 @@ def _prepare(store: Store, path: Path) -> None:
             hint="upgrade holdfast, or set HOLDFAST_HOME to another folder",
         )
     with store._engine.connect() as db, db.execution_options(immediate=True).begin():
-        schema.metadata.create_all(db, checkfirst=True)
+        # Another process may have been faster.
+        version = db.exec_driver_sql("PRAGMA user_version").scalar_one()
+        if version == 0:
+            schema.metadata.create_all(db, checkfirst=True)
+        else:
+            for step in range(version, schema.VERSION):
+                for statement in schema.MIGRATIONS[step]:
+                    db.exec_driver_sql(statement)
         db.exec_driver_sql(f"PRAGMA user_version = {schema.VERSION:d}")
     path.chmod(0o600)
 

@@ -26,6 +26,7 @@ from holdfast.errors import (
     InvalidArgument,
     KernelDied,
     LiveUnsupported,
+    OutcomeUnknown,
     ProtocolError,
     RestoreFailed,
     SessionBusy,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.events import Event
     from holdfast.runtime.guest.pulse.state import State
     from holdfast.runtime.home import Home
+    from holdfast.runtime.journal.entry import Entry
     from holdfast.runtime.results import (
         CellError,
         CellEvent,
@@ -69,6 +71,7 @@ __all__ = [
     "Check",
     "EngineError",
     "EngineUnavailable",
+    "Entry",
     "Event",
     "ExecResult",
     "GuestDisconnected",
@@ -82,6 +85,7 @@ __all__ = [
     "KernelDied",
     "LiveUnsupported",
     "Mount",
+    "OutcomeUnknown",
     "ProtocolError",
     "RestoreFailed",
     "Screen",
@@ -111,6 +115,7 @@ _LATE = {
     "CellEvent": "results",
     "CellResult": "results",
     "Check": "results",
+    "Entry": "journal.entry",
     "Event": "events",
     "ExecResult": "results",
     "Holdfast": "controller",

@@ -11,6 +11,7 @@ HoldfastError
     SessionExists      the name is taken
     SessionDead        the container or its supervisor is gone
     SessionBusy        something else holds the session, shell or kernel
+    OutcomeUnknown     what was run under a key may have run, and nobody can tell what came of it
   GuestError
     GuestDisconnected  also a ConnectionError: the connection to the supervisor was lost
     ProtocolError      the guest sent something that is not the protocol
@@ -107,6 +108,12 @@ class SessionBusy(SessionError):
     """Something else holds the session, its shell or its kernel."""
 
     code = "session_busy"
+
+
+class OutcomeUnknown(SessionError):
+    """What was run under a key may have run, and nobody can tell what came of it."""
+
+    code = "outcome_unknown"
 
 
 class GuestError(HoldfastError):

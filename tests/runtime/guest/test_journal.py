@@ -15,8 +15,8 @@ def _line(seq: int, text: str = "") -> bytes:
     return json.dumps({"seq": seq, "text": text}).encode() + b"\n"
 
 
-def _filled(folder: Path, count: int, **options: int) -> EntryLog:
-    log = EntryLog(folder, options.pop("capacity", 1 << 20), **options)
+def _filled(folder: Path, count: int, capacity: int = 1 << 20, segment_size: int = 1 << 20) -> EntryLog:
+    log = EntryLog(folder, capacity, segment_size)
     for seq in range(1, count + 1):
         assert log.append(seq, _line(seq))
     return log

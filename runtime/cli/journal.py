@@ -1,0 +1,70 @@
+"""Verb: journal."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.cli import output
+from holdfast.runtime.cli.arguments import Json, SessionRef, controller, wants_json
+from holdfast.runtime.cli.events import moment
+
+
+def journal(
+    session: SessionRef,
+    kind: Annotated[
+        list[str] | None, typer.Option("--kind", "-k", metavar="KIND", help="Only these. Repeat for more.")
+    ] = None,
+    actor: Annotated[
+        str | None, typer.Option("--actor", metavar="ACTOR", help="Only what person:NAME, agent, … did.")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="SEQ|TIME", help="Behind that number; or since 10m, 2h, 2026-01-31T12:00."),
+    ] = None,
+    grep: Annotated[str | None, typer.Option(metavar="TEXT", help="Only what this text occurs in.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", help="Only the last so many.", min=1)] = None,
+    all_timelines: Annotated[
+        bool, typer.Option("--all", help="Also other timelines: marked with ~.")
+    ] = False,
+    ipynb: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the kernel's cells as a notebook; `-`: standard output."),
+    ] = None,
+    kernel: Annotated[str, typer.Option(help="With --ipynb: which kernel.")] = "main",
+    json: Json = False,
+) -> None:
+    """Show what was done in a session: by whom, why, with what result. Also when it is gone."""
+    from holdfast.runtime.journal import reading, telling
+
+    holdfast = controller()
+    found = reading.find(holdfast, session)
+    after, begin = moment(since, datetime.now(UTC))
+    start = None if begin is None else begin.timestamp()
+    wanted = reading.Filter(after or None, kind or None, actor, start, grep)
+    entries = reading.read(holdfast, found.id, wanted, all_timelines=all_timelines)
+    entries = entries[-limit:] if limit else entries
+    if ipynb is not None:
+        from holdfast.runtime.journal import notebook
+
+        _write(ipynb, notebook.write(notebook.notebook(entries, kernel, found.name)))
+    elif wants_json(json):
+        output.emit([entry.as_dict() for entry in entries])
+    else:
+        for entry in entries:
+            output.say(telling.line(entry, asked=found.name))
+
+
+def _write(path: Path, text: str) -> None:
+    if str(path) == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidArgument(f"cannot write {path}: {error.strerror or error}") from error

@@ -1,0 +1,96 @@
+"""One entry of a journal, and how one is read from what a session wrote.  Pure.
+
+The session is not trusted: a line of another form is no entry.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+MAX_LINE = 2 << 20
+_KIND = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_ACTOR = re.compile(r"[^\x00-\x20\x7f-\x9f]{1,80}")
+_OWN = ("seq", "at", "kind", "actor")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that happened.
+
+    `seq` numbers the entries of a line of sessions; what this host wrote down itself (`host`) has the number
+    of the entry it came after. `at` is in seconds of the Unix clock. `current` is false for what happened in
+    another timeline: after the moment the asked session was restored from, or in a fork. `details` depend on
+    the kind.
+    """
+
+    session_id: str
+    session: str
+    seq: int
+    at: float
+    kind: str
+    actor: str | None = None
+    host: bool = False
+    current: bool = True
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def time(self) -> datetime:
+        """When it happened, in UTC."""
+        return datetime.fromtimestamp(self.at, UTC)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it in one table."""
+        return {
+            "seq": self.seq,
+            "at": self.at,
+            "kind": self.kind,
+            "session": self.session,
+            "session_id": self.session_id,
+            "actor": self.actor,
+            "host": self.host,
+            "current": self.current,
+            **{key: value for key, value in self.details.items() if key not in _OWN},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A checked line of a session's journal."""
+
+    seq: int
+    at: float
+    kind: str
+    actor: str | None
+    body: str
+    """The other fields as a JSON object."""
+
+
+def told(line: bytes) -> Told | None:
+    """The entry that a line holds, or None if it holds none."""
+    if len(line) > MAX_LINE:
+        return None
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    seq, at, kind, actor = (found.pop(key, None) for key in _OWN)
+    if isinstance(seq, bool) or not isinstance(seq, int) or not 0 < seq < 2**53:
+        return None
+    if isinstance(at, bool) or not isinstance(at, int | float) or not 0 <= at < 1e11:
+        return None
+    if not isinstance(kind, str) or not _KIND.fullmatch(kind):
+        return None
+    if not isinstance(actor, str) or not _ACTOR.fullmatch(actor):
+        actor = None
+    try:
+        body = json.dumps(found, separators=(",", ":"))
+    except (ValueError, RecursionError):
+        return None
+    return Told(seq, float(at), kind, actor, body)

@@ -1,0 +1,85 @@
+"""What this host does with sessions, as entries of their journals: who did it, and why.
+
+A journal that cannot be written does not make what was done undone: it is left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import StoreError
+from holdfast.runtime.journal.lines import Branch
+from holdfast.runtime.journal.mirror import mirror
+
+if TYPE_CHECKING:
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.store.rows import SessionRow, SnapshotRow
+
+
+def note(
+    controller: Holdfast,
+    session_id: str,
+    kind: str,
+    *,
+    at: float | None = None,
+    position: int | None = None,
+    actor: str | None = None,
+    **details: Any,
+) -> None:
+    """Write down that something was done with a session, now or at an entry of it."""
+    store = controller.store
+    body = {key: value for key, value in details.items() if value is not None}
+    if controller.reason is not None and actor is None:
+        body["reason"] = controller.reason
+    try:
+        mirror(store, controller.home, session_id)
+        store.entries.note(
+            session_id,
+            kind,
+            time.time() if at is None else at,
+            actor=actor or controller.actor,
+            body=body,
+            position=position,
+        )
+    except StoreError as error:
+        controller.progress(f"the journal of session {session_id} lacks an entry: {error}")
+
+
+def taken(controller: Holdfast, session: SessionRow, snapshot: SnapshotRow, kind: str = "snapshot") -> None:
+    """A snapshot was taken of a session, or it was suspended in one."""
+    moment = _moment(snapshot)
+    note(
+        controller,
+        session.id,
+        kind,
+        at=moment.get("at"),
+        position=moment.get("journal_seq"),
+        snapshot=snapshot.id,
+        label=snapshot.label,
+        of=snapshot.kind,
+    )
+
+
+def branched(controller: Holdfast, sessions: Sequence[SessionRow], snapshot: SnapshotRow) -> None:
+    """Sessions are about to go on from a snapshot: from here on their past is known."""
+    moment = _moment(snapshot)
+    if "journal_seq" in moment:
+        branch = Branch(snapshot.session_id, int(moment["journal_seq"]), float(moment["at"]))
+        for session in sessions:
+            controller.store.entries.branch(session.id, snapshot.id, branch)
+
+
+def restored(controller: Holdfast, sessions: Sequence[SessionRow], snapshot: SnapshotRow) -> None:
+    """Sessions go on from a snapshot."""
+    for session in sessions:
+        note(controller, session.id, "restored", snapshot=snapshot.id, label=snapshot.label)
+    names = [session.name for session in sessions]
+    into = ", ".join(names)
+    note(controller, snapshot.session_id, "forked", snapshot=snapshot.id, label=snapshot.label, into=into)
+
+
+def _moment(snapshot: SnapshotRow) -> Mapping[str, Any]:
+    found = snapshot.details.get("moment")
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,101 @@
+"""Entries of a journal as lines for people.  Pure.
+
+What is told of comes from sessions and may be anything; who shows it makes it fit to be shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from holdfast.runtime import telling
+from holdfast.runtime.journal.entry import Entry
+from holdfast.runtime.telling import Fields
+from holdfast.runtime.text import plain
+
+MAX_LINE = 160
+
+
+def line(entry: Entry, *, asked: str) -> str:
+    """One entry. The session is named where it is not the one that was asked for."""
+    at = entry.time.astimezone()
+    number = f"{entry.seq}{'+' if entry.host else ''}"
+    where = "" if entry.session == asked else f" [{entry.session}]"
+    mark = " " if entry.current else "~"
+    text = plain(text_of(entry), MAX_LINE)
+    reason = Fields(entry.details)("reason", "")
+    why = f"  ({plain(reason, 80)})" if reason else ""
+    return f"{mark}{number:>6}  {at:%m-%d %H:%M:%S}  {entry.actor or '-':<14}{where} {text}{why}".rstrip()
+
+
+def text_of(entry: Entry) -> str:
+    """What happened, as one line."""
+    of = Fields(entry.details)
+    if entry.kind in _SENTENCES:
+        return _SENTENCES[entry.kind](of)
+    return f"{entry.kind.replace('_', ' ')}: {telling.told(entry.kind, entry.details)}"
+
+
+def _first(text: str) -> str:
+    head, _, rest = text.strip().partition("\n")
+    return f"{head} …" if rest else head
+
+
+def _started(of: Fields) -> str:
+    key = f" [key {of('key')}]" if of("key", "") else ""
+    return f"$ {_first(of('command', '(unknown)'))}{key}"
+
+
+def _ended(of: Fields) -> str:
+    how = "exit " + of("exit_code")
+    if of("shell_exited") == "True":
+        how = "the shell ended"
+    elif of("timed_out") == "True":
+        how = "timed out"
+    return f"  {how} after {_seconds(of)}"
+
+
+def _seconds(of: Fields) -> str:
+    try:
+        return f"{float(of('duration')):.3g} s"
+    except ValueError:
+        return "? s"
+
+
+def _cell_ended(of: Fields) -> str:
+    return f"  {of('status')} after {_seconds(of)}"
+
+
+def _input(of: Fields) -> str:
+    shown = of("text", "")
+    return f"typed {of('bytes')} bytes{f': {_first(shown)}' if shown else ', hidden'}"
+
+
+def _dropped(of: Fields) -> str:
+    amount = ", ".join(f"{of(key)} {key}" for key in ("entries", "bytes") if of(key, ""))
+    return f"entries are missing here ({of('why')}): {amount}"
+
+
+def _named(of: Fields) -> str:
+    return of("label", "") or of("snapshot")
+
+
+_SENTENCES: Mapping[str, Callable[[Fields], str]] = {
+    "command_started": _started,
+    "command_ended": _ended,
+    "cell_started": lambda of: f">>> {_first(of('code'))}",
+    "cell_ended": _cell_ended,
+    "input": _input,
+    "dropped": _dropped,
+    "created": lambda of: f"session {of('name')} was made",
+    "snapshot": lambda of: f"snapshot {_named(of)} was taken ({of('of')})",
+    "restored": lambda of: f"goes on from snapshot {_named(of)}",
+    "forked": lambda of: f"snapshot {_named(of)} goes on as {of('into')}",
+    "suspended": lambda of: "suspended",
+    "resumed": lambda of: "resumed",
+    "removed": lambda of: "removed",
+    "died": lambda of: f"found dead: {of('why')}",
+    "attached": lambda of: f"attached to shell {of('shell')}",
+    "detached": lambda of: f"detached from shell {of('shell')}",
+    "lease": lambda of: f"lease of shell {of('shell')}: {of('action')} by {of('holder', 'nobody')}",
+    "resized": lambda of: f"shell {of('shell')} has {of('rows')} rows, {of('cols')} columns",
+}

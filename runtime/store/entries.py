@@ -1,0 +1,147 @@
+"""Entries of journals in the store, and where sessions branched off."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from holdfast.runtime.journal.entry import Told
+from holdfast.runtime.journal.lines import Branch
+from holdfast.runtime.store import schema
+
+Transaction = Callable[[], AbstractContextManager[Connection]]
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRow:
+    """One entry as it is kept; `id` grows with the order of writing."""
+
+    id: int
+    session_id: str
+    seq: int
+    host: bool
+    at: float
+    kind: str
+    actor: str | None
+    body: dict[str, Any]
+
+
+class Entries:
+    """What the store knows of journals."""
+
+    def __init__(self, reading: Transaction, writing: Transaction) -> None:
+        self._reading = reading
+        self._writing = writing
+
+    def last(self, session_id: str) -> int:
+        """Number of the newest entry that is kept of what a session wrote; 0 if there is none."""
+        with self._reading() as db:
+            return self._last(db, session_id)
+
+    def take(self, session_id: str, found: Iterable[Told]) -> int:
+        """Keep what a session wrote, except what is kept already. Returns how many are new."""
+        table = schema.entries
+        with self._writing() as db:
+            last = self._last(db, session_id)
+            rows = []
+            for told in found:
+                if told.seq > last:
+                    last = told.seq
+                    rows.append(
+                        {
+                            "session_id": session_id,
+                            "seq": told.seq,
+                            "host": False,
+                            "at": told.at,
+                            "kind": told.kind,
+                            "actor": told.actor,
+                            "body": told.body,
+                        }
+                    )
+            if rows:
+                db.execute(insert(table), rows)
+            return len(rows)
+
+    def note(
+        self,
+        session_id: str,
+        kind: str,
+        at: float,
+        *,
+        actor: str | None,
+        body: Mapping[str, Any],
+        position: int | None = None,
+    ) -> None:
+        """Write down what this host did, behind an entry of the session or its newest."""
+        with self._writing() as db:
+            seq = self._place(db, session_id) if position is None else position
+            values = {"session_id": session_id, "seq": seq, "host": True, "at": at, "kind": kind}
+            text = json.dumps(dict(body), separators=(",", ":"))
+            db.execute(insert(schema.entries).values(**values, actor=actor, body=text))
+
+    def of(self, session_ids: Iterable[str]) -> list[EntryRow]:
+        """The entries of some sessions, each session's in order."""
+        table = schema.entries
+        query = (
+            select(table)
+            .where(table.c.session_id.in_(list(session_ids)))
+            .order_by(table.c.seq, table.c.host, table.c.id)
+        )
+        with self._reading() as db:
+            return [EntryRow(**{**row._mapping, "body": json.loads(row.body)}) for row in db.execute(query)]
+
+    def weight(self, session_id: str) -> int:
+        """Bytes of the entries that are kept of what a session wrote."""
+        table = schema.entries
+        mine = (table.c.session_id == session_id) & table.c.host.is_(False)
+        query = select(func.coalesce(func.sum(func.length(table.c.body)), 0)).where(mine)
+        with self._reading() as db:
+            return int(db.execute(query).scalar_one())
+
+    def drop(self, session_id: str, before: int) -> int:
+        """Forget what a session wrote before an entry. Returns how many entries that were."""
+        table = schema.entries
+        old = (table.c.session_id == session_id) & table.c.host.is_(False) & (table.c.seq < before)
+        with self._writing() as db:
+            return db.execute(delete(table).where(old)).rowcount
+
+    # Branches.
+
+    def branch(self, session_id: str, snapshot_id: str, branch: Branch) -> None:
+        """Write down where a new session goes on from."""
+        with self._writing() as db:
+            db.execute(delete(schema.branches).where(schema.branches.c.session_id == session_id))
+            values = {"parent_session_id": branch.parent, "position": branch.position, "at": branch.at}
+            db.execute(
+                insert(schema.branches).values(session_id=session_id, snapshot_id=snapshot_id, **values)
+            )
+
+    def moved(self, session_id: str, position: int) -> None:
+        """Correct where a session branched off: its first own entry tells it exactly."""
+        table = schema.branches
+        with self._writing() as db:
+            db.execute(update(table).where(table.c.session_id == session_id).values(position=position))
+
+    def branches(self) -> dict[str, Branch]:
+        """Where sessions branched off, by session."""
+        with self._reading() as db:
+            return {
+                row.session_id: Branch(row.parent_session_id, row.position, row.at)
+                for row in db.execute(select(schema.branches))
+            }
+
+    def _last(self, db: Connection, session_id: str) -> int:
+        table = schema.entries
+        mine = (table.c.session_id == session_id) & table.c.host.is_(False)
+        return int(db.execute(select(func.coalesce(func.max(table.c.seq), 0)).where(mine)).scalar_one())
+
+    def _place(self, db: Connection, session_id: str) -> int:
+        """Where a session without an entry of its own begins is where it branched off."""
+        table = schema.branches
+        begun = select(table.c.position).where(table.c.session_id == session_id)
+        return self._last(db, session_id) or int(db.execute(begun).scalar() or 0)
