@@ -32,6 +32,8 @@ _FOREIGN = re.compile(
     rb"\x1b[PX^_][^\x1b\x07]*(?:\x1b\\|\x07|$)|\x1b\[[<=>][0-?]*[ -/]*[@-~]|\x1b\[[0-?]*[!\"%'*+][ -/]*[@-~]"
     rb"|\x1b[ -/][0-~]"
 )
+_BEGUN = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x1b\x07]*\x1b?|[ -/]*)?\Z")
+_LONGEST = 4096
 _SUB_PARAMETERS = re.compile(rb"\x1b\[([0-9;]*:[0-9;:]*)m")
 _KEYPAD = re.compile(rb"\x1b([=>])")
 
@@ -58,6 +60,7 @@ class Emulator(pyte.Screen):
         self.first: tuple[Any, Any] | None = None
         self.keypad = False
         self._last = " "
+        self._begun = b""
         self._stream = _Stream(self)
 
     @property
@@ -65,12 +68,20 @@ class Emulator(pyte.Screen):
         """Whether the second screen is shown."""
         return self.first is not None
 
+    @property
+    def unfinished(self) -> bytes:
+        """The end of what was given that means nothing yet: the beginning of a sequence or a character."""
+        return self._stream.utf8_decoder.getstate()[0] + self._begun
+
     def private(self, mode: int) -> bool:
         """Whether a private mode is on."""
         return mode << SHIFT in self.mode
 
     def feed_bytes(self, output: bytes) -> None:
         """Take output; a sequence that was begun before may go on in it."""
+        output, self._begun = self._begun + output, b""
+        if begun := _BEGUN.search(output, max(0, len(output) - _LONGEST)):
+            output, self._begun = output[: begun.start()], output[begun.start() :]
         for found in _KEYPAD.finditer(output):
             self.keypad = found[1] == b"="
         if b"\x1b" in output:

@@ -24,6 +24,16 @@ class Line:
         self._controller = controller
         self._row = row
 
+    @property
+    def controller(self) -> Holdfast:
+        """Whose session it is."""
+        return self._controller
+
+    @property
+    def row(self) -> SessionRow:
+        """What the store knows of the session."""
+        return self._controller.session_row(self._row().id)
+
     def client(self) -> GuestClient:
         """For a session that is said to run. Raises as `health.check_usable` does."""
         row = self._row()

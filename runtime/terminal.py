@@ -14,6 +14,7 @@ from holdfast.runtime.shell_calls import shell_info
 
 if TYPE_CHECKING:
     from holdfast.runtime.line import Line
+    from holdfast.runtime.recording import Recording
     from holdfast.runtime.results import Lease, Screen, ShellInfo
 
 
@@ -79,6 +80,28 @@ class SessionTerminal:
     def send_keys(self, *names: str) -> None:
         """Press keys, named as in `C-c`, `Enter`, `Up`. Raises InvalidArgument for a name no key has."""
         self.send(keys(names))
+
+    def recording(self, start: str | None = None, end: str | None = None) -> Recording:
+        """What it showed, to be played or written as a cast; of a session that ended, too, if it is kept.
+
+        Args:
+            start: a place: an offset of the output, a time (ISO 8601, or `10m` for ten minutes ago), or a
+                snapshot from the history of the session. Left out, from where the output is kept.
+            end: a place; left out, up to now.
+
+        Raises:
+            SessionError: the session does not run, and nothing of it is kept.
+            InvalidArgument: the place is none, or nothing was shown between them.
+        """
+        from holdfast.runtime import history
+        from holdfast.runtime.recording import Recording
+
+        controller, row = self._line.controller, self._line.row
+        places = [
+            None if text is None else history.place(controller, row, text, self.shell)
+            for text in (start, end)
+        ]
+        return Recording(history.source(self._line, self.shell), *places, title=row.name)
 
     def attach(self, *, detach_key: str = "C-]", read_only: bool = False, take: bool = False) -> str:
         """Join this process's terminal to it until the detach key is pressed (`detached`).

@@ -23,6 +23,7 @@ from holdfast.runtime.cli import (
     lease,
     output,
     pulse,
+    recording,
     sessions,
     shell,
     snapshots,
@@ -101,6 +102,7 @@ app.command()(shell.screen)
 app.command()(attach.attach)
 app.command()(pulse.pulse)
 app.command()(lease.lease)
+app.command()(recording.replay)
 app.command()(snapshots.snapshot)
 app.command()(snapshots.snapshots)
 app.command()(snapshots.restore)

@@ -4,8 +4,8 @@ The rules of the lease are `lease.py`'s. This keeps its connections, its clock, 
 those who wait for it. What is typed and shown passes by elsewhere.
 
 The size of the shell's terminal is that of whoever may write: it follows their terminal when they attach,
-change its size or type. Viewers never change it. When the last writer leaves, it is again what it was
-without them.
+change its size or type. Viewers never change it, also where they could type now. When the last writer
+leaves, it is again what it was without them.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class Seat:
     actor: str
     size: Size
     view: bool
+    leads: bool = False
+    """Whether the terminal's size follows this one's: its user may write, and attached or typed as such."""
     typed: int = 0
     """How many bytes its client has typed, over all its connections."""
 
@@ -161,7 +163,8 @@ class Desk:
     def resized(self, seat: Seat, size: Size) -> None:
         """An attached terminal has another size now."""
         seat.size = size
-        self._adopt(seat)
+        if seat.leads:
+            self._adopt(seat)
 
     def set_size(self, size: Size) -> None:
         """Somebody who is not attached wants this size: it holds while no writer is attached."""
@@ -209,11 +212,12 @@ class Desk:
 
     def _adopt(self, seat: Seat) -> None:
         if self.writes(seat):
+            seat.leads = True
             self._become(seat.size)
 
     def _settle(self) -> None:
         """Take the size of a writer who is left; without any, nor one about to come back, the first size."""
-        writers = [seat for seat in self.seats if self.writes(seat)]
+        writers = [seat for seat in self.seats if seat.leads]
         if any(seat.size == self._size for seat in writers):
             return
         if writers:
@@ -243,6 +247,8 @@ class Desk:
         if (wake_at := self.lease.wake_at) is not None:
             self._timer = self._loop.call_at(wake_at, self._tick)
         if changes:
+            for seat in self.seats:
+                seat.leads = seat.leads and self.writes(seat)
             self._wake()
 
     def _tick(self) -> None:

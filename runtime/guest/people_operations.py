@@ -138,7 +138,7 @@ async def recording(guest: Guest, call: Call) -> None:
     shell = guest.shell(call.target("shell"))
     end = min(call.integer("end", shell.log.end, low=0), shell.log.end)
     start = min(max(call.integer("start", 0, low=0), shell.log.start), end)
-    await call.send("recording", start=start, end=end, kept=shell.log.start, last=shell.log.end)
+    await call.send("recording", offset=start, next=end)
     for number in shell.recording.segments(start, end):
         if segment := shell.recording.read(number):
             await call.send("segment", segment)

@@ -1,0 +1,70 @@
+"""Verb: replay."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.errors import StoreError
+from holdfast.runtime.cli import output
+from holdfast.runtime.cli.arguments import Json, SessionRef, controller, wants_json
+
+_PLACE = "SNAPSHOT, OFFSET, time as 2026-01-31T12:00, or 10m (ago)"
+
+
+def replay(
+    session: SessionRef,
+    start: Annotated[str | None, typer.Option("--from", metavar="PLACE", help=f"Where: {_PLACE}.")] = None,
+    end: Annotated[str | None, typer.Option("--to", metavar="PLACE", help="Where it ends.")] = None,
+    speed: Annotated[float, typer.Option("--speed", metavar="X", help="Times as fast.")] = 1.0,
+    max_idle: Annotated[
+        float | None, typer.Option("--max-idle", metavar="S", help="Pauses are no longer than this.")
+    ] = None,
+    cast: Annotated[
+        str | None, typer.Option("--cast", metavar="FILE", help="Write asciicast v2; `-`: standard output.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Play what the session's terminal showed, or write it as a recording for asciinema.
+
+    While it plays, space pauses and q ends. Without a terminal all of it is written at once.
+    """
+    found = controller().session(session)
+    recording = found.terminal.recording(start, end)
+    if recording.missing:
+        output.note(f"{output.size(recording.missing)} at the beginning are no longer kept")
+    if cast is None:
+        from holdfast.runtime.player import Player
+
+        player = Player(recording, speed=speed, max_idle=max_idle)
+        if sys.stdout.isatty():
+            output.note(f"recorded at {recording.rows} x {recording.cols}; space pauses, q ends")
+        player.run()
+        count = None
+    elif cast == "-":
+        count = recording.write(sys.stdout)
+        return
+    else:
+        try:
+            with Path(cast).open("w", encoding="utf-8", newline="\n") as file:
+                count = recording.write(file)
+        except OSError as error:
+            raise StoreError(f"cannot write {cast}: {error.strerror}") from error
+    if wants_json(json):
+        output.emit(
+            {
+                "id": found.id,
+                "name": found.name,
+                "start_offset": recording.start,
+                "end_offset": recording.end,
+                "missing": recording.missing,
+                "begun": recording.begun,
+                "events": count,
+                "file": cast,
+            }
+        )
+    elif count is not None:
+        output.note(f"{count} events written to {cast}")

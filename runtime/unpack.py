@@ -1,0 +1,61 @@
+"""Plain files taken out of a tar archive that a guest may have had a hand in."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import tarfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from holdfast.errors import ProtocolError
+
+
+def files(archive: Iterable[bytes], into: Path, wanted: re.Pattern[str], limit: int) -> list[Path]:
+    """Write the plain files whose names are wanted into a folder, up to limit bytes in all, and return them.
+
+    Links, folders and other names are passed over; so is what is beyond the limit.
+
+    Raises:
+        ProtocolError: it is no archive.
+    """
+    written: list[Path] = []
+    try:
+        with tarfile.open(mode="r|", fileobj=_Pieces(archive)) as opened:
+            for member in opened:
+                name = member.name.rpartition("/")[2]
+                if not member.isreg() or not wanted.fullmatch(name) or member.size > limit:
+                    continue
+                limit -= member.size
+                content = opened.extractfile(member)
+                if content is None:
+                    continue
+                with (into / name).open("wb") as file:
+                    shutil.copyfileobj(content, file)
+                written.append(into / name)
+    except tarfile.TarError as error:
+        raise ProtocolError(f"cannot read the files of a container: {error}") from error
+    return written
+
+
+class _Pieces(io.RawIOBase):
+    """Pieces of bytes as one file."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = iter(pieces)
+        self._rest = bytearray()
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        while size < 0 or len(self._rest) < size:
+            piece = next(self._pieces, b"")
+            if not piece:
+                break
+            self._rest += piece
+        size = len(self._rest) if size < 0 else size
+        data = bytes(self._rest[:size])
+        del self._rest[:size]
+        return data

@@ -1,0 +1,156 @@
+"""People at a session's shell, and what was recorded of it, with real terminals and captures."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+from holdfast.errors import InvalidArgument, SessionBusy, SessionDead
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.emulator import Emulator
+from holdfast.runtime.screen import shown
+
+pytestmark = pytest.mark.engine
+PATIENCE = 90
+
+
+def attach(cli: Any, name: str, *options: str, actor: str = "person:alice", size: Any = (30, 100)) -> Any:
+    terminal = pexpect.spawn(
+        sys.executable,
+        ["-m", "holdfast", "--as", actor, "attach", name, *options],
+        env=cli.environment,
+        dimensions=size,
+        timeout=PATIENCE,
+    )
+    # The line that tells how one stands; the terminal is raw from here on.
+    terminal.expect("You look on|The shell is held")
+    return terminal
+
+
+def leave(terminal: Any) -> None:
+    terminal.send("\x1d")
+    terminal.expect("detached from session")
+    terminal.expect(pexpect.EOF)
+    terminal.wait()
+    assert terminal.exitstatus == 0
+
+
+def until(true: Callable[[], object]) -> None:
+    """Ask until it is so; the test's own time limit ends what never is."""
+    while not true():
+        pass
+
+
+def screen_of(cast: Path) -> Emulator:
+    """What a player of the format shows at the end."""
+    header, *events = [json.loads(line) for line in cast.read_text().splitlines()]
+    terminal = Emulator(header["height"], header["width"])
+    for at, code, data in events:
+        assert at >= 0
+        if code == "o":
+            terminal.feed_bytes(data.encode())
+        elif code == "r":
+            cols, _, rows = data.partition("x")
+            terminal.resize(int(rows), int(cols))
+    return terminal
+
+
+def test_people_and_agents_share_a_shell(hf: Holdfast, cli: Any, tmp_path: Path) -> None:
+    """Who attached holds it, over a snapshot, until they are lost; a fork is free; all is recorded."""
+    session = hf.new("ours")
+    session.exec("PS1='at-$USER> '")
+    alice = attach(cli, "ours")
+    bob = attach(cli, "ours", actor="person:bob", size=(10, 40))
+    with pytest.raises(SessionBusy, match="held by person:alice since"):
+        session.exec("true")
+    bob.send("echo never")
+    bob.expect_exact("not passed on")
+    alice.send("nano -I /tmp/note\r")
+    alice.expect_exact("New File")
+
+    taken = session.snapshot("inside")
+    alice.send("kept\x18y\r")
+    until(lambda: "at-" in session.terminal.screen().text.splitlines()[-1])
+    alice.send("cat /tmp/note; stty size\r")
+    alice.expect("kept\\s+30 100")
+    assert session.terminal.lease().holder == "person:alice"
+
+    fork = taken.restore("copy")
+    assert fork.terminal.lease().holder is None
+    assert "GNU nano" in fork.terminal.screen().text
+    fork.terminal.send("forked\x18y\r")
+    fork.exec("clear", lease_wait=PATIENCE)
+    assert "forked" in fork.exec("cat /tmp/note").text
+
+    alice.kill(signal.SIGKILL)
+    assert session.exec("cat /tmp/note; stty size", lease_wait=PATIENCE).text == "kept\n40 120\n"
+    leave(bob)
+
+    for name in ("ours", "copy"):
+        assert cli("replay", name, "--from", "inside", "--cast", str(tmp_path / name)).code == 0
+        played = screen_of(tmp_path / name)
+        assert shown(played) == hf.session(name).terminal.screen()
+    first = json.loads((tmp_path / "ours").read_text().splitlines()[1])
+    assert "GNU nano" in first[2]
+    with pytest.raises(InvalidArgument, match="not in the history"):
+        hf.session("copy").terminal.recording(session.snapshot("later").name)
+
+    hf.engine.client.api.kill(str(fork.row.container_id))
+    with pytest.raises(SessionDead):
+        fork.exec("true")
+    kept = "".join(event.data for event in fork.terminal.recording().events())
+    assert "forked" in kept
+    assert "133;" not in kept
+    hf.engine.kill_remove(str(fork.row.container_id))
+    assert "a session restored from one of its snapshots" in cli("replay", "copy").err
+
+
+def test_what_is_typed_during_a_snapshot_arrives_once(hf: Holdfast, cli: Any) -> None:
+    """A person types without a pause while snapshots cut the connection: no key is lost or doubled."""
+    session = hf.new("busy")
+    terminal = attach(cli, "busy")
+    terminal.send("cat > /tmp/typed\r")
+    until(lambda: "cat > /tmp/typed" in session.terminal.screen().text)
+    lines = [f"line {n} of what a person types" for n in range(60)]
+    for n, line in enumerate(lines):
+        terminal.send(line + "\r")
+        if n in (20, 40):
+            session.snapshot()
+    terminal.send("\x04")
+    leave(terminal)
+    assert session.exec("cat /tmp/typed", lease_wait=PATIENCE).text.splitlines() == lines
+
+
+def test_replay_without_a_terminal_writes_all_of_it(hf: Holdfast, cli: Any) -> None:
+    """The output comes at once, without what would make a terminal answer; a cast is told as JSON."""
+    session = hf.new("seen")
+    session.exec(r"printf 'visi''ble\e[6n\n'")
+    out = cli("replay", "seen").out
+    assert "visible" in out
+    assert "\x1b[6n" not in out
+    told = cli("--json", "replay", "seen", "--cast", os.devnull).json
+    assert told["events"] > 0
+    assert told["end_offset"] == session.shell().offset
+    offset = session.exec("echo later").start_offset
+    part = cli("replay", "seen", "--from", str(offset), "--cast", "-").out
+    assert re.search(r'"o", ".*later', part)
+    player = pexpect.spawn(
+        sys.executable,
+        ["-m", "holdfast", "replay", "seen", "--speed", "0.01"],
+        env=cli.environment,
+        timeout=PATIENCE,
+    )
+    player.expect("space pauses")
+    player.send("q")
+    player.expect(pexpect.EOF)
+    player.wait()
+    assert player.exitstatus == 0
