@@ -34,6 +34,8 @@ def test_what_is_public_is_pinned() -> None:
         "Holdfast",
         "Home",
         "Mount",
+        "Port",
+        "Pulse",
         "Screen",
         "Session",
         "SessionOptions",

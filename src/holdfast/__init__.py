@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest.pulse.state import State
     from holdfast.runtime.home import Home
     from holdfast.runtime.journal.entry import Entry
+    from holdfast.runtime.pulse import Port, Pulse
     from holdfast.runtime.results import (
         CellError,
         CellEvent,
@@ -86,7 +87,9 @@ __all__ = [
     "LiveUnsupported",
     "Mount",
     "OutcomeUnknown",
+    "Port",
     "ProtocolError",
+    "Pulse",
     "RestoreFailed",
     "Screen",
     "Session",
@@ -121,6 +124,8 @@ _LATE = {
     "Holdfast": "controller",
     "Home": "home",
     "Mount": "session_options",
+    "Port": "pulse",
+    "Pulse": "pulse",
     "Screen": "results",
     "Session": "session",
     "SessionOptions": "session_options",
