@@ -1,0 +1,84 @@
+"""The part of a session's handle that runs code in its kernels."""
+
+from __future__ import annotations
+
+from holdfast.runtime.answering import answer_cell
+from holdfast.runtime.guest import layout
+from holdfast.runtime.kernel_calls import KernelCall, OnEvent, OnInput
+from holdfast.runtime.keyed_calls import cell_once
+from holdfast.runtime.results import CellResult
+from holdfast.runtime.session_base import SessionBase
+
+
+class SessionKernel(SessionBase):
+    """The kernels of a session."""
+
+    def cell(
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,
+        on_event: OnEvent | None = None,
+        on_input: OnInput | None = None,
+        key: str | None = None,
+        reason: str | None = None,
+        kernel: str = layout.MAIN,
+    ) -> CellResult:
+        """Run code in the kernel and wait for its end. Code that raises is a result.
+
+        Args:
+            code: in the kernel's language.
+            timeout: seconds; then it is interrupted.
+            on_event: is given output, displays and errors as they come.
+            on_input: is asked for a line when the code reads input: (prompt, is it a password) -> line.
+                When it raises EOFError, the code is interrupted. Without it the result says what the code
+                is `waiting` for; `answer_cell` goes on.
+            key, reason: as for `exec`.
+            kernel: which of the session's kernels.
+
+        Raises:
+            KernelDied: the kernel's process ended.
+            InvalidArgument: `on_input` had no more, or the key stands for other code.
+            OutcomeUnknown: as for `exec`.
+        """
+
+        def call() -> CellResult:
+            with self._line.explained():
+                return KernelCall(
+                    self._line.client(),
+                    self._line.persistence(),
+                    code,
+                    kernel=kernel,
+                    timeout=timeout,
+                    on_event=on_event,
+                    on_input=on_input,
+                    key=key,
+                    reason=reason,
+                ).run()
+
+        return call() if key is None else cell_once(self._controller, self._row, key, code, kernel, call)
+
+    def answer_cell(
+        self,
+        waiting: CellResult,
+        text: str,
+        *,
+        on_event: OnEvent | None = None,
+        on_input: OnInput | None = None,
+        kernel: str = layout.MAIN,
+    ) -> CellResult:
+        """Answer a cell that waits, and follow it from there. Otherwise as `cell`.
+
+        Raises:
+            GuestError: no cell of that kernel waits.
+        """
+        with self._line.explained():
+            return answer_cell(self._line, waiting, text, kernel=kernel, on_event=on_event, on_input=on_input)
+
+    def interrupt_kernel(self, kernel: str = layout.MAIN) -> None:
+        """Interrupt what the kernel runs."""
+        self._line.request("kernel_interrupt", kernel=kernel)
+
+    def restart_kernel(self, kernel: str = layout.MAIN) -> None:
+        """End the kernel and start it anew; its variables are lost."""
+        self._line.request("kernel_restart", kernel=kernel)
