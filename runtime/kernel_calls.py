@@ -95,7 +95,8 @@ class KernelCall:
                     continue
                 seq = fields.integer(frame, "seq")
                 if kind == "gap":
-                    self._lost += fields.integer(frame, "count")
+                    seq += max(0, fields.integer(frame, "count") - 1)
+                    self._lost += fields.integer(frame, "size")
                 if self._seen is None or seq > self._seen:
                     self._seen = seq
                     event = _event(kind, seq, frame)
@@ -170,11 +171,12 @@ class KernelCall:
             outputs=tuple(self._outputs),
             error=self._error,
             duration=time.monotonic() - self._began,
+            dropped=sum(tail.dropped for tail in self._text.values()),
+            lost=self._lost,
             cell_id=str(self._args["id"]),
             seq=self._seen or 0,
             waiting=waiting,
             recorded=self._recorded,
-            lost=self._lost,
         )
 
 

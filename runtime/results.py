@@ -98,7 +98,8 @@ class CellResult:
 
     `outputs` are its displays and results in order; `duration` is in seconds. `seq` is the number of the last
     event that is in it. `recorded`: it ran before, under its key, and what it showed is no longer kept.
-    `lost` counts events that came faster than they were read.
+    `dropped` counts the bytes at the beginning of its streams that were not kept, `lost` those of events that
+    the session itself had no room for.
     """
 
     status: CellStatus
@@ -112,6 +113,7 @@ class CellResult:
     seq: int = 0
     waiting: State | None = None
     recorded: bool = False
+    dropped: int = 0
     lost: int = 0
 
     @property

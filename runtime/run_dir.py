@@ -79,3 +79,15 @@ def connect(path: Path, name: str, timeout: float | None) -> socket.socket:
             raise GuestDisconnected(f"cannot reach the session: {error.strerror or error}") from error
         raise
     return connection
+
+
+def holds(path: Path, name: str) -> bool:
+    """Whether there is something of that name in the folder."""
+    if "/" in name:
+        return False
+    try:
+        with opened(path) as folder:
+            os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return True

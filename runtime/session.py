@@ -87,6 +87,7 @@ class Session(SessionInsight, SessionKernel):
         self,
         command_id: str,
         *,
+        start: int | None = None,
         on_output: OnOutput | None = None,
         wait: bool = False,
         patience: float | None = None,
@@ -97,7 +98,8 @@ class Session(SessionInsight, SessionKernel):
         Args:
             command_id: as in `shell().command_id` while it runs; the same in every session restored from a
                 snapshot that was taken then. The last 1000 commands are known.
-            on_output: is given the output from its beginning, then as it comes.
+            start: offset of the output to begin with, such as `end_offset` of an earlier result; else all.
+            on_output: is given the output from there, then as it comes.
             wait: as for `exec`.
             patience: seconds; then the result is that it still runs. The command goes on.
             shell: which of the session's shells.
@@ -114,7 +116,7 @@ class Session(SessionInsight, SessionKernel):
                 on_output=on_output,
                 wait=wait,
                 patience=patience,
-            ).run()
+            ).run(start)
 
     def detach(
         self,

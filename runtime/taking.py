@@ -129,7 +129,7 @@ class Taking:
                 leave_running=not self._ends_session,
                 **target.fields(),
             )
-            return capture.run(link, lambda: self._commit(pause=False), settle)
+            return capture.run(link, lambda: self._commit_frozen(prepared), settle)
         except Refused as refusal:
             self._refuse(refusal)
         except LinkLost as error:
@@ -137,6 +137,15 @@ class Taking:
                 f"cannot snapshot session {self.session.name}: the checkpointer ended meanwhile",
                 hint="the session runs on; try again",
             ) from error
+
+    def _commit_frozen(self, prepared: _Prepared) -> str:
+        # Everything stands still: what the guest says of itself now is so in the copy.
+        if not run_dir.holds(self._run_dir, layout.paused_name(prepared.token)):
+            raise CaptureFailed(
+                f"cannot snapshot session {self.session.name}: it was ready for longer than it waits",
+                hint="the session runs on; try again when the machine has less to do",
+            )
+        return self._commit(pause=False)
 
     def _commit(self, *, pause: bool) -> str:
         labels = {

@@ -75,25 +75,26 @@ class Journal:
         """Yield the events behind number `after`, encoded, until the cell is over."""
         number = max(after, 0) + 1
         while True:
-            missing = 0
+            missing = size = 0
             while number <= len(record.offsets):
                 offset = record.offsets[number - 1]
                 if offset < self._log.start:
                     missing += 1
+                    size += record.lengths[number - 1]
                 else:
                     if missing:
-                        yield _gap(number, missing)
-                        missing = 0
+                        yield _gap(number, missing, size)
+                        missing = size = 0
                         continue
                     if number not in record.inputs or number == record.open_input:
                         yield self._log.read(offset, record.lengths[number - 1])
                 number += 1
             if missing:
-                yield _gap(number, missing)
+                yield _gap(number, missing, size)
             if record.cell.over:
                 return
             await self.changed()
 
 
-def _gap(before: int, count: int) -> bytes:
-    return encode(Frame({"event": "gap", "seq": before - count, "count": count}))
+def _gap(before: int, count: int, size: int) -> bytes:
+    return encode(Frame({"event": "gap", "seq": before - count, "count": count, "size": size}))

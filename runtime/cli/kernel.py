@@ -39,6 +39,10 @@ def cell(
         result = found.cell(code, timeout=timeout, on_event=_show, on_input=_ask, key=key, reason=reason)
         if result.recorded:
             output.note("it ran before under this key; what it showed is no longer kept")
+        if result.lost:
+            output.note(
+                f"{output.size(result.lost)} of the output were lost: they came faster than they were read"
+            )
         if result.status not in ("ok", "error"):
             output.note(f"the cell ended early: {result.status}")
     raise typer.Exit(EXIT[result.status])

@@ -138,6 +138,8 @@ def cell_result(value: CellResult) -> dict[str, Any]:
         "error": error and {"ename": error.ename, "evalue": error.evalue, "traceback": list(error.traceback)},
         "duration": value.duration,
         "recorded": value.recorded,
+        "dropped": value.dropped,
+        "lost": value.lost,
     }
 
 

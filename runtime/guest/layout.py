@@ -30,6 +30,11 @@ DEFAULT_ROWS = 40
 DEFAULT_COLUMNS = 120
 
 
+def paused_name(token: str) -> str:
+    """Return the name of the file that tells of a pause for a capture."""
+    return f"paused-{token}"
+
+
 @dataclass(frozen=True, slots=True)
 class ShellPaths:
     """The folder of one shell. `bash_marks.c` knows the names of the files in `control`."""
@@ -110,6 +115,10 @@ class Layout:
     def wake(self) -> Path:
         """What the host writes to end a pause."""
         return self.run / WAKE_NAME
+
+    def paused(self, token: str) -> Path:
+        """Exists while the supervisor waits for a capture and has no connections."""
+        return self.run / paused_name(token)
 
     @property
     def log(self) -> Path:

@@ -58,6 +58,7 @@ class Pause:
             guest.watch.hold()
             moment = guest.moment()
             guest.journal.pause()
+            layout.paused(token).touch()
             await call.finish(
                 "prepared",
                 token=token,
@@ -67,6 +68,7 @@ class Pause:
             )
         except BaseException:
             # The client went away: nobody will capture.
+            layout.paused(token).unlink(missing_ok=True)
             guest.journal.resume()
             for desk in guest.desks.values():
                 desk.woken(copy=False)
@@ -100,8 +102,10 @@ class Pause:
     def _end(self, told: dict[str, Any]) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         self._loop.watchful = False
-        self._token = ""
         guest = self._guest
+        # First of all: who finds it while everything stands still may rely on all that a pause is.
+        guest.layout.paused(self._token).unlink(missing_ok=True)
+        self._token = ""
         guest.identity = guest.identity.updated(told)
         guest.layout.wake.unlink(missing_ok=True)
         guest.journal.resume()

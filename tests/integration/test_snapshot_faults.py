@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import (
+    CaptureFailed,
     HoldfastError,
     LiveUnsupported,
     SessionBusy,
@@ -24,9 +25,11 @@ from holdfast.errors import (
 )
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.engine import Engine
+from holdfast.runtime.guest import layout
 from holdfast.runtime.home import Home
 from holdfast.runtime.session import Session
 from holdfast.runtime.store.store import Store
+from holdfast.runtime.taking import Taking
 
 pytestmark = pytest.mark.engine
 
@@ -334,6 +337,29 @@ def test_suspend_frees_everything_and_resume_brings_it_back(hf: Holdfast, restor
     assert (resumed.id, resumed.name, resumed.state) == (session.id, "sleeper", "running")
     assert resumed.exec('echo "$PWD $kept $(jobs -r | wc -l)"', timeout=30).text == "/srv yes 1\n"
     assert resumed.cell("print(kept)", timeout=60).stdout == "42\n"
+
+
+def test_a_session_that_would_not_wait_longer_is_not_captured(
+    hf: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the machine is so slow that the session goes on before it is frozen, there is no copy."""
+    session = hf.new("impatient")
+    socket = hf.home.run_dir(session.id) / layout.SOCKET_NAME
+    capture = Taking._capture
+
+    def late(*args: Any) -> Any:
+        while not socket.exists():
+            os.sched_yield()
+        return capture(*args)
+
+    monkeypatch.setattr(Taking, "_capture", late)
+    with pytest.raises(CaptureFailed, match="ready for longer than it waits"):
+        session.snapshot()
+    monkeypatch.undo()
+    assert alive(session)
+    assert nothing_begun(hf)
+    assert not hf.snapshots()
+    session.snapshot()
 
 
 def test_resuming_what_is_not_suspended_is_refused(hf: Holdfast) -> None:

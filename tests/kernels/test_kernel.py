@@ -173,6 +173,7 @@ def test_much_output_is_bounded_and_its_loss_is_told(guest: Guest) -> None:
     gaps = [frame for frame in late if frame.event == "gap"]
     assert len(gaps) == 1
     assert gaps[0].head["count"] > 0
+    assert gaps[0].head["size"] > 0
     assert sum(len(frame.payload) for frame in late) < 65 << 20
 
 

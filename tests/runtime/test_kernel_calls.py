@@ -67,6 +67,23 @@ def test_a_lost_connection_goes_on_after_the_last_event(guest: Any) -> None:
     assert _call(guest).stdout == "ab"
 
 
+def test_what_the_session_no_longer_has_is_told_once(guest: Any) -> None:
+    """Events that were dropped are counted by size, also when the connection is lost behind them."""
+
+    def first(peer: Any, _request: Any) -> None:
+        peer.send(event="gap", seq=1, count=3, size=300)
+
+    def second(peer: Any, request: Any) -> None:
+        assert request.head["after_seq"] == 3
+        peer.send(b"b", event="stream", name="stdout", seq=4)
+        _finished(peer)
+
+    guest(first, second)
+    result = _call(guest)
+
+    assert (result.stdout, result.lost) == ("b", 300)
+
+
 def test_an_exception_is_a_result(guest: Any) -> None:
     """Code that raises yields the exception with its traceback."""
 

@@ -82,6 +82,14 @@ def test_commands_and_cells_go_on(guest: Guest) -> None:
         assert again.until("finished").head["status"] == "ok"
 
 
+def test_a_pause_can_be_seen_from_outside(guest: Guest) -> None:
+    """The host finds out, while everything stands still, whether the session was still ready for it."""
+    head = prepare(guest)
+    assert [path.name for path in guest.run.glob("paused-*")] == [f"paused-{head['token']}"]
+    wake(guest, token=head["token"], event="resumed")
+    assert not list(guest.run.glob("paused-*"))
+
+
 def test_a_restored_session_has_its_new_name(guest: Guest) -> None:
     """The host tells a copy who it is."""
     head = prepare(guest)
@@ -108,6 +116,7 @@ def test_a_forgotten_pause_ends_by_itself(guest: Guest) -> None:
     (guest.run / "session.json").write_text('{"session": "aaaaaaaaaaaa", "name": "found"}')
     guest.wait_for_socket()
     assert guest.ask("hello")[0].head["name"] == "found"
+    assert not list(guest.run.glob("paused-*"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
