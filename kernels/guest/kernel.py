@@ -168,6 +168,7 @@ class Kernel:
             self._release(record)
             return
         self._executing = record
+        self._observing.began()
         self._origins.begin(self._origin, Origin("cell", cell.id, short(code), record.who.actor))
         self._records[self._process.execute(code)] = record
         while len(self._records) > LATE_CELLS:

@@ -34,14 +34,15 @@ REPL = re.compile(
     r"|sqlite> ?| +\.\.\.> ?|(?:mysql|MariaDB \[[^\]]*\])> ?| +[-'\"`]> ?"
     r"|irb[^>]*[>*] ?|\[\d+\] pry.*> ?|php > ?|ghci> ?|Prelude.*> ?|scala> ?|jshell> ?|iex\(\d+\)> ?"
     r"|julia> ?|octave:\d+> ?|sftp> ?|ftp> ?|lftp .*> ?|telnet> ?|redis.*> ?|[\d.]+:\d+(?:\[\d+\])?> ?"
-    r"|\w+@[\w.-]+.*[$#%>] ?|(?:[\w./~-]+ ?)?[$#%] ?)$"
+    r"|\w+@[\w.-]+.*[$#%>] ?|(?:[\w./~-]*[A-Za-z~/] ?)?[$#%] ?)$"
 )
 """Prompts that are known to belong to programs which read one command after the other."""
 PAGER = re.compile(
     r"^(?::|\(END\)|--More--.*|--MORE--.*|.*\(END\)|.* lines? \d+.*|lines? \d+.*|(?:Manual page|Help:) .*"
     r"|.*\(press h for help or q to quit\)|HELP -- .*|.*\d+%)\s*$"
 )
-QUESTION = re.compile(r"[:?\])>»›$#%] ?$")
+QUESTION = re.compile(r"(?:[:?»›❯➜]|[A-Za-z][\])]|(?<![=>\-])>|(?<!#)#|\$|[A-Za-z~/] ?%) ?$")
+"""Ends of prompts that are no ends of progress bars: "50 %", "[####]", "(1/3)", "===>"."""
 
 
 @dataclass(frozen=True, slots=True)

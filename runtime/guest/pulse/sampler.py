@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import termios
 import time
+from dataclasses import replace
 from typing import Protocol
 
 from holdfast.runtime.guest.pulse import access
@@ -71,6 +72,7 @@ class Sampler:
         self._watching = False
         self._candidate: tuple[object, float, float] | None = None
         self._typed: tuple[object, int, float] | None = None
+        self._looks = 0
         self._prompt: tuple[int, Prompt] = (-1, Prompt())
         self._told_at = -1
         self.state = State("idle")
@@ -101,7 +103,7 @@ class Sampler:
             sight = self._look()
             if sight and sight.verdict.state == "waiting":
                 turns = self._foreground.turns(sight.verdict)
-                self._typed = (_key(sight), turns, self._loop.time())
+                self._typed, self._looks = (_key(sight), turns, self._loop.time()), 0
         self._candidate = None
         if self.state.waits:
             self._publish(State("running", "io", self.state.pid, self.state.command, time.time()))
@@ -111,6 +113,9 @@ class Sampler:
         """Return what goes on, looking now. That it waits is known only after some time of waiting."""
         if self._watching:
             self._tick()
+        if self.state.state == "running":
+            # It may have been seen first between fork and exec, under the name of its parent.
+            self.state = replace(self.state, command=self._command(self.state.pid))
         return self.state
 
     def _tick(self) -> None:
@@ -196,7 +201,10 @@ class Sampler:
         if self._typed is None:
             return False
         before, turns, at = self._typed
-        if before != key or now - at >= UNTAKEN or self._foreground.turns(sight.verdict) != turns:
+        self._looks += 1
+        # Both: after a standstill of the machine much time has passed, in which nobody ran.
+        late = now - at >= UNTAKEN and self._looks >= UNTAKEN / CONFIRM / 2
+        if before != key or late or self._foreground.turns(sight.verdict) != turns:
             self._typed = None
             return False
         return True
@@ -206,15 +214,8 @@ class Sampler:
         if (state.state, state.detail, state.pid) == (verdict.state, verdict.detail, verdict.pid):
             return
         same = state.state == verdict.state and state.pid == verdict.pid
-        self._publish(
-            State(
-                verdict.state,
-                verdict.detail,
-                verdict.pid,
-                state.command if same else self._command(verdict.pid),
-                state.since if same else time.time(),
-            )
-        )
+        since = state.since if same else time.time()
+        self._publish(State(verdict.state, verdict.detail, verdict.pid, self._command(verdict.pid), since))
 
     def _command(self, pid: int | None) -> str:
         if pid is None:

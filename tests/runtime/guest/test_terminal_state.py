@@ -1,0 +1,198 @@
+"""What is made of one look at the foreground of a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast.runtime.guest.pulse.asking import Modes, kind
+from holdfast.runtime.guest.pulse.calls import Call, Doing
+from holdfast.runtime.guest.pulse.prompts import Prompt
+from holdfast.runtime.guest.pulse.terminal_state import Thing, Thread, View, decide, thing
+
+NORMAL = Modes()
+HIDDEN = Modes(echo=False)
+RAW = Modes(canonical=False, echo=False, translates=False)
+CBREAK = Modes(canonical=False)
+
+
+def _thread(doing: Doing, *things: Thing, pid: int = 10, tid: int | None = None) -> Thread:
+    return Thread(pid, tid or pid, Call(doing), frozenset(things))
+
+
+def _view(*threads: Thread, modes: Modes = NORMAL, prompt: str = "", **more: Any) -> View:
+    shown = Prompt(prompt, alternate=more.pop("alternate", False))
+    return View(threads, modes, shown, more.pop("names", {}), more.pop("parents", {}), **more)
+
+
+READER = _thread(Doing.READS, Thing.TERMINAL)
+
+
+def test_a_thread_that_reads_the_terminal_waits() -> None:
+    """Whatever it wrote: a bare cat asks nothing."""
+    found = decide(_view(READER))
+
+    assert (found.state, found.detail, found.pid) == ("waiting", "line", 10)
+
+
+@pytest.mark.parametrize("doing", [Doing.POLLS, Doing.SELECTS, Doing.EPOLLS])
+def test_own_plumbing_is_no_reason_not_to_wait(doing: Doing) -> None:
+    """Event loops wait for their timers and signals, too."""
+    thread = _thread(doing, Thing.TERMINAL, Thing.PLUMBING, Thing.PIPE)
+
+    assert decide(_view(thread, modes=RAW)).state == "waiting"
+
+
+def test_a_server_that_reads_keys_does_not_wait() -> None:
+    """A development server has the terminal in its set all its life."""
+    thread = _thread(Doing.EPOLLS, Thing.TERMINAL, Thing.SOCKET)
+
+    found = decide(_view(thread, modes=RAW, prompt=""))
+
+    assert (found.state, found.detail) == ("running", "io")
+
+
+def test_a_reader_thread_of_a_server_does_not_wait() -> None:
+    """One thread reads keys while another one serves."""
+    serving = _thread(Doing.EPOLLS, Thing.SOCKET, tid=11)
+
+    assert decide(_view(READER, serving)).state == "running"
+
+
+@pytest.mark.parametrize(
+    ("modes", "prompt", "detail"),
+    [(RAW, "ada@far:~$ ", "repl"), (RAW, "ada@far's password: ", "password"), (HIDDEN, "", "password")],
+)
+def test_a_client_with_a_prompt_waits(modes: Modes, prompt: str, detail: str) -> None:
+    """A remote shell is behind a socket; what it shows tells whether it waits."""
+    thread = _thread(Doing.POLLS, Thing.TERMINAL, Thing.SOCKET)
+
+    found = decide(_view(thread, modes=modes, prompt=prompt))
+
+    assert (found.state, found.detail) == ("waiting", detail)
+
+
+def test_a_watcher_that_computes_does_not_wait() -> None:
+    """A test runner in watch mode reads keys while its workers work."""
+    watcher, worker = _thread(Doing.EPOLLS, Thing.TERMINAL), _thread(Doing.RUNS, pid=11)
+    busy = frozenset({11})
+    view = _view(watcher, worker, modes=RAW, parents={11: 10}, busy=busy, hot=busy)
+
+    found = decide(view)
+
+    assert (found.state, found.detail, found.pid) == ("running", "cpu", 11)
+
+
+def test_who_computes_elsewhere_in_the_pipeline_does_not_matter() -> None:
+    """A pager waits for a key while what it shows is still being made."""
+    pager, maker = _thread(Doing.READS, Thing.TERMINAL), _thread(Doing.RUNS, pid=9)
+    busy = frozenset({9})
+    view = _view(pager, maker, names={10: "less"}, parents={9: 1, 10: 1}, busy=busy, hot=busy)
+
+    assert decide(view).detail == "pager"
+
+
+def test_a_closed_program_with_a_hidden_line_waits_for_a_password() -> None:
+    """What a setuid program is blocked on cannot be seen; the terminal's modes can."""
+    closed, above = _thread(Doing.CLOSED), _thread(Doing.WAITS_FOR_CHILD, pid=9)
+
+    assert decide(_view(closed, above, modes=HIDDEN)).detail == "password"
+    assert decide(_view(closed, above)).state == "running"
+    assert decide(_view(closed, _thread(Doing.RUNS, pid=11), modes=HIDDEN)).state == "running"
+
+
+def test_a_hidden_echo_alone_is_no_password() -> None:
+    """A program may switch it off and sleep."""
+    found = decide(_view(_thread(Doing.SLEEPS), modes=HIDDEN, prompt="Password: "))
+
+    assert (found.state, found.detail) == ("running", "sleep")
+
+
+@pytest.mark.parametrize(
+    ("threads", "detail", "pid"),
+    [
+        ([_thread(Doing.RUNS)], "cpu", 10),
+        ([_thread(Doing.SLEEPS)], "sleep", 10),
+        ([_thread(Doing.TRANSFERS)], "io", 10),
+        ([_thread(Doing.POLLS, Thing.SOCKET)], "io", 10),
+        ([_thread(Doing.EPOLLS, Thing.PLUMBING)], "sleep", 10),
+        ([_thread(Doing.WAITS_FOR_CHILD), _thread(Doing.SLEEPS, pid=11)], "sleep", 11),
+        ([_thread(Doing.SLEEPS), _thread(Doing.READS, Thing.PIPE, pid=11)], "sleep", 10),
+        ([_thread(Doing.SLEEPS), _thread(Doing.READS, Thing.SOCKET, pid=11)], "io", 11),
+        ([_thread(Doing.WAITS_FOR_CHILD)], "io", 10),
+    ],
+)
+def test_what_goes_on_is_explained_by_one_process(threads: list[Thread], detail: str, pid: int) -> None:
+    """Not by the one that only waits for another one."""
+    found = decide(_view(*threads))
+
+    assert (found.state, found.detail, found.pid) == ("running", detail, pid)
+
+
+def test_what_is_stopped_is_stopped() -> None:
+    """A parent that waits for a stopped child does nothing, either."""
+    stopped, above = _thread(Doing.STOPPED, pid=11), _thread(Doing.WAITS_FOR_CHILD)
+
+    assert decide(_view(stopped, above)).state == "stopped"
+
+
+def test_nothing_at_all_runs() -> None:
+    """Between two programs there may be nobody."""
+    assert decide(_view()).state == "running"
+
+
+@pytest.mark.parametrize(
+    ("modes", "prompt", "name", "detail"),
+    [
+        (NORMAL, "Name: ", "python3", "line"),
+        (NORMAL, "", "cat", "line"),
+        (NORMAL, "Do you want to continue? [Y/n] ", "apt-get", "line"),
+        (NORMAL, "", "bc", "repl"),
+        (NORMAL, "$ ", "sh", "repl"),
+        (NORMAL, "Go on? ", "bash", "line"),
+        (NORMAL, "--More--(8%)", "more", "pager"),
+        (HIDDEN, "", "su", "password"),
+        (HIDDEN, "db=# ", "psql", "password"),
+        (RAW, ">>> ", "python3", "repl"),
+        (RAW, "> ", "node", "repl"),
+        (RAW, "(gdb) ", "gdb", "repl"),
+        (RAW, "ada@here:~$ ", "bash", "repl"),
+        (RAW, "Edit: ", "bash", "line"),
+        (RAW, "package name: (x) ", "node", "line"),
+        (RAW, "Password: ", "node", "password"),
+        (RAW, "(END)", "git", "pager"),
+        (RAW, "", "fzf", "key"),
+        (CBREAK, "Continue? ", "bash", "key"),
+    ],
+)
+def test_the_kind_of_answer(modes: Modes, prompt: str, name: str, detail: str) -> None:
+    """From the terminal's modes first, then from the text, then from the program's name."""
+    assert kind(modes, Prompt(prompt), name) == detail
+
+
+@pytest.mark.parametrize(
+    ("prompt", "name", "detail"), [("", "vim", "key"), ("100%", "vim", "key"), ("(END)", "git", "pager")]
+)
+def test_on_a_full_screen_a_key_is_wanted(prompt: str, name: str, detail: str) -> None:
+    """Unless it is a pager's."""
+    assert kind(RAW, Prompt(prompt, alternate=True), name) == detail
+
+
+@pytest.mark.parametrize(
+    ("target", "found"),
+    [
+        ("/dev/pts/3", Thing.TERMINAL),
+        ("/dev/tty", Thing.TERMINAL),
+        ("/dev/pts/4", Thing.OTHER),
+        ("/dev/ptmx", Thing.MASTER),
+        ("/dev/pts/ptmx", Thing.MASTER),
+        ("socket:[17]", Thing.SOCKET),
+        ("pipe:[18]", Thing.PIPE),
+        ("anon_inode:[eventfd]", Thing.PLUMBING),
+        ("/etc/passwd", Thing.OTHER),
+    ],
+)
+def test_descriptors_are_known_by_what_they_link_to(target: str, found: Thing) -> None:
+    """See proc_pid_fd(5)."""
+    assert thing(target, ("/dev/pts/3", "/dev/tty")) is found
