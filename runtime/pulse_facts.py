@@ -286,7 +286,10 @@ class Modes:
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """The terminal of a shell. `command` has its foreground; `exec` is the id of the command that runs."""
+    """The terminal of a shell. `command` has its foreground; `exec` is the id of the command that runs.
+
+    `holder` has the lease to write, `attached` are the actors whose terminals show it.
+    """
 
     shell: str
     pid: int | None
@@ -297,7 +300,7 @@ class Terminal:
     foreground: int | None
     command: str
     exec: str | None
-    state: State
+    observed: State
     alternate_screen: bool
     cwd: str
     variables: int
@@ -305,6 +308,8 @@ class Terminal:
     functions: int
     aliases: int
     output_offset: int
+    holder: str | None
+    attached: tuple[str, ...]
     screen: str | None = None
 
     @classmethod
@@ -321,7 +326,7 @@ class Terminal:
             foreground=fields.optional_integer(told, "foreground"),
             command=said(told, "command"),
             exec=word(told, "exec", 200),
-            state=waiting.state(raw.get("state")),
+            observed=waiting.state(raw.get("observed")),
             alternate_screen=fields.flag(told, "alternate_screen"),
             cwd=said(told, "cwd"),
             variables=fields.integer(told, "variables"),
@@ -329,4 +334,6 @@ class Terminal:
             functions=fields.integer(told, "functions"),
             aliases=fields.integer(told, "aliases"),
             output_offset=fields.integer(told, "output_offset"),
+            holder=word(told, "holder", 100),
+            attached=words(told, "attached"),
         )

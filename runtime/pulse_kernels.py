@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-from holdfast.runtime import fields
+from holdfast.runtime import fields, waiting
+from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.pulse_facts import Raw, frame, numbers, objects, said, word
 
 
@@ -67,12 +68,16 @@ class Variables:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel. `state` is starting, idle, busy or dead; `epoch` counts its processes."""
+    """A kernel. `state` is starting, idle, busy or dead; `epoch` counts its processes.
+
+    `observed` says what it does or waits for.
+    """
 
     name: str
     spec: str
     pid: int | None
     state: str
+    observed: State
     execution_count: int
     epoch: int
     variables: Variables | None
@@ -86,6 +91,7 @@ class Kernel:
             spec=said(told, "spec", 100),
             pid=fields.optional_integer(told, "pid"),
             state=said(told, "state", 20),
+            observed=waiting.state(raw.get("observed")),
             execution_count=fields.integer(told, "execution_count"),
             epoch=fields.integer(told, "epoch"),
             variables=Variables.of(raw.get("variables")),

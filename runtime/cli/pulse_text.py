@@ -31,7 +31,7 @@ def whole(pulse: Pulse, *, width: int | None = None, most: int = MOST_PROCESSES)
         lines.append(_limits(pulse.limits))
     for terminal in pulse.terminals:
         lines += _terminal(terminal, pulse.at)
-    lines += [_kernel(kernel) for kernel in pulse.kernels]
+    lines += [_kernel(kernel, pulse.at) for kernel in pulse.kernels]
     if pulse.processes:
         lines += ["", *processes(pulse, most)]
     lines += [*_sockets(pulse), *_files(pulse), *(_disk(pulse.disk) if pulse.disk else [])]
@@ -85,9 +85,13 @@ def _of(used: int | None, limit: int | None) -> str:
 
 
 def _terminal(terminal: Terminal, now: float) -> Iterator[str]:
-    parts = [f"shell {terminal.shell}: {terminal.state.told(now)}", f"{terminal.rows}x{terminal.cols}"]
-    if terminal.modes is not None and terminal.state.state != "idle":
+    parts = [f"shell {terminal.shell}: {terminal.observed.told(now)}", f"{terminal.rows}x{terminal.cols}"]
+    if terminal.modes is not None and terminal.observed.state != "idle":
         parts.append("raw" if terminal.modes.raw else f"echo {'on' if terminal.modes.echo else 'off'}")
+    if terminal.holder:
+        parts.append(f"held by {terminal.holder}")
+    if terminal.attached:
+        parts.append(f"attached {', '.join(terminal.attached)}")
     if terminal.alternate_screen:
         parts.append("full screen")
     yield " · ".join([*parts, terminal.cwd])
@@ -95,8 +99,10 @@ def _terminal(terminal: Terminal, now: float) -> Iterator[str]:
     yield from (f"  | {line}" for line in shown[-SCREEN_LINES:])
 
 
-def _kernel(kernel: Kernel) -> str:
-    head = f"kernel {kernel.name}: {kernel.state} · cell {kernel.execution_count}"
+def _kernel(kernel: Kernel, now: float) -> str:
+    # Of an idle one there is no more to say; a busy one computes, sleeps, or waits for an answer.
+    does = kernel.state if kernel.state != "busy" else f"busy, {kernel.observed.told(now)}"
+    head = f"kernel {kernel.name}: {does} · cell {kernel.execution_count}"
     found = kernel.variables
     if found is None:
         return head

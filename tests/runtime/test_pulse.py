@@ -107,7 +107,13 @@ RAW: dict[str, Any] = {
             "foreground": 12,
             "command": "su",
             "exec": "c1",
-            "state": {"state": "waiting", "detail": "password", "pid": 12, "command": "su", "since": 990.0},
+            "observed": {
+                "state": "waiting",
+                "detail": "password",
+                "pid": 12,
+                "command": "su",
+                "since": 990.0,
+            },
             "alternate_screen": True,
             "cwd": "/work\x1b[2Jspace",
             "variables": 3,
@@ -115,6 +121,8 @@ RAW: dict[str, Any] = {
             "functions": 1,
             "aliases": 0,
             "output_offset": 77,
+            "holder": "person:alice",
+            "attached": ["person:alice"],
         }
     ],
     "kernels": [
@@ -123,6 +131,7 @@ RAW: dict[str, Any] = {
             "spec": "python3",
             "pid": 8,
             "state": "idle",
+            "observed": {"state": "idle"},
             "execution_count": 4,
             "epoch": 1,
             "variables": {
@@ -193,7 +202,7 @@ def test_json_has_stable_names() -> None:
         "detail",
         "file",
     }
-    assert told["terminals"][0]["state"]["detail"] == "password"
+    assert told["terminals"][0]["observed"]["detail"] == "password"
     assert told["kernels"][0]["variables"]["rows"][1]["shape"] == [3, 4]
 
 
@@ -222,7 +231,7 @@ def test_parts_that_were_not_asked_for_are_empty() -> None:
         (("limits", "pressure"), []),
         (("limits", "pressure", "memory"), [1]),
         (("terminals", 0, "modes"), {"echo": 1}),
-        (("terminals", 0, "state"), {"state": "dancing"}),
+        (("terminals", 0, "observed"), {"state": "dancing"}),
         (("kernels", 0, "variables", "rows", 1, "shape"), ["3"]),
         (("kernels", 0, "variables"), []),
     ],
@@ -253,6 +262,7 @@ def test_one_screen_tells_it_all() -> None:
         "su (pid 12) waits for a password",
         "echo off",
         "full screen",
+        "held by person:alice",
         "names: x list 3; a ndarray 3x4 float64; modules m",
         "< command make serve",
         "and 3 more",

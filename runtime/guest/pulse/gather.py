@@ -171,6 +171,7 @@ async def _kernel(kernel: Kernel, *, variables: bool) -> dict[str, Any]:
         "spec": kernel.spec,
         "pid": kernel.pid,
         "state": kernel.state,
+        "observed": kernel.observed().as_dict(),
         "execution_count": kernel.execution_count,
         "epoch": kernel.epoch,
     }

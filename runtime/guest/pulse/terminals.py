@@ -43,7 +43,7 @@ def describe(shell: Shell, desk: Desk) -> dict[str, Any]:
         "foreground": group,
         "command": command_of(group),
         "exec": current.id if current else None,
-        "state": shell.observed().as_dict(),
+        "observed": shell.observed().as_dict(),
         "alternate_screen": picture["entered"] is not None and picture["left"] is None,
         "cwd": shell.cwd(),
         "variables": len(held.variables),
@@ -51,7 +51,8 @@ def describe(shell: Shell, desk: Desk) -> dict[str, Any]:
         "functions": len(held.functions),
         "aliases": len(held.aliases),
         "output_offset": shell.log.end,
-        **desk.describe(),
+        "holder": desk.lease.holder,
+        "attached": [seat.actor for seat in desk.seats],
     }
 
 
