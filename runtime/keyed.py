@@ -77,7 +77,8 @@ class Intents:
 
     def add(self, order: Order, state: str) -> None:
         """Say that it is about to be run (`intent`), was refused, or is done. Kept when this returns."""
-        line = json.dumps({"key": order.key, "what": order.digest, "state": state}) + "\n"
+        # It begins a line of its own also behind one that was cut off.
+        line = "\n" + json.dumps({"key": order.key, "what": order.digest, "state": state}) + "\n"
         try:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
             descriptor = os.open(self._path, flags, 0o600)
@@ -113,7 +114,7 @@ def run(
             f"cannot {order.op} under key '{order.key}': it stands for something else",
             hint="choose another key for another command",
         )
-    if session.state == "running" and (before is None or before.get("state") == "refused"):
+    if _runs(controller, session) and (before is None or before.get("state") == "refused"):
         intents.add(order, "intent")
     try:
         return call()
@@ -123,6 +124,14 @@ def run(
     except (SessionDead, SessionNotFound) as dead:
         begun = intents.find(order.key)
         return _look_up(controller, session, order, dead, begun, recorded)
+
+
+def _runs(controller: Holdfast, session: SessionRow) -> bool:
+    """Whether the session is said to run now. Nothing is sent to one that is not, so there is no intent."""
+    try:
+        return controller.session_row(session.id).state == "running"
+    except SessionNotFound:
+        return False
 
 
 def _look_up(

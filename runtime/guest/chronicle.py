@@ -158,7 +158,7 @@ def outcome(command: Exec) -> dict[str, Any]:
         "end_offset": command.end_offset,
         "timed_out": command.timed_out,
         "shell_exited": command.shell_exited,
-        "incomplete": command.incomplete or None,
+        "incomplete": command.incomplete,
         "duration": round(command.duration, 6),
     }
 

@@ -6,10 +6,12 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import create_engine
 
 from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, SnapshotNotFound, StoreError
 from holdfast.runtime.home import Home
@@ -214,3 +216,40 @@ def test_the_files_are_private(store: Store, home: Home) -> None:
     """Nobody else may read the state."""
     assert home.database.stat().st_mode & 0o777 == 0o600
     assert home.root.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_database_of_version_1_becomes_one_of_today(home: Home) -> None:
+    """What is in it stays, and its shape is that of a new one."""
+    old = ("sessions", "snapshots", "operations")
+    engine = create_engine(f"sqlite:///{home.database}")
+    with engine.begin() as db:
+        schema.metadata.create_all(db, tables=[schema.metadata.tables[name] for name in old])
+        db.exec_driver_sql(
+            "INSERT INTO sessions VALUES ('aaaaaaaaaaaa', 'work', 'running', 'i', 'c', NULL, 0, '{}', "
+            "'2026-01-01T00:00:00.000000+00:00')"
+        )
+        db.exec_driver_sql("PRAGMA user_version = 1")
+    engine.dispose()
+
+    store = Store.open(home.database)
+    store.entries.note("aaaaaaaaaaaa", "noted", 1.0, actor="agent", body={"x": 1})
+
+    assert store.session("work").container_id == "c"
+    assert [row.body for row in store.entries.of(["aaaaaaaaaaaa"])] == [{"x": 1}]
+    assert peek.session(home.database, "work") is not None
+    Store.open(home.root / "new.db")
+    assert _shape(home.database) == _shape(home.root / "new.db")
+
+
+def _shape(path: Path) -> dict[str, object]:
+    with closing(sqlite3.connect(path)) as db:
+        names = [row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        shape: dict[str, object] = {
+            name: db.execute(f"PRAGMA table_info({name})").fetchall() for name in names
+        }
+        shape["indexes"] = sorted(
+            (name, table, [row[2] for row in db.execute(f"PRAGMA index_info({name})")])
+            for name, table in db.execute("SELECT name, tbl_name FROM sqlite_master WHERE type = 'index'")
+        )
+        shape["version"] = db.execute("PRAGMA user_version").fetchone()
+    return shape

@@ -1,0 +1,241 @@
+"""Journals on the host: lines read without trust, taken over once, along lines of lineage, filtered."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from holdfast.runtime.guest.journal import Journal
+from holdfast.runtime.home import Home
+from holdfast.runtime.journal import notebook, reading, telling
+from holdfast.runtime.journal.entry import Entry, told
+from holdfast.runtime.journal.lines import Branch, Part, family_of, line_of
+from holdfast.runtime.journal.mirror import mirror
+from holdfast.runtime.store.store import Store
+
+
+def entry(seq: int = 1, kind: str = "command_started", **values: Any) -> Entry:
+    known = {key: values.pop(key) for key in ("actor", "host", "at", "current") if key in values}
+    return Entry("a" * 12, "work", seq, known.pop("at", 1000.0 + seq), kind, details=values, **known)
+
+
+class Shared:
+    """A folder that a session shares with the host, and the journal it writes there."""
+
+    def __init__(self, home: Home, session_id: str) -> None:
+        self.home, self.id = home, session_id
+        self.store = Store.open(home.database)
+        self.folder = home.run_dir(session_id)
+        self.folder.mkdir()
+        self.journal = Journal(home.root / "inside" / session_id, self.folder / "journal")
+
+    def mirror(self) -> int:
+        return mirror(self.store, self.home, self.id)
+
+    def kinds(self) -> list[str]:
+        return [row.kind for row in self.store.entries.of([self.id])]
+
+
+@pytest.fixture
+def shared(home: Home) -> Shared:
+    return Shared(home, "a" * 12)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"not json\n",
+        b"[1]\n",
+        b'{"seq":0,"at":1,"kind":"x"}\n',
+        b'{"seq":true,"at":1,"kind":"x"}\n',
+        b'{"seq":1,"at":"now","kind":"x"}\n',
+        b'{"seq":1,"at":1e300,"kind":"x"}\n',
+        b'{"seq":1,"at":1,"kind":"X\x1b"}\n',
+        b'{"seq":1,"at":1}\n',
+        b"[" * 200_000 + b"\n",
+        b'{"seq":1,"at":1,"kind":"x","a":"' + b"y" * (3 << 20) + b'"}\n',
+    ],
+)
+def test_what_is_no_entry_is_left_out(line: bytes) -> None:
+    """A session may write anything where its journal is expected."""
+    assert told(line) is None
+
+
+def test_an_actor_that_is_none_is_nobody() -> None:
+    """The rest of the entry counts."""
+    found = told(b'{"seq":1,"at":1,"kind":"x","actor":"a b\\u001b","more":[1]}\n')
+
+    assert found is not None
+    assert (found.actor, found.body) == (None, '{"more":[1]}')
+
+
+def test_entries_are_taken_over_once(shared: Shared) -> None:
+    """However often somebody asks, and with those of a half-written segment the next time."""
+    for number in range(5):
+        shared.journal.append("note", number=number)
+    assert (shared.mirror(), shared.mirror()) == (5, 0)
+    shared.journal.append("more")
+
+    assert shared.mirror() == 1
+    assert shared.kinds() == ["note"] * 5 + ["more"]
+
+
+def test_segments_that_were_taken_over_are_removed(shared: Shared) -> None:
+    """Except the newest, into which the session writes."""
+    for _ in range(40):
+        shared.journal.append("note", text="x" * (100 << 10))
+    folder = shared.folder / "journal"
+    assert len(list(folder.iterdir())) > 1
+
+    assert shared.mirror() == 40
+    assert len(list(folder.iterdir())) == 1
+    shared.journal.append("more")
+    assert shared.mirror() == 1
+
+
+def test_what_a_session_puts_in_the_way_is_not_followed(shared: Shared, tmp_path: Path) -> None:
+    """Links, pipes and folders under the names of segments are passed over, and hold nothing up."""
+    import os
+
+    outside = tmp_path / "secret"
+    outside.write_bytes(b'{"seq":1,"at":1,"kind":"stolen"}\n')
+    folder = shared.folder / "journal"
+    (folder / f"{1:016d}.jsonl").symlink_to(outside)
+    os.mkfifo(folder / f"{2:016d}.jsonl")
+    (folder / f"{3:016d}.jsonl").mkdir()
+    (folder / f"{4:016d}.jsonl").write_bytes(b'\xff\xfe\n{"seq":9,"at":1,"kind":"real"}\n{"seq":10')
+
+    shared.mirror()
+
+    assert shared.kinds() == ["real"]
+
+
+def test_a_journal_that_is_a_link_is_not_read(home: Home, tmp_path: Path) -> None:
+    """The folder itself, too."""
+    shared = Shared(home, "b" * 12)
+    (shared.folder / "journal").rmdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / f"{1:016d}.jsonl").write_bytes(b'{"seq":1,"at":1,"kind":"stolen"}\n')
+    (shared.folder / "journal").symlink_to(tmp_path / "elsewhere")
+
+    assert shared.mirror() == 0
+
+
+def test_the_past_of_a_session_goes_up_to_its_moment() -> None:
+    """Through all it was restored from; what came later there is not part of it."""
+    branches = {"c": Branch("b", 20, 200.0), "b": Branch("a", 10, 100.0), "d": Branch("a", 12, 120.0)}
+
+    assert line_of("c", branches) == [Part("a", 10, 100.0), Part("b", 20, 200.0), Part("c")]
+    assert line_of("a", branches) == [Part("a")]
+    assert family_of("d", branches) == {"a", "b", "c", "d"}
+    assert Part("a", 10, 100.0).covers(10, 999.0, host=False)
+    assert not Part("a", 10, 100.0).covers(11, 99.0, host=False)
+    assert not Part("a", 10, 100.0).covers(10, 101.0, host=True)
+
+
+def test_a_circle_of_branches_ends() -> None:
+    """A damaged store must not hang anybody."""
+    branches = {"a": Branch("b", 1, 1.0), "b": Branch("a", 1, 1.0)}
+
+    assert [part.session_id for part in line_of("a", branches)] == ["b", "a"]
+    assert family_of("a", branches) >= {"a"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "numbers"),
+    [
+        (reading.Filter(), [1, 2, 3]),
+        (reading.Filter(after=2), [3]),
+        (reading.Filter(kinds=["cell_started"]), [2]),
+        (reading.Filter(actor="person"), [3]),
+        (reading.Filter(actor="agent:claude"), [1]),
+        (reading.Filter(since=1002.0), [2, 3]),
+        (reading.Filter(grep="MAKE"), [1]),
+    ],
+)
+def test_entries_are_filtered(wanted: reading.Filter, numbers: list[int]) -> None:
+    """By number, kind, actor, time and text."""
+    entries = [
+        entry(1, actor="agent:claude", command="make test"),
+        entry(2, "cell_started", actor="agent"),
+        entry(3, actor="person:alice", command="ls"),
+    ]
+
+    assert [each.seq for each in entries if wanted.takes(each)] == numbers
+
+
+def test_what_the_host_did_comes_behind_its_entry() -> None:
+    """Who knows entry 5 may not know of the snapshot taken at it."""
+    assert reading.Filter(after=5).takes(entry(5, "snapshot", host=True))
+    assert not reading.Filter(after=5).takes(entry(5))
+
+
+@pytest.mark.parametrize(
+    "kind", ["command_started", "command_ended", "cell_ended", "input", "snapshot", "odd"]
+)
+def test_a_line_for_people_holds_no_control_characters(kind: str) -> None:
+    """Whatever a session wrote into its entries."""
+    nasty = "\x1b]0;title\x07\x1b[31m\u202eevil\n\n" * 30
+    names = ("command", "text", "label", "why", "status", "bytes", "reason", "exit_code", "duration")
+    line = telling.line(entry(1, kind, **dict.fromkeys(names, nasty)), asked="work")
+
+    assert "\x1b" not in line
+    assert "\n" not in line
+    assert "\u202e" not in line
+    assert len(line) < 400
+
+
+def test_cells_make_a_valid_notebook() -> None:
+    """With code, counts and outputs; one that is still running has none yet."""
+    outputs = [
+        {"output_type": "stream", "name": "stdout", "text": "hi\n"},
+        {
+            "output_type": "execute_result",
+            "data": {"text/plain": "2", "image/png": "iVBO"},
+            "execution_count": 1,
+        },
+        {"output_type": "error", "ename": "E", "evalue": "v", "traceback": ["a", "b"]},
+    ]
+    book = notebook.notebook(
+        [
+            entry(
+                1, "cell_started", id="c1", kernel="main", code="print('hi')\n2", actor="agent", reason="r"
+            ),
+            entry(2, "cell_ended", id="c1", kernel="main", execution_count=1, outputs=outputs),
+            entry(3, "cell_started", id="other", kernel="second", code="x"),
+            entry(4, "cell_started", id="c2", kernel="main", code="while True: pass"),
+        ],
+        "main",
+        "work",
+    )
+    library: Any = nbformat
+    read = library.reads(notebook.write(book), as_version=4)
+
+    nbformat.validate(read)
+    assert (read.nbformat, read.nbformat_minor) == (4, 5)
+    assert [cell.source for cell in read.cells] == ["print('hi')\n2", "while True: pass"]
+    assert [output.output_type for output in read.cells[0].outputs] == ["stream", "execute_result", "error"]
+    assert read.cells[0].metadata.holdfast.reason == "r"
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    ["text", [1, None, "x"], [{"output_type": "stream", "text": 5}], [{"output_type": "display_data"}]],
+)
+def test_odd_outputs_leave_the_notebook_valid(outputs: Any) -> None:
+    """What a session says its cells showed may be anything."""
+    book = notebook.notebook(
+        [
+            entry(1, "cell_started", id="c", kernel="main", code=7),
+            entry(2, "cell_ended", id="c", kernel="main", execution_count=-5, outputs=outputs),
+        ],
+        "main",
+        "work",
+    )
+
+    nbformat.validate(json.loads(notebook.write(book)))

@@ -1,0 +1,172 @@
+"""Keys on the host: what is known of a key when its session can no longer be asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import InvalidArgument, OutcomeUnknown, SessionBusy, SessionDead
+from holdfast.runtime import keyed
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.guest.journal import Journal
+from holdfast.runtime.home import Home
+from holdfast.runtime.journal import happenings, reading
+from holdfast.runtime.keyed import Intents, Order
+from holdfast.runtime.keyed_calls import cell_once, exec_once
+from holdfast.runtime.results import ExecResult
+from holdfast.runtime.store.rows import SessionRow
+
+RESULT = ExecResult(0, b"out", 0, 3)
+
+
+@pytest.fixture
+def controller(home: Home) -> Holdfast:
+    return Holdfast(home)
+
+
+@pytest.fixture
+def session(controller: Holdfast) -> SessionRow:
+    row = controller.store.add_session("work", "image", {}, state="running")
+    controller.home.run_dir(row.id).mkdir()
+    return row
+
+
+@pytest.fixture
+def journal(controller: Holdfast, session: SessionRow, tmp_path: Path) -> Journal:
+    return Journal(tmp_path / "inside", controller.home.run_dir(session.id) / "journal")
+
+
+def gone() -> Any:
+    raise SessionDead("cannot use session work: its container is gone")
+
+
+def test_the_intent_is_there_before_the_call(controller: Holdfast, session: SessionRow) -> None:
+    """Whatever happens to this process from then on."""
+    intents = Intents(controller.home.intents / f"{session.id}.jsonl")
+    seen: list[Any] = []
+
+    def call() -> ExecResult:
+        seen.append(intents.find("k"))
+        return RESULT
+
+    assert exec_once(controller, session, "k", "true", "main", call) is RESULT
+    assert seen[0]["state"] == "intent"
+
+
+def test_a_session_that_died_with_a_key_leaves_it_unknown(controller: Holdfast, session: SessionRow) -> None:
+    """It may have run; a later call says the same and runs nothing."""
+    for _ in range(2):
+        with pytest.raises(OutcomeUnknown, match="key 'k'"):
+            exec_once(controller, session, "k", "true", "main", gone)
+
+
+def test_a_key_that_was_never_sent_is_not_unknown(controller: Holdfast, session: SessionRow) -> None:
+    """A session that was dead before has not run it."""
+    dead = controller.store.update_session(session.id, state="dead")
+
+    with pytest.raises(SessionDead):
+        exec_once(controller, dead, "k", "true", "main", gone)
+
+
+def test_a_key_that_was_refused_is_not_unknown(controller: Holdfast, session: SessionRow) -> None:
+    """A shell that was busy has not run it."""
+
+    def busy() -> ExecResult:
+        raise SessionBusy("cannot run command: busy")
+
+    with pytest.raises(SessionBusy):
+        exec_once(controller, session, "k", "true", "main", busy)
+    dead = controller.store.update_session(session.id, state="dead")
+    with pytest.raises(SessionDead):
+        exec_once(controller, dead, "k", "true", "main", gone)
+
+
+def test_the_journal_tells_how_it_ended(controller: Holdfast, session: SessionRow, journal: Journal) -> None:
+    """The session is gone and its output with it, but the result is known."""
+    journal.append("command_started", id="x", key="k", offset=10, command="true")
+    journal.append(
+        "command_ended", id="x", key="k", exit_code=4, end_offset=30, duration=0.5, timed_out=False
+    )
+
+    result = exec_once(controller, session, "k", "true", "main", gone)
+
+    assert (result.exit_code, result.recorded, result.lost, result.duration) == (4, True, 20, 0.5)
+
+
+def test_a_start_without_an_end_is_unknown(
+    controller: Holdfast, session: SessionRow, journal: Journal
+) -> None:
+    """Also where another host's controller began it."""
+    journal.append("command_started", id="x", key="k", offset=10)
+    dead = controller.store.update_session(session.id, state="dead")
+
+    with pytest.raises(OutcomeUnknown):
+        exec_once(controller, dead, "k", "true", "main", gone)
+
+
+def test_a_cell_comes_back_with_what_was_kept(
+    controller: Holdfast, session: SessionRow, journal: Journal
+) -> None:
+    """Streams and values."""
+    outputs = [
+        {"output_type": "stream", "name": "stdout", "text": "hi\n"},
+        {"output_type": "execute_result", "data": {"text/plain": "2"}},
+    ]
+    journal.append("cell_started", id="x", key="k", kernel="main", code="2")
+    journal.append("cell_ended", id="x", key="k", status="ok", execution_count=3, outputs=outputs)
+
+    result = cell_once(controller, session, "k", "2", "main", gone)
+
+    assert (result.status, result.execution_count, result.stdout, result.text) == ("ok", 3, "hi\n", "2")
+    assert result.recorded
+
+
+def test_a_key_stands_for_one_text_also_when_the_session_is_gone(
+    controller: Holdfast, session: SessionRow
+) -> None:
+    """Another command, another kernel or a cell is refused."""
+    with pytest.raises(OutcomeUnknown):
+        exec_once(controller, session, "k", "true", "main", gone)
+
+    for op, target, text in (("exec", "main", "false"), ("exec", "other", "true"), ("cell", "main", "true")):
+        with pytest.raises(InvalidArgument, match="something else"):
+            keyed.run(controller, session, Order("k", op, target, text), gone, lambda _a, _b: None)
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201])
+def test_a_key_has_a_length(controller: Holdfast, session: SessionRow, key: str) -> None:
+    """1 to 200 characters."""
+    with pytest.raises(InvalidArgument, match="characters"):
+        exec_once(controller, session, key, "true", "main", gone)
+
+
+def test_a_torn_intent_is_none(tmp_path: Path) -> None:
+    """A process that died while it wrote had not sent anything."""
+    path = tmp_path / "intents.jsonl"
+    intents = Intents(path)
+    intents.add(Order("a", "exec", "main", "true"), "intent")
+    whole = path.stat().st_size
+    intents.add(Order("b", "exec", "main", "true"), "intent")
+    path.write_bytes(path.read_bytes()[: whole + 20])
+
+    assert intents.find("b") is None
+    intents.add(Order("c", "exec", "main", "true"), "intent")
+    assert intents.find("c") is not None
+    assert intents.find("a") is not None
+
+
+def test_what_the_host_does_stands_behind_what_was_before(
+    controller: Holdfast, session: SessionRow, journal: Journal
+) -> None:
+    """Its entries have the number of the session's newest."""
+    journal.append("note")
+    happenings.note(controller, session.id, "noted")
+
+    found = reading.read(controller, session.id, reading.Filter())
+
+    assert [(entry.kind, entry.host, entry.seq) for entry in found] == [
+        ("note", False, 1),
+        ("noted", True, 1),
+    ]
