@@ -47,6 +47,8 @@ class Picture:
             data, offset = self._tail + data, offset - len(self._tail)
             self._tail = b""
         last = 0
+        if b"\x1b" not in data:
+            return
         if any(hint in data for hint in _HINTS):
             for found in _CHANGE.finditer(data):
                 last = found.end()

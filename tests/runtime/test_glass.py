@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import io
+import re
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from holdfast.errors import InvalidArgument, ProtocolError
+from holdfast.runtime import history, leasing, unpack
+from holdfast.runtime.cli.lease import duration
+from holdfast.runtime.emulator import Emulator
+from holdfast.runtime.glass import Glass
+from holdfast.runtime.guest.protocol import Frame
+from holdfast.runtime.recording import Place
+from holdfast.runtime.results import Attached
+from holdfast.runtime.screen import shown
+from holdfast.runtime.viewing import PROGRAM_TAIL, TAIL, Part, View, parts
+
+
+class Session:
+    """Output that grows, looked at by a terminal of another or the same size."""
+
+    def __init__(self, rows: int, cols: int, mine: tuple[int, int]) -> None:
+        self.output = b""
+        self.size = rows, cols
+        self.mine = Emulator(*mine)
+        self.glass = Glass(self.mine.feed_bytes, self.look)
+        self.looked = 0
+
+    def look(self) -> View:
+        self.looked += 1
+        terminal = Emulator(*self.size)
+        terminal.feed_bytes(self.output)
+        return View(terminal, len(self.output))
+
+    def grow(self, data: bytes) -> Frame:
+        start = len(self.output)
+        self.output += data
+        return Frame({"event": "output", "offset": start, "next": start + len(data)}, data)
+
+    @property
+    def text(self) -> str:
+        return shown(self.mine).text
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [100.0]
+    monkeypatch.setattr("holdfast.runtime.glass.time.monotonic", lambda: now[0])
+    return now
+
+
+def test_output_the_picture_has_is_not_shown_twice() -> None:
+    """What comes late, wholly or in part from before the picture, is left out."""
+    session = Session(5, 20, (5, 20))
+    first, second = session.grow(b"one "), session.grow(b"two ")
+    session.glass.renew((5, 20))
+    third = Frame({"event": "output", "offset": 4, "next": 14}, b"two three ")
+    session.output += b"three "
+    for frame in (first, second, third):
+        session.glass.output(frame)
+
+    assert session.text == "one two three"
+    assert session.glass.next == 14
+
+
+def test_a_smaller_terminal_shows_the_part_with_the_cursor(clock: list[float]) -> None:
+    """It is painted now and then, not for every byte."""
+    session = Session(6, 20, (3, 8))
+    session.grow(b"1\r\n2\r\n3\r\n4\r\n")
+    session.glass.renew((3, 8))
+    assert session.text == "3\n4"
+
+    session.glass.output(session.grow(b"a long line"))
+    session.glass.tick()
+    assert session.text == "3\n4"
+    clock[0] += session.glass.patience() or 0.0
+    session.glass.tick()
+    assert session.text == "3\n4\na long l"
+    assert session.glass.patience() is None
+    assert session.looked == 1
+
+
+def test_a_notice_goes_by_itself(clock: list[float]) -> None:
+    """It covers the first line for a moment and leaves the cursor where it was."""
+    session = Session(3, 20, (3, 20))
+    session.grow(b"text\r\n$ ")
+    session.glass.renew((3, 20))
+    session.glass.notice("held by \x1b]0;x\aperson:bob")
+    assert session.text.startswith(" held by")
+    assert shown(session.mine).cursor == (1, 2)
+
+    clock[0] += session.glass.patience() or 0.0
+    session.glass.tick()
+    assert session.text == "text\n$"
+
+
+def test_after_a_gap_the_newest_picture_is_shown() -> None:
+    """Output that was lost leaves nothing wrong on the screen."""
+    session = Session(3, 20, (3, 20))
+    session.glass.renew((3, 20))
+    session.output = b"lost\r\n" + b"kept"
+    session.glass.gap(Frame({"event": "gap", "offset": 0, "size": 6}))
+
+    assert session.text == "lost\nkept"
+    assert session.glass.next == 10
+
+
+K = 1 << 10
+
+
+def test_which_output_makes_a_picture() -> None:
+    """The end of it; of a full-screen program what it painted, and what was there before it."""
+    assert parts(0, 10 * K, None, None, 0) == (Part(0, 10 * K), None)
+    assert parts(0, 900 * K, None, None, 0) == (Part(900 * K - TAIL, 900 * K, cut=True), None)
+    inside = parts(0, 900 * K, 100 * K, None, 0)
+    assert inside == (Part(100 * K - TAIL, 100 * K, cut=True), Part(900 * K - PROGRAM_TAIL, 900 * K))
+    assert parts(0, 200 * K, 100 * K, None, 150 * K)[1] == Part(150 * K, 200 * K)
+    behind = parts(0, 900 * K, 100 * K, 890 * K, 0)
+    assert behind == (Part(100 * K - TAIL, 100 * K, cut=True), Part(890 * K, 900 * K))
+    assert parts(0, 900 * K, 100 * K, 200 * K, 0) == parts(0, 900 * K, None, None, 0)
+    dropped = parts(500 * K, 900 * K, 100 * K, None, 0)
+    assert dropped[0] == Part(500 * K, 500 * K)
+
+
+def archive(members: list[tuple[str, bytes, bytes]]) -> list[bytes]:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as opened:
+        for name, kind, data in members:
+            member = tarfile.TarInfo(name)
+            member.type, member.size = kind, len(data)
+            member.linkname = "/etc/passwd"
+            opened.addfile(member, io.BytesIO(data))
+    whole = packed.getvalue()
+    return [whole[at : at + 700] for at in range(0, len(whole), 700)]
+
+
+def test_only_plain_files_with_wanted_names_come_out_of_an_archive(tmp_path: Path) -> None:
+    """No link, no path upwards, no more than the limit."""
+    members = [
+        ("output/0000", tarfile.REGTYPE, b"first"),
+        ("../../0001", tarfile.REGTYPE, b"up"),
+        ("output/0002", tarfile.SYMTYPE, b""),
+        ("output/evil", tarfile.REGTYPE, b"x"),
+        ("output/0003", tarfile.REGTYPE, b"y" * 5000),
+    ]
+    written = unpack.files(archive(members), tmp_path, re.compile(r"\d{4}"), 1000)
+
+    assert [(path.name, path.read_bytes()) for path in written] == [("0000", b"first"), ("0001", b"up")]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0000", "0001"]
+    with pytest.raises(ProtocolError):
+        unpack.files([b"no archive" * 100], tmp_path, re.compile("x"), 10)
+
+
+def test_a_lease_is_checked() -> None:
+    """Names are stripped of control characters; what is not as agreed is refused."""
+    told = {"holder": "person:\x1b[2Jeve", "since": 5.0, "active": 6.5, "until": None}
+    attached = [{"actor": "person:bob", "rows": 24, "cols": 80, "writes": False}]
+    lease = leasing.lease(Frame({"event": "lease", "lease": told, "attached": attached}))
+
+    assert "\x1b" not in (lease.holder or "")
+    assert (lease.since, lease.active, lease.until) == (5.0, 6.5, None)
+    assert lease.attached == (Attached("person:bob", 24, 80, writes=False),)
+    assert leasing.lease(Frame({"event": "lease", "lease": None})).holder is None
+    for wrong in ("x", {"holder": 5}, {"holder": "a", "since": "now"}):
+        with pytest.raises(ProtocolError):
+            leasing.lease(Frame({"event": "lease", "lease": wrong}))
+
+
+def test_times_as_people_write_them() -> None:
+    """With units or without; nothing else."""
+    assert [duration(text) for text in ("90", "90s", "1.5m", "2h", "1d")] == [90, 90, 90, 7200, 86400]
+    for wrong in ("", "0", "m", "-5", "5w", "1e3"):
+        with pytest.raises(InvalidArgument):
+            duration(wrong)
+
+
+def test_places_in_a_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An offset, a time ago, a time; anything else is looked up as a snapshot."""
+    monkeypatch.setattr("holdfast.runtime.history.time.time", lambda: 1000.0)
+    nobody: Any = None
+
+    assert history.place(nobody, nobody, "512", "main") == Place(offset=512)
+    assert history.place(nobody, nobody, "10m", "main") == Place(at=400.0)
+    assert history.place(nobody, nobody, "1970-01-01T00:01:00+00:00", "main") == Place(at=60.0)
+
+
+def test_the_lease_verb_is_particular() -> None:
+    """Unknown actions and a missing recipient are refused before anything is asked."""
+    from holdfast.runtime.cli.lease import lease
+
+    app = typer.Typer()
+    app.command()(lease)
+    for wrong in (["S", "grab"], ["S", "give"], ["S", "take", "person:bob"]):
+        done = CliRunner().invoke(app, wrong)
+        assert isinstance(done.exception, InvalidArgument)
