@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from holdfast.runtime.events import Event
 from holdfast.runtime.guest.pulse.state import State
 
 CellStatus = Literal["ok", "error", "interrupted", "died", "timeout", "restarted", "waiting"]
@@ -30,7 +31,8 @@ class ExecResult:
     wrote to the terminal, standard output and error together; `dropped` counts the bytes at its beginning
     that were not kept, `lost` those that the session itself had no room for.  Offsets are positions in the
     shell's whole output.  `duration` is in seconds.  `recorded`: it ran before, under its key, and this is
-    what was written down; output that is no longer kept is in `lost`.
+    what was written down; output that is no longer kept is in `lost`.  `news` tells what died in the session
+    since the caller's last command, at most five events.
     """
 
     exit_code: int | None
@@ -47,6 +49,7 @@ class ExecResult:
     command_id: str = ""
     recorded: bool = False
     waiting: State | None = None
+    news: tuple[Event, ...] = ()
 
     @property
     def text(self) -> str:

@@ -125,6 +125,7 @@ class Session(SessionInsight, SessionKernel):
         name: str | None = None,
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
+        lease_wait: float | None = None,
     ) -> Task:
         """Start a command apart from the shell, on a terminal of its own; it goes on by itself.
 
@@ -135,8 +136,9 @@ class Session(SessionInsight, SessionKernel):
             name: to find it by, among those that run.
             env: more variables.
             cwd: another directory.
+            lease_wait: seconds to wait while a person holds the shell.
         """
-        return tasks.start(self._line, command, name=name, env=env, cwd=cwd)
+        return tasks.start(self._line, command, name=name, env=env, cwd=cwd, lease_wait=lease_wait)
 
     @property
     def terminal(self) -> SessionTerminal:

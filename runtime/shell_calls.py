@@ -9,6 +9,7 @@ from typing import Any
 
 from holdfast.errors import GuestDisconnected, GuestError, InvalidArgument, SessionBusy
 from holdfast.runtime import fields, ids
+from holdfast.runtime.events import parse
 from holdfast.runtime.guest import protocol
 from holdfast.runtime.guest.actor import id_of
 from holdfast.runtime.guest.protocol import Frame
@@ -168,6 +169,7 @@ class Following:
             lost=self._lost,
             command_id=str(self._args["id"]),
             recorded=fields.flag(frame, "recorded"),
+            news=tuple(parse(row) for row in fields.rows(frame, "news")),
         )
 
 

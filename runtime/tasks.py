@@ -144,7 +144,13 @@ class _Reading(_Following):
 
 
 def start(
-    line: Line, command: str, *, name: str | None, env: Mapping[str, str] | None, cwd: str | None
+    line: Line,
+    command: str,
+    *,
+    name: str | None,
+    env: Mapping[str, str] | None,
+    cwd: str | None,
+    lease_wait: float | None,
 ) -> Task:
     """Start a command. It is started once, whatever becomes of the connection."""
     data = command.encode("utf-8", "surrogateescape")
@@ -152,7 +158,7 @@ def start(
         raise InvalidArgument(
             "cannot start the task: its command is empty", hint="for example `holdfast exec --detach S make`"
         )
-    args = {"id": ids.new_id(), "name": name, "env": dict(env or {}), "cwd": cwd}
+    args = {"id": ids.new_id(), "name": name, "env": dict(env or {}), "cwd": cwd, "lease_wait": lease_wait}
     given = {key: value for key, value in args.items() if value}
     with line.explained():
         frame = line.persistence().run(lambda: line.client().request("task_start", payload=data, **given))

@@ -116,6 +116,7 @@ def exec_result(value: ExecResult) -> dict[str, Any]:
         "dropped": value.dropped,
         "lost": value.lost,
         "recorded": value.recorded,
+        "news": [event.as_dict() for event in value.news],
     }
     if value.text.encode("utf-8") != value.output:
         found["output_base64"] = base64.b64encode(value.output).decode("ascii")

@@ -55,7 +55,7 @@ def exec_(
     text = command_text(command, separated=bool(context.meta.get("separated")))
     found = controller().session(session)
     if detach:
-        tasks.detach(found, text, name, json=wants_json(json))
+        tasks.detach(found, text, name, lease_wait, json=wants_json(json))
         return
     how: dict[str, Any] = {"timeout": timeout, "wait": wait, "lease_wait": lease_wait}
     how |= {"key": key, "reason": reason}
@@ -120,6 +120,8 @@ def _notes(found: Session, result: ExecResult) -> None:
         output.note(f"{output.size(result.lost)} of the output were lost: it came faster than it was read")
     if result.incomplete:
         output.note("the command is incomplete: a quote or a block is open at its end")
+    for event in result.news:
+        output.note(f"since your last command: {event.text}; `holdfast events {found.name}`")
     if result.shell_exited:
         output.note("the shell ended; the next command gets a new one")
     if result.running:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 TaskRef = Annotated[str, typer.Argument(metavar="TASK", help="Id of a task, its first digits, or its name.")]
 
 
-def detach(session: Session, command: str, name: str | None, *, json: bool) -> None:
+def detach(session: Session, command: str, name: str | None, lease_wait: float | None, *, json: bool) -> None:
     """Start a task and say its id."""
-    made = session.detach(command, name=name)
+    made = session.detach(command, name=name, lease_wait=lease_wait)
     if json:
         output.emit({**made.info().as_dict(), "session": session.name})
     else:

@@ -18,6 +18,7 @@ from holdfast.runtime.guest.journal import Journal
 from holdfast.runtime.guest.keyboard import Keyboard
 from holdfast.runtime.guest.keyed import Keyed
 from holdfast.runtime.guest.layout import DEFAULT_SPEC, MAIN, Layout
+from holdfast.runtime.guest.news import News
 from holdfast.runtime.guest.protocol import VERSION
 from holdfast.runtime.guest.pulse.deaths import End
 from holdfast.runtime.guest.pulse.origins import Origins
@@ -42,7 +43,8 @@ class Guest:
         self.journal = Journal(layout.journal, layout.journal_copy)
         self.keyed = Keyed(layout.keys)
         self.lineage = Origins()
-        self.watch = Watch(self.lineage, reaper, self.journal.append)
+        self.news = News()
+        self.watch = Watch(self.lineage, reaper, self._write_down)
         chronicle = Chronicle(MAIN, self.journal, self.keyed, self.lineage)
         self.shells = {MAIN: Shell(MAIN, layout, account, reaper, self.lineage, self.notice, chronicle)}
         self.tasks = Tasks(layout, account, reaper, self.lineage, self.notice)
@@ -88,7 +90,7 @@ class Guest:
                 "cause": self.watch.cause(end),
                 **fields,
             }
-        self.journal.append(kind, **fields)
+        self._write_down(kind, **fields)
 
     def stop(self) -> None:
         """End shells, tasks and kernels, for good."""
@@ -165,6 +167,10 @@ class Guest:
                 for kernel in self.kernels.values()
             ],
         }
+
+    def _write_down(self, kind: str, /, **fields: Any) -> None:
+        seq = self.journal.append(kind, **fields)
+        self.news.add(seq, time.time(), kind, fields)
 
     def _waits(self, shell: str, state: State, command: str | None) -> None:
         self.journal.append("waiting", shell=shell, id=command, state=state.as_dict())

@@ -45,7 +45,7 @@ async def run(guest: Guest, call: Call) -> None:
         await desk.admitted(str(call.actor()), "run command", call.seconds("lease_wait"))
         # The same request may have come by another connection meanwhile.
         command = shell.find(id_) or _submit(guest, shell, call)
-    await _follow(call, shell, command)
+    await _follow(guest, call, shell, command)
 
 
 async def wait(guest: Guest, call: Call) -> None:
@@ -54,7 +54,7 @@ async def wait(guest: Guest, call: Call) -> None:
     command = shell.find(call.id())
     if command is None:
         raise Refusal("unknown_exec", f"cannot wait for {call.id()}: no such command; ask for a newer one")
-    await _follow(call, shell, command)
+    await _follow(guest, call, shell, command)
 
 
 async def read(guest: Guest, call: Call) -> None:
@@ -117,7 +117,7 @@ def _submit(guest: Guest, shell: Shell, call: Call) -> Exec:
         raise _busy(shell, busy.holder) from None
 
 
-async def _follow(call: Call, shell: Shell, command: Exec) -> None:
+async def _follow(guest: Guest, call: Call, shell: Shell, command: Exec) -> None:
     while command.phase in (Phase.WAITING, Phase.OFFERED):
         await shell.log.more()
     if command.phase is Phase.REFUSED:
@@ -128,6 +128,7 @@ async def _follow(call: Call, shell: Shell, command: Exec) -> None:
     await _tell(call, shell, command, start)
     while not command.over:
         await shell.log.more()
+    news = guest.news.since(str(call.actor()))
     await call.finish(
         "finished",
         id=command.id,
@@ -140,6 +141,7 @@ async def _follow(call: Call, shell: Shell, command: Exec) -> None:
         incomplete=command.incomplete,
         duration=round(command.duration, 6),
         **({"message": _INCOMPLETE} if command.incomplete else {}),
+        **({"news": news} if news else {}),
     )
 
 

@@ -20,7 +20,11 @@ MAX_COMMAND = 96 << 10
 
 async def start(guest: Guest, call: Call) -> None:
     """Start a task, or find it if its id is known."""
-    task = guest.tasks.known(call.id()) or _start(guest, call)
+    task = guest.tasks.known(call.id())
+    if task is None:
+        desk = guest.desk(call.target("shell"))
+        await desk.admitted(str(call.actor()), "start task", call.seconds("lease_wait"))
+        task = guest.tasks.known(call.id()) or _start(guest, call)
     await call.finish("task", **task.as_dict(guest.tasks.now()))
 
 

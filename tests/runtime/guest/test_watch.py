@@ -131,3 +131,13 @@ def test_what_ends_with_its_command_is_no_news(guest: Guest) -> None:
     guest.exec("for i in 1 2 3; do sleep 0.01; done; (exit 3); ls | cat")
     look(guest)
     assert entries(guest, "process_exited") == []
+
+
+def test_the_next_result_tells_what_died(guest: Guest) -> None:
+    """Once, so that it is no surprise three commands later."""
+    pid = pid_of(guest, "exec sleep 1000")
+    told = guest.exec(f"kill -9 {pid}", actor="agent:a").finished.get("news", [])
+    first(guest, "process_exited")
+    told += guest.exec("true", actor="agent:a").finished.get("news", [])
+    assert [(each["kind"], each["pid"], each["signal"]) for each in told] == [("process_exited", pid, 9)]
+    assert "news" not in guest.exec("true", actor="agent:a").finished

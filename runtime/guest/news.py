@@ -1,0 +1,51 @@
+"""What died unasked, kept until whoever works here has been told: once each, with the next result.
+
+Pure. It decides what is news; `guest.py` brings it what was written into the journal.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+KEPT = 32
+AT_ONCE = 5
+MAX_ACTORS = 64
+
+
+class News:
+    """The latest deaths, and who knows of which."""
+
+    def __init__(self) -> None:
+        self._items: deque[tuple[int, dict[str, Any]]] = deque(maxlen=KEPT)
+        self._told: dict[str, int] = {}
+
+    def add(self, seq: int, at: float, kind: str, fields: Mapping[str, Any]) -> None:
+        """Take an entry of the journal."""
+        if is_news(kind, fields):
+            self._items.append((seq, {"seq": seq, "at": at, "kind": kind, **fields}))
+
+    def since(self, actor: str) -> list[dict[str, Any]]:
+        """Return what this actor was not told yet, the latest of it, oldest first."""
+        if not self._items or self._items[-1][0] <= self._told.get(actor, 0):
+            return []
+        before = self._told.pop(actor, 0)
+        self._told[actor] = self._items[-1][0]
+        while len(self._told) > MAX_ACTORS:
+            del self._told[next(iter(self._told))]
+        new = [item for seq, item in self._items if seq > before and item.get("killed_by") != actor]
+        if any(item.get("cause") == "oom" for item in new):
+            # Who was killed says more than that somebody was.
+            new = [item for item in new if item["kind"] != "oom"]
+        return new[-AT_ONCE:]
+
+
+def is_news(kind: str, fields: Mapping[str, Any]) -> bool:
+    """Whether an entry tells of an end that may surprise: not of a job that was done, nor of a restart."""
+    match kind:
+        case "process_exited":
+            return fields.get("exit_code") != 0
+        case "kernel_died":
+            return fields.get("cause") != "restarted"
+    return kind in ("task_ended", "oom")

@@ -1,0 +1,130 @@
+"""Background work in real sessions: it survives, it is found again, and its death is told with its cause."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from holdfast import Event, GuestError, Holdfast, Session
+
+pytestmark = pytest.mark.engine
+
+
+def until(session: Session, kind: str, after: int = 0) -> Event:
+    """The next event of a kind."""
+    return next(session.events(after, follow=True, kinds=[kind]))
+
+
+def test_a_detached_command_lives_in_all_copies(hf: Holdfast, cli: Any) -> None:
+    """The same id works after a snapshot, a restore and in forks, and each copy has its own end."""
+    work = hf.new("work")
+    work.exec("cd /srv; export WORD=kept")
+    started = cli(
+        "exec",
+        "--detach",
+        "--name",
+        "ask",
+        "work",
+        'read -s -p "Password: " x; echo "$PWD $WORD $x"; exit $x',
+    )
+    ref = started.out.strip()
+    assert started.code == 0
+    waits = until(work, "waiting")
+    assert (waits.data["task"], waits.data["state"]["prompt"]) == (ref, "Password: ")
+    assert "waits: Password:" in cli("tasks", "work").out
+
+    before = work.snapshot("before")
+    copies = [work, *before.fork(2, "copy")]
+    for number, copy in enumerate(copies, start=3):
+        assert copy.task("ask").info().running
+        assert cli("send", copy.name, "--task", "ask", "-e", str(number)).code == 0
+        done = cli("wait", copy.name, ref)
+        assert (done.code, done.out) == (number, f"Password: /srv kept {number}\n")
+        info = cli("task", copy.name, ref, "--json").json
+        assert (info["state"], info["exit_code"], info["observed"]["state"]) == ("exited", number, "exited")
+        assert cli("output", copy.name, ref, "--from", "-3").out == f"{number}\n"
+        ends = [event.data["exit_code"] for event in copy.events(kinds=["task_ended"])]
+        assert ends == [number]
+
+
+def test_the_client_of_a_detached_command_may_die(shared: Session, shared_cli: Any) -> None:
+    """Nothing of it depends on who follows it."""
+    task = shared.detach("echo begun; read x; echo done")
+    follower = shared_cli.start("output", "shared", task.id, "--follow", stdout=subprocess.PIPE)
+    with follower:
+        assert follower.stdout.readline() == b"begun\n"
+        follower.kill()
+    assert task.info().running
+    task.send("\n")
+    done = shared_cli("wait", "shared", task.id[:6], "--json").json
+    assert (done["exit_code"], done["output"].split()) == (0, ["begun", "done"])
+
+
+def test_a_detached_command_is_killed_on_purpose(shared: Session, shared_cli: Any) -> None:
+    """It is told by whom; once it has ended there is nothing to send a signal to."""
+    task = shared.detach("sleep 1000 & sleep 1000", name="sleeper")
+    assert shared_cli("--as", "agent:b", "kill", "shared", "sleeper").code == 0
+    assert task.wait().exit_code == 128 + signal.SIGTERM
+    info = task.info()
+    assert (info.signal, info.killed_by, info.running) == (signal.SIGTERM, "agent:b", False)
+    failed = shared_cli("kill", "shared", "sleeper", "--json")
+    assert (failed.code, failed.error["code"]) == (1, "guest_error")
+    with pytest.raises(GuestError, match="cannot find task nothing: there is none"):
+        shared.task("nothing")
+
+
+def test_a_server_that_another_command_kills_is_told(shared: Session, shared_cli: Any) -> None:
+    """With its port, the command it came from, and what ran when it died."""
+    after = max((event.seq for event in shared.events()), default=0)
+    serving = shared.exec(
+        "python3 -m http.server 8000 >/dev/null 2>&1 & until curl -s localhost:8000 >/dev/null; do :; done"
+    )
+    shared.exec("sleep 0.2; pkill -9 -f http.server")
+    event = until(shared, "process_exited", after)
+    assert (event.data["signal"], event.data["cause"], event.data["ports"]) == (9, "signal", [8000])
+    assert event.data["origin"]["id"] == serving.command_id
+    assert any("pkill" in each["command"] for each in event.data["during"])
+    shown = shared_cli("events", "shared", "--since", str(after), "--kind", "process_exited").out
+    assert "python3 -m http.server 8000 (pid " in shown
+    assert ", port 8000) was ended by SIGKILL; command " in shown
+
+
+def test_who_was_killed_for_memory_is_told(hf: Holdfast) -> None:
+    """A background process and a kernel, each with the cause, the next result too."""
+    work = hf.new("small", memory="256m")
+    hog = "x = []\nwhile True: x.append(bytearray(8 << 20))"
+    work.exec(f"python3 -c '{hog}' & sleep 0.2")
+    event = until(work, "process_exited")
+    assert (event.data["signal"], event.data["cause"]) == (9, "oom")
+    assert [each.data["cause"] for each in work.exec("true").news] == ["oom"]
+    with pytest.raises(GuestError):
+        work.cell(hog)
+    died = until(work, "kernel_died")
+    assert (died.data["kernel"], died.data["cause"]) == ("main", "oom")
+
+
+def test_events_are_followed_across_a_capture_to_the_end(hf: Holdfast, cli: Any) -> None:
+    """The last one says what became of the session."""
+    work = hf.new("work")
+    with cli.start("events", "work", "--follow", "--json", stdout=subprocess.PIPE) as follower:
+        _follow(hf, work, iter(follower.stdout.readline, b""))
+    assert follower.returncode == 0
+
+
+def _follow(hf: Holdfast, work: Session, lines: Iterator[bytes]) -> None:
+    assert json.loads(next(lines))["event"] == "started"
+    work.snapshot()
+    assert json.loads(next(lines))["event"] == "resumed"
+    work.detach("exit 3").wait()
+    kinds = [json.loads(next(lines))["kind"] for _ in range(2)]
+    assert kinds == ["task_started", "task_ended"]
+    container = hf.session_row(work.id).container_id
+    assert container is not None
+    subprocess.run(["docker", "kill", container], check=True, capture_output=True)
+    last = [json.loads(line) for line in lines][-1]
+    assert (last["kind"], last["cause"], last["exit_code"]) == ("session_ended", "exited", 137)
