@@ -11,6 +11,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import EngineUnavailable
@@ -141,13 +142,24 @@ class Engine:
         with _translated("unpause container"):
             self.client.api.unpause(container_id)
 
+    def layers(self, container_id: str) -> list[Path]:
+        """The folders of a container's layers on this host, its own first; none if of another kind."""
+        driver = (self._raw(container_id) or {}).get("GraphDriver") or {}
+        data = driver.get("Data") or {}
+        if driver.get("Name") != "overlay2" or not data.get("UpperDir"):
+            return []
+        return [Path(data["UpperDir"]), *(Path(path) for path in str(data["LowerDir"]).split(":"))]
+
     def logs(self, container_id: str) -> bytes:
         """The last lines the container's first process wrote."""
         with _translated("read the log of a container"):
             return bytes(self.client.api.logs(container_id, tail=20))
 
     def changes(self, container_id: str) -> list[tuple[str, int]]:
-        """Paths in which a container differs from its image: 0 is changed, 1 added, 2 deleted."""
+        """Paths in which a container differs from its image: 0 is changed, 1 added, 2 deleted.
+
+        It compares every file of the image: 0.5 s and more; see `overlay` for a quick answer.
+        """
         with _translated("compare the files of a container"):
             found = self.client.api.diff(container_id)
         return [(str(each["Path"]), int(each["Kind"])) for each in found or []]

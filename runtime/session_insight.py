@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from datetime import datetime
 
+    from holdfast.runtime.drift.result import Drift
     from holdfast.runtime.events import Event
     from holdfast.runtime.journal.entry import Entry
     from holdfast.runtime.pulse import Port, Pulse
@@ -39,6 +40,21 @@ class SessionInsight(SessionBase):
             kinds: of entries of the journal; all notable ones if left out.
         """
         return events.read(self._controller, self._line, self.id, after=after, follow=follow, kinds=kinds)
+
+    def drift(self, since: str, *, everything: bool = False) -> Drift:
+        """What changed since a moment: files, packages, processes, ports, variables, kernel names.
+
+        Args:
+            since: a snapshot, a journal entry (`#12`), the id of a command or cell, `10m`, or a time.
+            everything: caches and the like, too.
+
+        Raises:
+            InvalidArgument: it names no moment in the past of this session.
+        """
+        from holdfast.runtime.drift.of_session import Asking
+
+        with self._line.explained():
+            return Asking(self._controller, self._fresh()).answer(since, everything=everything)
 
     def journal(
         self,

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from holdfast.errors import CaptureFailed, LiveUnsupported, SessionDead, StoreError
+from holdfast.errors import CaptureFailed, GuestError, LiveUnsupported, SessionDead, StoreError
 from holdfast.runtime import fields, ids, run_dir
+from holdfast.runtime.drift import baseline, remember
+from holdfast.runtime.drift.baseline import Baseline
 from holdfast.runtime.engine import ContainerState
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest.protocol import Frame
@@ -58,6 +60,7 @@ class Taking:
         self.row = row
         self._operation = operation.id
         self._ends_session = False
+        self._baseline: Baseline | None = None
         self._staging = controller.home.staging / operation.id
         self._run_dir = controller.home.run_dir(session.id)
         container = controller.engine.inspect(session.container_id or "")
@@ -68,6 +71,7 @@ class Taking:
     def filesystem(self) -> SnapshotRow:
         """Keep the files, of a moment at which everything in the container is paused."""
         self._staging.mkdir(mode=0o700)
+        self._remember()
         moment = _moment(GuestClient(self._run_dir).request("moment"))
         with held():
             image = self._commit(pause=True)
@@ -75,6 +79,7 @@ class Taking:
 
     def live(self) -> SnapshotRow:
         """Keep files, memory and processes; the session runs on."""
+        self._remember()
         with self._prepared() as frozen:
             captured = self._capture(frozen)
         return self._finish_live(captured, frozen)
@@ -83,9 +88,20 @@ class Taking:
         """As `live`, but the processes end once all of it is kept. The operation is left to be completed."""
         self._ends_session = True
         finished: list[SnapshotRow] = []
+        self._remember()
         with self._prepared() as frozen:
             self._capture(frozen, lambda captured: finished.append(self._finish_live(captured, frozen)))
         return finished[0]
+
+    def _remember(self) -> None:
+        """Look at what the session holds, for drift. A supervisor of an older version cannot tell."""
+        with suppress(GuestError):
+            self._baseline = remember.baseline(
+                self.controller.engine,
+                GuestClient(self._run_dir),
+                self._container.id,
+                self.session.parent_snapshot_id,
+            )
 
     @contextmanager
     def _prepared(self) -> Iterator[_Prepared]:
@@ -179,6 +195,9 @@ class Taking:
         """Digests, manifest, rename; from then on the snapshot is there."""
         store, home, session = self.controller.store, self.controller.home, self.session
         try:
+            if self._baseline is not None:
+                baseline.write(self._staging, self._baseline)
+                timing = {**timing, "base": self._baseline.base or ""}
             entries = files.describe(self._staging)
             kept = Manifest(
                 id=self.row.id,

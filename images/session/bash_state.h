@@ -87,7 +87,7 @@ struct state_function {
 
 static char *state_text;
 static size_t state_length, state_room, state_records;
-static int state_cut;
+static int state_cut, state_begun;
 static uint64_t state_last;
 static struct state_function *state_known;
 static size_t state_known_count, state_turn;
@@ -303,12 +303,12 @@ static void state_collect(void)
     state_aliases();
 }
 
-static int state_save(const char *folder)
+static int state_save(const char *folder, const char *name)
 {
     char path[4200], new_path[4200];
     size_t done = 0;
     ssize_t n = 0;
-    snprintf(path, sizeof path, "%s/state", folder);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     snprintf(new_path, sizeof new_path, "%s/state.new", folder);
     unlink(new_path);
     int fd = open(new_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -336,7 +336,9 @@ static void state_tell(const char *folder)
         state_add("end", 4);
         state_add(count, strlen(count) + 1);
         state_add(state_cut ? "cut\0000:0\0" : "\0000:0\0", state_cut ? 9 : 6);
-        state_last = state_save(folder) ? digest : 0;
+        if (!state_begun) /* what it began with stays beside it: who looks late finds what changed since */
+            state_begun = state_save(folder, "state.first");
+        state_last = state_save(folder, "state") ? digest : 0;
     }
     if (state_room > STATE_KEPT) {
         free(state_text);

@@ -16,6 +16,7 @@ from holdfast.errors import HoldfastError, Interrupted
 from holdfast.runtime.cli import (
     attach,
     doctor,
+    drift,
     events,
     images,
     journal,
@@ -103,6 +104,7 @@ app.command()(attach.attach)
 app.command()(pulse.pulse)
 app.command()(lease.lease)
 app.command()(recording.replay)
+app.command()(drift.drift)
 app.command()(snapshots.snapshot)
 app.command()(snapshots.snapshots)
 app.command()(snapshots.restore)

@@ -10,6 +10,7 @@ from typing import Any
 from holdfast.kernels.guest.chronicle import CellChronicle
 from holdfast.kernels.guest.kernel import Kernel
 from holdfast.runtime.guest.account import Account
+from holdfast.runtime.guest.changes import Changes
 from holdfast.runtime.guest.chronicle import Chronicle
 from holdfast.runtime.guest.connection import Refusal
 from holdfast.runtime.guest.desk import Desk
@@ -56,6 +57,8 @@ class Guest:
         for shell in self.shells.values():
             shell.watching.tell = partial(self._waits, shell.name)
         self.kernels = {MAIN: self._kernel(MAIN, DEFAULT_SPEC)}
+        self.changes = Changes(self)
+        self.journal.heard = self.changes.heard
 
     def start(self) -> None:
         """Start the shell at once and the kernel in the background."""

@@ -12,7 +12,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,8 @@ class Journal:
         self._last = self._log.last
         self._lost = 0
         self._waiters: list[asyncio.Future[None]] = []
+        self.heard: Callable[[str, Mapping[str, Any]], None] | None = None
+        """Is told the kind and fields of each entry at once."""
         if self._log.torn:
             self.append("dropped", why="torn", bytes=self._log.torn)
         self.resume()
@@ -66,6 +68,8 @@ class Journal:
             first, last = dropped[0].first, dropped[-1].first + dropped[-1].count - 1
             size = sum(segment.size for segment in dropped)
             self._write({"kind": "dropped", "why": "limit", "from_seq": first, "to_seq": last, "bytes": size})
+        if self.heard:
+            self.heard(kind, entry)
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():

@@ -212,9 +212,13 @@ class Shell:
             return "the shell itself: a line that was typed, or a prompt that is not ready"
         return command_of(group) or "an unknown command"
 
-    def held(self) -> ShellState:
-        """Return what the shell held at its last prompt: variables, functions, aliases, directory, umask."""
-        return self._bash.state.state(self.pid)
+    def held(self, *, first: bool = False) -> ShellState:
+        """Return what the shell held at its last prompt, or at its first."""
+        return self._bash.state.state(self.pid, first=first)
+
+    def state_version(self) -> tuple[int, int, int]:
+        """Return what is another whenever the shell holds something else."""
+        return self._bash.state.version()
 
     def variables(self) -> dict[str, Variable]:
         """Return the variables of the shell by name."""

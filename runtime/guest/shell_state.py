@@ -104,7 +104,7 @@ def parse(data: bytes) -> ShellState | None:
     )
 
 
-def read(path: Path) -> bytes | None:
+def read(path: Path, limit: int = MAX_BYTES) -> bytes | None:
     """Return the bytes of a file that may have been replaced by anything, or None."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -112,10 +112,10 @@ def read(path: Path) -> bytes | None:
         return None
     try:
         status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
+        if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
             return None
         data = b""
-        while (more := os.read(fd, MAX_BYTES + 1 - len(data))) and len(data) <= MAX_BYTES:
+        while (more := os.read(fd, limit + 1 - len(data))) and len(data) <= limit:
             data += more
         return data
     except OSError:
@@ -149,9 +149,10 @@ class StateFile:
             return (0, 0, 0)
         return (status.st_ino, status.st_size, status.st_ctime_ns)
 
-    def state(self, pid: int | None) -> ShellState:
-        """Return what the shell of that pid wrote last; an empty state if that is not known."""
-        if pid is None or _command(pid) != "bash" or (data := read(self._path)) is None:
+    def state(self, pid: int | None, *, first: bool = False) -> ShellState:
+        """Return what the shell of that pid wrote last, or first; an empty state if that is not known."""
+        path = self._path.with_name(f"{self._path.name}.first") if first else self._path
+        if pid is None or _command(pid) != "bash" or (data := read(path)) is None:
             return ShellState()
         state = parse(data)
         return state if state is not None and state.pid == pid else ShellState()

@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from holdfast.runtime.guest import (
+    drift_operations,
     journal_operations,
     kernel_operations,
     people_operations,
@@ -88,6 +89,7 @@ async def _supervise(layout: Layout) -> None:
         **kernel_operations.OPERATIONS,
         **journal_operations.OPERATIONS,
         **pulse_operations.operations(guest),
+        **drift_operations.OPERATIONS,
     }
     server = Server(layout.socket, guest, operations)
     pause = Pause(loop, guest, server)

@@ -1,0 +1,1 @@
+"""What changed in a session since a moment, and by whom. Values and decisions; `observe` is the driver."""

@@ -1,0 +1,203 @@
+"""Which files changed between two moments.  Pure.
+
+A table of files is what the engine says differs from the container's image, with what the guest says of each
+path. Two tables of one container can be compared; tables of different containers are joined by their lineage.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Change = Literal["new", "changed", "deleted"]
+
+OF_ENGINE: Mapping[int, Change] = {0: "changed", 1: "new", 2: "deleted"}
+"""The kinds of the engine's list of changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One path that differs from the image.
+
+    `kind` is f, d, l (link), o (other), or empty if it is not there or was not looked at. `ctime` and `mtime`
+    are in nanoseconds; `owner` is the number of the package it belongs to, or -1.
+    """
+
+    change: Change
+    kind: str = ""
+    size: int = 0
+    ctime: int = 0
+    mtime: int = 0
+    owner: int = -1
+
+
+Table = Mapping[str, Entry]
+TICK = 0.01
+"""Seconds by which the kernel's stamps may be early: those of its last tick."""
+Key = tuple[str, str, str]
+"""A package whatever its version: manager, folder, name."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """One file that changed. `at` is when, in Unix seconds, if known; `by` are numbers of journal entries.
+
+    `owner` is the package it came with, if it did.
+    """
+
+    path: str
+    change: Change
+    size: int = 0
+    at: float | None = None
+    folder: bool = False
+    owner: Key | None = None
+    by: tuple[int, ...] = ()
+
+
+def compare(
+    before: Table,
+    now: Table,
+    since: float | None = None,
+    keys: Sequence[Key] = (),
+    old_keys: Sequence[Key] = (),
+) -> dict[str, FileChange]:
+    """Return what changed from one table to another of the same container.
+
+    Args:
+        before: the table of the earlier moment; empty for that of the image.
+        now: the table of the later one.
+        since: leave out what is known to have changed before this time (Unix seconds).
+        keys: the packages that the owners of the later table are numbers of.
+        old_keys: those of the earlier one.
+    """
+    found: dict[str, FileChange] = {}
+    for path, entry in now.items():
+        old = before.get(path)
+        if _same(old, entry):
+            continue
+        was_there = _existed(old)
+        change: Change = "deleted" if entry.change == "deleted" else "changed" if was_there else entry.change
+        at = _when(path, entry, now)
+        if since is not None and at is not None and at <= since - TICK:
+            continue
+        found[path] = FileChange(path, change, entry.size, at, entry.kind == "d", _key(entry.owner, keys))
+    for path, old in before.items():
+        if path not in now and _existed(old):
+            at = _parent_time(path, now)
+            if since is None or at is None or at > since - TICK:
+                found[path] = FileChange(path, "deleted", 0, at, old.kind == "d", _key(old.owner, old_keys))
+    return _without_folders(_owned_folders(found, before, old_keys), now)
+
+
+def join(earlier: Mapping[str, FileChange], later: Mapping[str, FileChange]) -> dict[str, FileChange]:
+    """Return the changes over two spans of time of which one follows the other."""
+    found = dict(earlier)
+    for path, change in later.items():
+        old = found.pop(path, None)
+        if old is None:
+            found[path] = change
+        elif old.change == "new" and change.change == "deleted":
+            continue
+        elif old.change == "new":
+            found[path] = replace(change, change="new")
+        elif old.change == "deleted" and change.change != "deleted":
+            found[path] = replace(change, change="changed")
+        else:
+            found[path] = change
+    return found
+
+
+def _owned_folders(found: dict[str, FileChange], before: Table, keys: Sequence[Key]) -> dict[str, FileChange]:
+    """A folder that is gone belongs to a package if all the files in it did."""
+    gone = {path for path, one in found.items() if one.folder and one.change == "deleted"}
+    owners: dict[str, set[int]] = {}
+    for path, entry in before.items():
+        above = path if entry.kind != "d" else ""
+        while above := above.rpartition("/")[0]:
+            if above in gone:
+                owners.setdefault(above, set()).add(entry.owner)
+    for path, numbers in owners.items():
+        if -1 not in numbers:
+            found[path] = replace(found[path], owner=_key(min(numbers), keys))
+    return found
+
+
+def _key(owner: int, keys: Sequence[Key]) -> Key | None:
+    return keys[owner] if 0 <= owner < len(keys) else None
+
+
+def _same(old: Entry | None, entry: Entry) -> bool:
+    if old is None:
+        return False
+    if old.change == "deleted" or entry.change == "deleted":
+        return old.change == entry.change
+    if entry.kind == "d" and old.kind == "d":
+        return True
+    return (old.kind, old.ctime, old.size) == (entry.kind, entry.ctime, entry.size)
+
+
+def _existed(old: Entry | None) -> bool:
+    return old is not None and old.change != "deleted"
+
+
+def _when(path: str, entry: Entry, now: Table) -> float | None:
+    if entry.ctime:
+        return entry.ctime / 1e9
+    return _parent_time(path, now) if entry.change == "deleted" else None
+
+
+def _parent_time(path: str, now: Table) -> float | None:
+    """When a name was taken out of its folder at the latest: then the folder itself changed."""
+    parent = now.get(path.rpartition("/")[0])
+    return parent.ctime / 1e9 if parent and parent.ctime else None
+
+
+def _without_folders(found: dict[str, FileChange], now: Table) -> dict[str, FileChange]:
+    """Leave out folders, but for those that are gone, and new ones in which nothing is."""
+    inhabited = {path.rpartition("/")[0] for path in now}
+    inhabited |= {path.rpartition("/")[0] for path in found}
+    gone = {path for path, one in found.items() if one.change == "deleted"}
+    return {
+        path: one
+        for path, one in found.items()
+        if (not one.folder or one.change == "deleted" or (one.change == "new" and path not in inhabited))
+        and not (one.change == "deleted" and _below(path, gone))
+    }
+
+
+def _below(path: str, gone: set[str]) -> bool:
+    """Whether a folder above is gone, too: then that says it all."""
+    while path := path.rpartition("/")[0]:
+        if path in gone:
+            return True
+    return False
+
+
+_NOISE = re.compile(
+    r"""
+    ^/(?: var/lib/holdfast | run/holdfast | opt/holdfast | var/lib/dpkg | var/lib/apt | var/cache
+        | var/log/apt | etc/\.pwd\.lock | etc/ld\.so\.cache | proc | sys | dev )(?:/|$)
+    | ^/var/log/(?:dpkg|alternatives|faillog|lastlog)
+    | ^/tmp/(?:pip-|npm-|tmp\w{8}(?:/|$)|v8-compile-cache)
+    | /(?: __pycache__ | \.cache | \.npm/_ | \.pytest_cache | \.mypy_cache | \.ruff_cache
+        | \.ipynb_checkpoints | \.ipython/profile_default ) (?:/|$|cacache|logs)
+    | /\.(?: bash_history | python_history | lesshst | viminfo | wget-hsts | node_repl_history )$
+    | /node_modules/\.(?:package-lock\.json|bin(?:/|$))
+    | \.py[co]$ | \.swp$ | ~$
+    """,
+    re.VERBOSE,
+)
+
+
+def noise(path: str) -> bool:
+    """Whether a path is nobody's work: caches, histories, the package managers' own books, our own state."""
+    return _NOISE.search(path) is not None
+
+
+def sift(found: Iterable[FileChange]) -> tuple[list[FileChange], int]:
+    """Return what is no noise, and how much is."""
+    every = list(found)
+    kept = [one for one in every if not noise(one.path)]
+    return kept, len(every) - len(kept)

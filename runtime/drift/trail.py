@@ -1,0 +1,108 @@
+"""How files get from an earlier moment to now, through the containers of a session's lineage.  Pure.
+
+A container begins with the image of the snapshot it was made from; the engine tells how it differs from that.
+So what changed since a snapshot is a sum over one or more containers: from the moment to the end of the
+first, all of those in between, and from the beginning of the present one to now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from holdfast.errors import InvalidArgument
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A snapshot: of which session it was taken, when, and of which snapshot that one's container was made.
+
+    `told` is whether its files at that moment are known.
+    """
+
+    id: str
+    name: str
+    session: str
+    at: float
+    base: str | None = None
+    told: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From one point to another in one container; None is its beginning, or the present."""
+
+    begin: str | None
+    end: str | None
+
+
+def to_snapshot(wanted: Point, session: str, base: str | None, points: Mapping[str, Point]) -> list[Span]:
+    """Return the spans from a snapshot to now, the latest first.
+
+    Args:
+        wanted: the snapshot.
+        session: id of the session that is looked at.
+        base: the snapshot its container was made from.
+        points: all snapshots that are there.
+
+    Raises:
+        InvalidArgument: it is not in the past of the session.
+    """
+    spans: list[Span] = []
+    end: Point | None = None
+    while True:
+        if wanted.id == base:
+            return [*spans, Span(None, end.id if end else None)]
+        if wanted.session == session and wanted.base == base and (end is None or wanted.at <= end.at):
+            return [*spans, Span(_checked(wanted).id, end.id if end else None)]
+        if base is None:
+            raise InvalidArgument(
+                f"cannot compare: snapshot {wanted.name} is not in the past of this session",
+                hint="`holdfast snapshots` shows what was taken of what",
+            )
+        spans.append(Span(None, end.id if end else None))
+        end = _point(base, points)
+        session, base = end.session, end.base
+
+
+def to_time(moment: float, session: str, base: str | None, points: Mapping[str, Point]) -> list[Span]:
+    """Return the spans to now from the latest known point that is not after a time (Unix seconds)."""
+    spans: list[Span] = []
+    end: Point | None = None
+    while True:
+        mine = [
+            one
+            for one in points.values()
+            if one.told and one.session == session and one.base == base and one.at <= moment
+        ]
+        start = max(mine, key=lambda one: one.at, default=None)
+        if start is not None:
+            return [*spans, Span(start.id, end.id if end else None)]
+        if base is None or base not in points or points[base].at <= moment:
+            return [*spans, Span(None, end.id if end else None)]
+        spans.append(Span(None, end.id if end else None))
+        end = _point(base, points)
+        session, base = end.session, end.base
+
+
+def _point(identity: str, points: Mapping[str, Point]) -> Point:
+    if identity not in points:
+        raise InvalidArgument(
+            f"cannot compare: snapshot {identity}, which lies in between, was removed",
+            hint="compare with a later moment",
+        )
+    return _checked(points[identity])
+
+
+def _checked(point: Point) -> Point:
+    if not point.told:
+        raise InvalidArgument(
+            f"cannot compare: snapshot {point.name} does not know what its files were",
+            hint="it was taken by an older version; compare with a later one",
+        )
+    return point
+
+
+def points_by_id(found: Sequence[Point]) -> dict[str, Point]:
+    """Snapshots by their id."""
+    return {one.id: one for one in found}

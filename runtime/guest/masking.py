@@ -1,0 +1,42 @@
+"""What of a value may be shown outside of its process: short, and nothing that looks like a secret. Pure."""
+
+from __future__ import annotations
+
+import re
+
+SHORT = 64
+MASK = "***"
+_SECRET = re.compile(
+    r"TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|COOKIE|PRIVATE|SIGNATURE|(?:^|_)(?:PASS|PWD|AUTH|KEY|SALT)(?:_|$)"
+    r"|APIKEY|ACCESSKEY",
+    re.IGNORECASE,
+)
+_IN_ADDRESS = re.compile(r"(://[^/@\s:]*):[^/@\s]+@")
+_OPTION = re.compile(
+    r"(--?[\w-]*(?:token|secret|passw(?:or)?d|api-?key)[\w-]*[= ]"
+    r"|\b\w*(?:token|secret|passw(?:or)?d|api_?key)\w*=)\S+",
+    re.IGNORECASE,
+)
+_KNOWN = frozenset({"PWD", "OLDPWD"})
+
+
+def secret(name: str) -> bool:
+    """Whether a variable of that name looks like one that holds a secret."""
+    return name not in _KNOWN and _SECRET.search(name) is not None
+
+
+def shown(name: str, value: str) -> str | None:
+    """Return the value of a variable as it may be shown; None if it is too long."""
+    if secret(name):
+        return MASK
+    return address(value) if len(value) <= SHORT else None
+
+
+def address(text: str) -> str:
+    """Return text with the passwords in URLs masked."""
+    return _IN_ADDRESS.sub(rf"\1:{MASK}@", text)
+
+
+def command(text: str) -> str:
+    """Return a command line with what looks like a secret in it masked."""
+    return _OPTION.sub(rf"\1{MASK}", address(text))

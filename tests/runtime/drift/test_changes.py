@@ -1,0 +1,237 @@
+from typing import Any
+
+from holdfast.runtime.drift import changes
+from holdfast.runtime.drift.authors import Authors, authors, by_name
+from holdfast.runtime.drift.holdings import Holdings, Kernel, Process, Shell, Value, encode, parse
+from holdfast.runtime.drift.rewind import rewind
+
+
+def held(
+    *processes: Process, shell: Shell | None = None, kernel: Kernel | None = None, **more: Any
+) -> Holdings:
+    return Holdings(
+        processes={one.pid: one for one in processes},
+        shells={"main": shell or Shell()},
+        kernels={"main": kernel or Kernel()},
+        **more,
+    )
+
+
+def shell_with(cwd: str = "/w", **variables: Value) -> Shell:
+    return Shell(7, cwd, 0o022, variables)
+
+
+def value(shown: str | None, attributes: str = "", digest: str = "") -> Value:
+    return Value(attributes, len(shown or ""), digest or f"digest of {shown}", shown)
+
+
+SERVER = Process(20, "node server.js", 50.0, (3000,), origin="c2")
+
+
+def test_processes_that_began_and_ended() -> None:
+    """New ones are told with their ports, those that are gone, too; the session's own are not."""
+    before = held(Process(1, "init", role="supervisor"), Process(10, "python3", 5.0, (8000,)))
+    now = held(Process(1, "init", role="supervisor"), SERVER, Process(9, "bash", role="shell"))
+
+    found = changes.processes(before, now)
+    assert [(one.pid, one.change, one.ports) for one in found] == [
+        (20, "new", (3000,)),
+        (10, "deleted", (8000,)),
+    ]
+
+
+def test_a_number_that_was_given_out_again() -> None:
+    """In one generation the start time tells; after a restore only the command can."""
+    old, new = Process(20, "sleep 5", 1.0), Process(20, "sleep 6", 90.0)
+
+    assert [one.change for one in changes.processes(held(old), held(new))] == ["new", "deleted"]
+    again = Process(20, "sleep 5", 90.0)
+    assert changes.processes(held(old), held(again, generation=1)) == []
+    assert len(changes.processes(held(old), held(new, generation=1))) == 2
+
+
+def test_ports_of_a_process_that_stays() -> None:
+    """A server that listens elsewhere is told with what it opened and closed."""
+    before, now = held(Process(20, "node", 1.0, (1, 2))), held(Process(20, "node", 1.0, (2, 3)))
+
+    (found,) = changes.processes(before, now)
+    assert (found.change, found.ports, found.closed) == ("changed", (3,), (1,))
+
+
+def test_what_changed_in_a_shell() -> None:
+    """Directory, umask, variables and functions, with both values; the daily ones follow from others."""
+    before = Shell(7, "/a", 0o022, {"A": value("1"), "B": value("1"), "PWD": value("/a")}, {"f": value(None)})
+    now = Shell(7, "/b", 0o077, {"A": value("2"), "C": value("3", "x"), "PWD": value("/b")}, {})
+
+    found = [
+        (one.kind, one.name, one.old, one.new, one.exported)
+        for one in changes.shells({"m": before}, {"m": now})
+    ]
+    assert found == [
+        ("directory", "cwd", "/a", "/b", False),
+        ("umask", "umask", "0022", "0077", False),
+        ("variable", "A", "1", "2", False),
+        ("variable", "B", "1", None, False),
+        ("variable", "C", None, "3", True),
+        ("function", "f", "(0 bytes)", None, False),
+    ]
+
+
+def test_long_values_and_arrays_are_told_by_what_they_are() -> None:
+    """A digest tells that they changed; their size is what there is to show."""
+    before = shell_with(a=Value("a", 3, "x"), s=value("***", digest="1"))
+    now = shell_with(a=Value("a", 4, "y"), s=value("***", digest="2"))
+
+    found = changes.shells({"m": before}, {"m": now})
+    assert [(one.old, one.new) for one in found] == [("(3 elements)", "(4 elements)"), ("***", "***")]
+
+
+def test_a_shell_nothing_is_known_of_is_not_compared() -> None:
+    """A shell of another kind writes no state; that is not the loss of all variables."""
+    assert changes.shells({"m": shell_with(A=value("1"))}, {"m": Shell(9)}) == []
+
+
+def test_names_of_kernels() -> None:
+    """Names that are new, gone or something else; a restart is told; a busy kernel's are not known."""
+    before = held(kernel=Kernel(1, {"x": ("int", "1"), "gone": ("str", "")}))
+    now = held(kernel=Kernel(2, {"x": ("int", "2"), "df": ("DataFrame 3x4", "")}))
+
+    found = changes.kernels(before.kernels, now.kernels)
+    assert [(one.kind, one.name, one.change) for one in found] == [
+        ("kernel", "main", "changed"),
+        ("name", "df", "new"),
+        ("name", "gone", "deleted"),
+        ("name", "x", "changed"),
+    ]
+    assert changes.kernels(before.kernels, held(kernel=Kernel(1, None)).kernels) == []
+
+
+def test_holdings_survive_the_wire() -> None:
+    """What is kept with a snapshot is what was told."""
+    all_of_it = held(
+        SERVER, shell=shell_with(A=value("1", "x")), kernel=Kernel(1, {"x": ("int", "1")}), at=5.0
+    )
+
+    assert parse(encode(all_of_it)) == all_of_it
+
+
+ENTRIES: list[dict[str, Any]] = [
+    {"seq": 1, "at": 10.0, "kind": "command_started", "id": "c1", "actor": "agent", "command": "make\nall"},
+    {"seq": 2, "at": 12.0, "kind": "command_ended", "id": "c1"},
+    {
+        "seq": 3,
+        "at": 12.0,
+        "kind": "changed",
+        "shell": "main",
+        "id": "c1",
+        "variables": {"A": [None, ["", 1, "d", "1"]]},
+    },
+    {"seq": 4, "at": 20.0, "kind": "command_started", "id": "c2", "actor": "person:ann", "command": "node &"},
+    {"seq": 5, "at": 20.5, "kind": "cell_started", "id": "k1", "actor": "agent", "code": "x = 1"},
+    {"seq": 6, "at": 21.0, "kind": "command_ended", "id": "c2"},
+    {
+        "seq": 7,
+        "at": 21.0,
+        "kind": "changed",
+        "shell": "main",
+        "id": "c2",
+        "cwd": ["/old", "/w"],
+        "variables": {"A": [["", 1, "d", "1"], ["", 1, "e", "2"]]},
+    },
+    {
+        "seq": 8,
+        "at": 22.0,
+        "kind": "changed",
+        "kernel": "main",
+        "id": "k1",
+        "names": {"x": [None, ["int", "1"]]},
+    },
+    {
+        "seq": 9,
+        "at": 23.0,
+        "kind": "process_exited",
+        "pid": 5,
+        "command": "old",
+        "origin": {"id": "c1"},
+        "ports": [80],
+    },
+    {"seq": 10, "at": 24.0, "kind": "process_exited", "pid": 6, "command": "brief", "origin": {"id": "c2"}},
+]
+
+
+def test_who_was_at_work_when() -> None:
+    """A time belongs to all that ran then; without any, nobody is named."""
+    known = authors(ENTRIES)
+
+    assert known.at(11.0) == (1,)
+    assert known.at(20.7) == (4, 5)
+    assert known.at(15.0) == ()
+    assert known.at(None) == ()
+    assert known.of("c2") == (4,)
+    assert (known.by_seq[1].text, known.by_seq[4].actor) == ("make …", "person:ann")
+
+
+def test_the_tick_of_the_kernel_is_allowed_for() -> None:
+    """A file's time may be a tick older than the command that wrote it, but an exact match is preferred."""
+    assert authors(ENTRIES).at(9.99) == (1,)
+    assert authors(ENTRIES).at(20.0) == (4,)
+
+
+def test_people_are_named_where_no_command_ran() -> None:
+    """Somebody who was attached did it, if nothing else was at work."""
+    attached = [{"seq": 1, "at": 1.0, "kind": "attached", "shell": "main", "actor": "person:ann"}]
+
+    assert authors(attached).at(5.0) == (1,)
+    assert authors([*attached, *({**one, "seq": one["seq"] + 1} for one in ENTRIES)]).at(11.0) == (2,)
+
+
+def test_who_changed_a_name() -> None:
+    """The last command that touched a variable or name, after the moment."""
+    found = by_name(ENTRIES, 3, authors(ENTRIES))
+
+    assert found == {
+        ("variable", "main", "A"): (4,),
+        ("directory", "main", "cwd"): (4,),
+        ("name", "main", "x"): (5,),
+    }
+
+
+def test_the_past_is_the_present_with_its_changes_taken_back() -> None:
+    """At an entry, variables, directory and names were as before all later entries; processes, too."""
+    now = held(
+        SERVER,
+        Process(7, "init", 1.0),
+        shell=shell_with(A=value("2", digest="e")),
+        kernel=Kernel(1, {"x": ("int", "1")}),
+    )
+    past = rewind(now, ENTRIES, 3, 12.0, authors(ENTRIES))
+
+    assert past.shells["main"].cwd == "/old"
+    assert past.shells["main"].variables["A"].shown == "1"
+    assert past.kernels["main"].names == {}
+    assert {pid: one.ports for pid, one in past.processes.items()} == {7: (), 5: (80,)}
+    assert rewind(now, ENTRIES, 0, 1.0, authors(ENTRIES)).shells["main"].variables == {}
+
+
+def test_a_restore_gives_processes_new_start_times() -> None:
+    """What runs without a known command, and has the time of the restore, may be older than the moment."""
+    restored = {"seq": 11, "at": 90.0, "kind": "woken", "event": "restored"}
+    now = held(Process(7, "old", 89.9), Process(8, "new", 95.0))
+    past = rewind(now, [*ENTRIES, restored], 3, 12.0, authors(ENTRIES))
+
+    assert set(past.processes) == {7, 5}
+
+
+def test_entries_of_another_form_are_passed_over() -> None:
+    """The journal lies in the session: what is wrong in it is not believed and breaks nothing."""
+    wrong: list[dict[str, Any]] = [
+        {"seq": "1", "at": 0, "kind": "command_started"},
+        {"seq": 2, "kind": "command_started", "at": None},
+        {"seq": 3, "at": 1.0, "kind": "changed", "shell": "main", "variables": {"A": "no pair"}, "id": 5},
+        {"seq": 4, "at": 1.0, "kind": "changed", "ports": [[[1, 2, 3]], 5]},
+        {"seq": 5, "at": 1.0, "kind": "process_exited", "pid": "x"},
+    ]
+    now = held(SERVER, shell=shell_with(A=value("2")))
+
+    assert authors(wrong).by_seq == {}
+    assert rewind(now, wrong, 0, 0.0, Authors()).shells == now.shells

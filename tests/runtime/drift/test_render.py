@@ -1,0 +1,246 @@
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from holdfast.errors import InvalidArgument, SnapshotDamaged
+from holdfast.runtime.drift import baseline, since, trail
+from holdfast.runtime.drift.authors import Author
+from holdfast.runtime.drift.baseline import Baseline
+from holdfast.runtime.drift.changes import Changed, ProcessChange
+from holdfast.runtime.drift.holdings import Holdings
+from holdfast.runtime.drift.packages import Package
+from holdfast.runtime.drift.paths import Entry, FileChange
+from holdfast.runtime.drift.result import Drift
+from holdfast.runtime.drift.since import Moment
+from holdfast.runtime.drift.trail import Point, Span
+
+SITE = "/opt/python/lib/python3.13/site-packages"
+TYPICAL = Drift(
+    "work",
+    Moment("before", 100.0, 40, "abc"),
+    200.0,
+    files=(
+        FileChange("/workspace/app/config.json", "new", 220, by=(43,)),
+        FileChange("/workspace/app/server.py", "changed", 4100, by=(41,)),
+        FileChange("/workspace/app/util.py", "deleted", by=(41,)),
+    ),
+    packages=(
+        Package("pip", "certifi", None, "2024.2.2", SITE, by=(42,)),
+        Package("pip", "idna", None, "3.4", SITE, by=(42,)),
+        Package("pip", "requests", None, "2.31.0", SITE, by=(42,)),
+        Package("pip", "urllib3", "1.26.5", "2.0.7", SITE, by=(42,)),
+    ),
+    processes=(
+        ProcessChange(412, "node server.js", "new", (3000,), by=(44,)),
+        ProcessChange(309, "python3 -m http.server 8000", "deleted", (8000,), ended="exit 0"),
+    ),
+    shell=(
+        Changed("directory", "main", "cwd", "changed", "/workspace", "/workspace/app", by=(44,)),
+        Changed("variable", "main", "MODE", "new", None, "test", exported=True, by=(44,)),
+    ),
+    kernel=(Changed("name", "main", "df", "new", None, "DataFrame 3x4", by=(45,)),),
+    authors={
+        41: Author(41, "command", "a", "agent", "python3 refactor.py", 1, 2),
+        42: Author(42, "command", "b", "agent", "pip install requests", 1, 2),
+        43: Author(43, "command", "c", "person:ann", "vim config.json", 1, 2),
+        44: Author(44, "command", "d", "agent", "cd app; export MODE=test; node server.js &", 1, 2),
+        45: Author(45, "cell", "e", "agent", "df = load()", 1, 2),
+        46: Author(46, "cell", "f", "agent", "nothing", 1, 2),
+    },
+)
+
+
+def test_a_typical_change_in_few_words() -> None:
+    """A package with its dependencies, a server and three edits: everything named once, in few words."""
+    text = TYPICAL.text()
+
+    assert text.splitlines() == [
+        "since before:",
+        "+ /workspace/app/config.json 220 B #43",
+        "~ /workspace/app/server.py 4.1 kB #41",
+        "- /workspace/app/util.py #41",
+        "pip: +certifi 2024.2.2, +idna 3.4, +requests 2.31.0, urllib3 1.26.5 -> 2.0.7 #42",
+        "+412 node server.js :3000 #44",
+        "-309 python3 -m http.server 8000 :8000 exit 0",
+        "shell: cwd /workspace -> /workspace/app, +export MODE=test #44",
+        "kernel: +df DataFrame 3x4 #45",
+        "by #41 agent `python3 refactor.py`; #42 agent `pip install requests`; "
+        "#43 person:ann `vim config.json`; #44 agent `cd app; export MODE=test; node server.js &`; "
+        "#45 agent `df = load()`",
+    ]
+    # Tokenizers make about one token of four characters of such text.
+    assert len(text) / 4 < 200
+
+
+def test_nothing_changed() -> None:
+    """That is said, too."""
+    empty = Drift("work", Moment("#12", 1.0, 12), 2.0)
+
+    assert empty.empty
+    assert empty.text() == "since #12: nothing changed"
+
+
+def test_thousands_of_files_stay_few_lines() -> None:
+    """However much changed, the text is bounded by the limit."""
+    files = tuple(FileChange(f"/w/{n % 50}/{n}", "new", 100) for n in range(5000))
+    processes = tuple(ProcessChange(n, "worker", "new") for n in range(500))
+    names = tuple(Changed("variable", "main", f"V{n}", "new", None, "x") for n in range(500))
+    text = Drift("w", Moment("s", 1.0), 2.0, files, processes=processes, shell=names).text()
+
+    assert len(text) < 1500
+    assert "+ /w/ 5000 files, 500 kB" in text
+    assert "… 488 more processes" in text
+    assert "… 488 more" in text
+
+
+def test_every_file_on_request() -> None:
+    """`--files` names each."""
+    files = tuple(FileChange(f"/w/{n}", "new", 1) for n in range(100))
+
+    assert len(Drift("w", Moment("s", 1.0), 2.0, files).text(every_file=True).splitlines()) == 101
+
+
+def test_what_the_guest_names_cannot_move_the_cursor() -> None:
+    """Control characters of paths, commands and values do not reach the terminal."""
+    evil = "\x1b[2Jx\ny"
+    drift = Drift(
+        "w",
+        Moment(evil, 1.0),
+        2.0,
+        (FileChange(f"/{evil}", "new", by=(1,)),),
+        (Package("pip", evil, None, evil, evil),),
+        (ProcessChange(1, evil, "new", ended=evil),),
+        (Changed("variable", evil, evil, "new", None, evil),),
+        authors={1: Author(1, "command", "a", evil, evil, 1, 2)},
+        notes=(evil,),
+    )
+    text = drift.text()
+
+    assert "\x1b" not in text
+    assert len(text.splitlines()) == 7
+
+
+def test_all_of_it_for_programs() -> None:
+    """The JSON form has every item, and is JSON."""
+    told = json.loads(json.dumps(TYPICAL.as_dict()))
+
+    assert [one["path"] for one in told["files"]] == [one.path for one in TYPICAL.files]
+    assert told["packages"][3] == {
+        "manager": "pip",
+        "name": "urllib3",
+        "old": "1.26.5",
+        "new": "2.0.7",
+        "place": SITE,
+        "files": 0,
+        "by": [42],
+    }
+    assert told["authors"]["42"]["text"] == "pip install requests"
+
+
+NOW = datetime(2026, 3, 4, 12, 0, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("10m", -600),
+        ("1.5h", -5400),
+        ("2 d", -172800),
+        ("30s ago", -30),
+        ("11:30", -1800),
+        ("9:05:10", -10490),
+        ("2026-03-04T11:59:00", -60),
+        ("2026-03-04T12:59:00+01:00", -60),
+        ("2026-03-04", -43200),
+    ],
+)
+def test_times(text: str, seconds: int) -> None:
+    """How long ago, a time of today, a date, a moment."""
+    assert since.time_of(text, NOW) == NOW.timestamp() + seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "m10", "25:00:00", "abc123", "10 x", "-5m"])
+def test_what_is_no_time(text: str) -> None:
+    """Names are not taken for times."""
+    assert since.time_of(text, NOW) is None
+
+
+def test_numbers_of_entries() -> None:
+    """With or without the sign."""
+    assert [since.entry_number(text) for text in ("#12", "12", "x", "", "#", "1" * 30)] == [
+        12,
+        12,
+        None,
+        None,
+        None,
+        None,
+    ]
+
+
+# A session `a` with snapshots a1 and a2; `b` restored from a1, with b1; `c` restored from b1.
+POINTS = trail.points_by_id(
+    [
+        Point("a1", "a1", "a", 10.0),
+        Point("a2", "a2", "a", 20.0),
+        Point("b1", "b1", "b", 30.0, "a1"),
+        Point("old", "old", "a", 5.0, told=False),
+    ]
+)
+
+
+def test_the_way_from_a_snapshot_to_now() -> None:
+    """In one container from the snapshot, in a restored one from its start, else over those in between."""
+    assert trail.to_snapshot(POINTS["a1"], "a", None, POINTS) == [Span("a1", None)]
+    assert trail.to_snapshot(POINTS["a1"], "b", "a1", POINTS) == [Span(None, None)]
+    assert trail.to_snapshot(POINTS["b1"], "b", "a1", POINTS) == [Span("b1", None)]
+    assert trail.to_snapshot(POINTS["a1"], "c", "b1", POINTS) == [Span(None, None), Span(None, "b1")]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "session", "base"), [("a2", "b", "a1"), ("b1", "a", None), ("a2", "c", "b1")]
+)
+def test_a_snapshot_of_another_timeline(wanted: str, session: str, base: str | None) -> None:
+    """What lies not in the past of the session is refused: there is nothing to compare."""
+    with pytest.raises(InvalidArgument, match="not in the past"):
+        trail.to_snapshot(POINTS[wanted], session, base, POINTS)
+
+
+def test_a_gap_in_the_lineage() -> None:
+    """A snapshot in between that was removed, and one of an older version, are named."""
+    without = {key: point for key, point in POINTS.items() if key != "b1"}
+    with pytest.raises(InvalidArgument, match="b1, which lies in between, was removed"):
+        trail.to_snapshot(POINTS["a1"], "c", "b1", without)
+    with pytest.raises(InvalidArgument, match="does not know"):
+        trail.to_snapshot(POINTS["old"], "a", None, POINTS)
+
+
+def test_the_way_from_a_time_to_now() -> None:
+    """From the last point that is not later; from the image if there is none."""
+    assert trail.to_time(15.0, "a", None, POINTS) == [Span("a1", None)]
+    assert trail.to_time(7.0, "a", None, POINTS) == [Span(None, None)]
+    assert trail.to_time(25.0, "b", "a1", POINTS) == [Span(None, None)]
+    assert trail.to_time(35.0, "b", "a1", POINTS) == [Span("b1", None)]
+    assert trail.to_time(12.0, "c", "b1", POINTS) == [Span(None, None), Span(None, "b1")]
+    assert trail.to_time(7.0, "b", "a1", POINTS) == [Span(None, None), Span(None, "a1")]
+
+
+def test_a_baseline_is_kept(tmp_path: object) -> None:
+    """What was written is read; without one there is none; a damaged one is an error that says so."""
+    from pathlib import Path
+
+    folder = Path(str(tmp_path))
+    whole = Baseline(
+        "abc",
+        Holdings(at=5.0, seq=7),
+        {"/w/\udcffa": Entry("new", "f", 5, 10**18, 0, 0), "/gone": Entry("deleted")},
+        (("pip", SITE, "idna"),),
+        ("3.4",),
+    )
+    assert baseline.read(folder) is None
+    baseline.write(folder, whole)
+    assert baseline.read(folder) == whole
+    assert whole.known() == {("pip", SITE, "idna"): "3.4"}
+    (folder / baseline.FILE).write_bytes((folder / baseline.FILE).read_bytes()[:50])
+    with pytest.raises(SnapshotDamaged, match="cannot compare"):
+        baseline.read(folder)
