@@ -8,6 +8,10 @@ import re
 from typing import Any
 
 PATIENCE = 1.0
+GREETING = 0.05
+"""Seconds in which a server that speaks first (SSH, SMTP, MySQL) has done so."""
+NO_HTTP = frozenset({3306, 5432, 5672, 6379, 9092, 11211, 27017})
+"""Databases and queues: they would complain of the request in their logs."""
 _REQUEST = b"HEAD / HTTP/1.0\r\nHost: localhost\r\nUser-Agent: holdfast\r\n\r\n"
 _MAX_ANSWER = 1024
 _STATUS = re.compile(rb"HTTP/\d(?:\.\d)? (\d{3})[^\r\n]{0,200}")
@@ -30,7 +34,7 @@ async def probe(address: str, port: int, *, speak: bool, patience: float = PATIE
         return {"answer": "unreachable", "why": error.strerror or str(error)}
     found: dict[str, Any] = {"answer": "accepted"}
     try:
-        if speak:
+        if speak and port not in NO_HTTP:
             found.update(await _spoken(reader, writer, patience))
     finally:
         writer.close()
@@ -43,14 +47,15 @@ async def probe(address: str, port: int, *, speak: bool, patience: float = PATIE
 async def _spoken(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, patience: float
 ) -> dict[str, Any]:
-    try:
+    with contextlib.suppress(TimeoutError, OSError):
+        async with asyncio.timeout(GREETING):
+            return told(await reader.read(_MAX_ANSWER))
+    with contextlib.suppress(TimeoutError, OSError):
         async with asyncio.timeout(patience):
             writer.write(_REQUEST)
             await writer.drain()
-            data = await reader.read(_MAX_ANSWER)
-    except (TimeoutError, OSError):
-        return {}
-    return told(data)
+            return told(await reader.read(_MAX_ANSWER))
+    return {}
 
 
 def told(data: bytes) -> dict[str, Any]:
