@@ -25,6 +25,7 @@ from holdfast.runtime.guest.pulse.deaths import End, Notice
 from holdfast.runtime.guest.pulse.lineage import Origin
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.pulse.state import State as Observed
+from holdfast.runtime.guest.pursuit import Pursuit
 from holdfast.runtime.guest.reaper import Reaper
 from holdfast.runtime.guest.recording import Recording
 from holdfast.runtime.guest.shell_state import ShellState, Variable
@@ -37,7 +38,6 @@ OUTPUT_CAPACITY = 256 << 20
 KEPT_COMMANDS = 1000
 _RESPAWN_PATIENCE = 1.0
 _MAX_RESPAWN_DELAY = 5.0
-_SETTLED = 0.05
 _SIGNALS = {Action.TERMINATE: signal.SIGTERM, Action.KILL: signal.SIGKILL}
 
 logger = logging.getLogger(__name__)
@@ -71,6 +71,7 @@ class Shell:
         self._command = b""
         self._serial = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._pursuit: Pursuit | None = None
         self._started_at = 0.0
         self._hasty_ends = 0
         self._bash.lay_out()
@@ -188,15 +189,19 @@ class Shell:
         current = self._machine.current
         if current and current.phase is Phase.RUNNING:
             self._bash.abort()
-            if self._terminal.foreground() == self._terminal.pid:
-                self._loop.call_later(_SETTLED, self._interrupt_again, current)
-        self._terminal.interrupt()
+            self._pursue(current, self._terminal)
+        else:
+            self._terminal.interrupt()
 
-    def _interrupt_again(self, interrupted: Exec) -> None:
-        """Interrupt the process that the shell was just starting: the first signal found only the shell."""
-        terminal = self._terminal
-        if self._machine.current is interrupted and terminal and terminal.foreground() != terminal.pid:
-            terminal.interrupt()
+    def _pursue(self, current: Exec, terminal: Terminal) -> None:
+        if self._pursuit:
+            self._pursuit.end()
+        self._pursuit = Pursuit(
+            self._loop,
+            terminal,
+            lambda: self._machine.current is current and self._terminal is terminal,
+        )
+        self._pursuit.begin()
 
     def signal(self, number: int) -> None:
         """Send a signal to the foreground process group, never to the shell itself."""

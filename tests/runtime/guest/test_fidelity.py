@@ -222,6 +222,16 @@ def test_a_command_stopped_by_a_key_is_a_job(guest: Guest) -> None:
         assert connection.until("finished").head["exit_code"] == 0
 
 
+def test_a_loop_of_short_programs_is_interrupted(guest: Guest) -> None:
+    """Wherever the loop is when the signal comes: between two programs, or in one that just ended."""
+    for _ in range(8):
+        with guest.begin("echo begun; while :; do /bin/true; done\necho not this") as connection:
+            connection.until_output(b"begun\r\n")
+            guest.ask("signal", signal="INT")
+            assert connection.until("finished").head["exit_code"] == 130
+    assert guest.exec("echo next").output == b"next\r\n"
+
+
 def test_the_size_changes_in_the_middle_of_a_command(guest: Guest) -> None:
     """Programs see the new size at once and get SIGWINCH; the shell knows it at its next prompt."""
     script = (

@@ -1,0 +1,67 @@
+"""How often a command is interrupted, with a terminal that follows a script."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+
+from holdfast.runtime.guest.pursuit import LOOKS, Pursuit
+
+SHELL = 1
+
+
+class Scene:
+    """A terminal whose foreground group changes from look to look, and a clock that only moves when told."""
+
+    pid = SHELL
+
+    def __init__(self, groups: list[int]) -> None:
+        self.groups = groups
+        self.hit: list[int] = []
+        self.due: list[Callable[[], object]] = []
+        self.at = 0
+
+    def foreground(self) -> int:
+        return self.groups[min(self.at, len(self.groups) - 1)]
+
+    def interrupt(self) -> None:
+        self.hit.append(self.foreground())
+
+    def call_later(self, _delay: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
+        self.due.append(callback)
+        return cast("asyncio.TimerHandle", None)
+
+    def play(self) -> int:
+        """Pursue until nobody looks any more or the command, as long as the script, is over."""
+        Pursuit(self, self, lambda: self.at < len(self.groups)).begin()
+        looks = 0
+        while self.due:
+            self.at += 1
+            looks += 1
+            self.due.pop()()
+        return looks
+
+
+@pytest.mark.parametrize(
+    ("groups", "hit"),
+    [
+        ([5, 5, 5, 5], [5]),
+        ([5, SHELL, SHELL], [5]),
+        ([SHELL, SHELL, 5, 5, 5], [SHELL, 5]),
+        ([5, SHELL, 6, SHELL, 7], [5, 6, 7]),
+    ],
+    ids=["goes on because it wants to", "ended", "was being started", "a loop of short programs"],
+)
+def test_each_program_is_interrupted_once(groups: list[int], hit: list[int]) -> None:
+    """The signal is sent again only to what did not get it."""
+    scene = Scene(groups)
+    scene.play()
+    assert scene.hit == hit
+
+
+def test_it_gives_up() -> None:
+    """A command that goes on in the shell itself is not looked at for ever."""
+    assert Scene([SHELL] * 1000).play() == LOOKS
