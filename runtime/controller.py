@@ -165,7 +165,7 @@ class Holdfast:
         """Remove container, folder and row of a session, as far as they are there."""
         from holdfast.runtime import provision
         from holdfast.runtime.journal import happenings
-        from holdfast.runtime.journal.mirror import mirror
+        from holdfast.runtime.journal.mirror import forget_oldest, mirror
 
         row = next((row for row in self.store.sessions() if row.id == session_id), None)
         self.engine.kill_remove((row and row.container_id) or provision.container_name(session_id))
@@ -173,6 +173,7 @@ class Holdfast:
         shutil.rmtree(self.home.run_dir(session_id), ignore_errors=True)
         if row is not None:
             happenings.note(self, session_id, "removed")
+            forget_oldest(self.store)
             self.store.update_session(session_id, state="removed", container_id=None)
 
     # Snapshots.

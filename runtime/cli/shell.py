@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import output, tasks
 from holdfast.runtime.cli.arguments import (
     Json,
@@ -54,6 +55,8 @@ def exec_(
     """
     text = command_text(command, separated=bool(context.meta.get("separated")))
     found = controller().session(session)
+    if detach and key is not None:
+        raise InvalidArgument("cannot use a key with --detach", hint="give the task a --name instead")
     if detach:
         tasks.detach(found, text, name, lease_wait, json=wants_json(json))
         return
@@ -87,7 +90,6 @@ def wait(
     json: Json = False,
 ) -> None:
     """Wait for the end of a command that runs; shows its output from the beginning. Exit codes as `exec`."""
-    from holdfast.errors import InvalidArgument
 
     found = controller().session(session)
     name = command or found.shell().command_id
@@ -152,7 +154,6 @@ def send(
     json: Json = False,
 ) -> None:
     """Type text and keys into the session's terminal."""
-    from holdfast.errors import InvalidArgument
     from holdfast.runtime.keys import keys
 
     data = " ".join(text or []).encode("utf-8", "surrogateescape") + keys(

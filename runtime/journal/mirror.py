@@ -27,6 +27,8 @@ MAX_SEGMENTS = 1000
 MAX_SEGMENT = 8 << 20
 # Of one session; a session that writes more loses its oldest.
 MAX_KEPT = 256 << 20
+# Of all sessions. Beyond that, those that were removed lose their journals, the oldest first.
+MAX_ALL = 2 << 30
 
 
 def mirror(store: Store, home: Home, session_id: str) -> int:
@@ -85,6 +87,19 @@ def _read(journal: int, name: str) -> Iterator[Told]:
                     yield entry
     except OSError:
         return
+
+
+def forget_oldest(store: Store, limit: int = MAX_ALL) -> int:
+    """Forget journals of removed sessions while all is too much, and return of how many."""
+    forgotten = 0
+    if store.entries.bytes() > limit:
+        for row in store.sessions(removed=True):
+            if row.state == "removed" and store.entries.of([row.id]):
+                store.entries.forget(row.id)
+                forgotten += 1
+                if store.entries.bytes() <= limit:
+                    break
+    return forgotten
 
 
 def _limit(store: Store, session_id: str) -> None:

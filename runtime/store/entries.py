@@ -110,6 +110,20 @@ class Entries:
         with self._writing() as db:
             return db.execute(delete(table).where(old)).rowcount
 
+    def bytes(self) -> int:
+        """Bytes the whole database uses."""
+        with self._reading() as db:
+            pages, free, size = (
+                int(db.exec_driver_sql(f"PRAGMA {name}").scalar_one())
+                for name in ("page_count", "freelist_count", "page_size")
+            )
+        return (pages - free) * size
+
+    def forget(self, session_id: str) -> None:
+        """Forget all entries of a session, also the host's."""
+        with self._writing() as db:
+            db.execute(delete(schema.entries).where(schema.entries.c.session_id == session_id))
+
     # Branches.
 
     def branch(self, session_id: str, snapshot_id: str, branch: Branch) -> None:

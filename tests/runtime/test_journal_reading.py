@@ -14,7 +14,7 @@ from holdfast.runtime.home import Home
 from holdfast.runtime.journal import notebook, reading, telling
 from holdfast.runtime.journal.entry import Entry, told
 from holdfast.runtime.journal.lines import Branch, Part, family_of, line_of
-from holdfast.runtime.journal.mirror import mirror
+from holdfast.runtime.journal.mirror import forget_oldest, mirror
 from holdfast.runtime.store.store import Store
 
 
@@ -113,6 +113,21 @@ def test_what_a_session_puts_in_the_way_is_not_followed(shared: Shared, tmp_path
     shared.mirror()
 
     assert shared.kinds() == ["real"]
+
+
+def test_removed_sessions_lose_their_journals_when_all_is_too_much(home: Home) -> None:
+    """The oldest first; those that are there keep theirs."""
+    store = Store.open(home.database)
+    rows = [store.add_session(f"s{number}", "image", {}) for number in range(3)]
+    for row in rows:
+        store.entries.note(row.id, "noted", 1.0, actor=None, body={"text": "x" * 100_000})
+    for row in rows[:2]:
+        store.update_session(row.id, state="removed")
+
+    assert forget_oldest(store, store.entries.bytes() - 50_000) == 1
+    assert [row.session_id for row in store.entries.of([row.id for row in rows])] == [rows[1].id, rows[2].id]
+    assert forget_oldest(store, 0) == 1
+    assert len(store.entries.of([rows[2].id])) == 1
 
 
 def test_a_journal_that_is_a_link_is_not_read(home: Home, tmp_path: Path) -> None:
