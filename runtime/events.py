@@ -5,6 +5,7 @@ Following goes on across captures, and ends with an event that says why when the
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -34,10 +35,11 @@ NOTABLE = (
     "attached",
     "detached",
     "lease",
-    "session_ended",
 )
 """What is told unless other kinds are asked for."""
 LATEST = 4e9
+# Before asking again: a session that only hangs up must not keep us busy.
+PAUSE = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,10 @@ def read(
     follow: bool,
     kinds: Collection[str] | None,
 ) -> Iterator[Event]:
-    """Events behind number `after`, oldest first; with `follow` those to come, until the session ends."""
+    """Events behind number `after`, oldest first; with `follow` those to come, until the session ends.
+
+    That is the last event, whatever kinds are wanted.
+    """
     wanted = list(NOTABLE if kinds is None else kinds)
     while True:
         try:
@@ -83,12 +88,12 @@ def read(
                         yield event
             return
         except GuestDisconnected:
-            continue  # a capture closes connections; whether the session is there is asked with the next
+            # A capture closes connections; whether the session is there is asked with the next.
+            time.sleep(PAUSE)
         except SessionError as error:
             if not follow:
                 raise
-            if "session_ended" in wanted:
-                yield ended(controller, session_id, after, str(error))
+            yield ended(controller, session_id, after, str(error))
             return
 
 

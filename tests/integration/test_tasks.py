@@ -38,6 +38,8 @@ def test_a_detached_command_lives_in_all_copies(hf: Holdfast, cli: Any) -> None:
     assert (waits.data["task"], waits.data["state"]["prompt"]) == (ref, "Password: ")
     assert "waits: Password:" in cli("tasks", "work").out
 
+    job = work.exec("sleep 1000 & echo $!")
+    pid = int(job.text.split()[-1])
     before = work.snapshot("before")
     copies = [work, *before.fork(2, "copy")]
     for number, copy in enumerate(copies, start=3):
@@ -50,6 +52,10 @@ def test_a_detached_command_lives_in_all_copies(hf: Holdfast, cli: Any) -> None:
         assert cli("output", copy.name, ref, "--from", "-3").out == f"{number}\n"
         ends = [event.data["exit_code"] for event in copy.events(kinds=["task_ended"])]
         assert ends == [number]
+        copy.exec(f"kill {pid}")
+        died = until(copy, "process_exited").data
+        assert (died["pid"], died["signal"]) == (pid, signal.SIGTERM)
+        assert died["origin"]["id"] == job.command_id
 
 
 def test_the_client_of_a_detached_command_may_die(shared: Session, shared_cli: Any) -> None:

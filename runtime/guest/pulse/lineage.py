@@ -60,7 +60,7 @@ class Window:
     begin: float
     begin_pid: int
     end: float | None = None
-    end_pid: int = 0
+    end_pid: int | None = None
 
     def covers(self, start: float) -> bool:
         """Whether a process with that start time may have been started in it."""
@@ -68,7 +68,7 @@ class Window:
 
     def numbered(self, pid: int) -> bool:
         """Whether a pid was given out in it. Pids grow, and begin again when they reach their limit."""
-        if self.end is None:
+        if self.end is None or self.end_pid is None:
             return pid > self.begin_pid
         if self.end_pid >= self.begin_pid:
             return self.begin_pid < pid <= self.end_pid
@@ -107,10 +107,12 @@ class Lineage:
         windows = self._windows.setdefault((owner.kind, owner.id), deque(maxlen=KEPT_WINDOWS))
         if windows and windows[-1].origin.id == what.id and windows[-1].end is None:
             windows.pop()  # it was offered before, and not taken
+        if windows and windows[-1].end_pid is None:
+            windows[-1].end_pid = pid
         windows.append(Window(what, at, pid))
 
-    def end(self, owner: Origin, id_: str, at: float, pid: int) -> None:
-        """Hear that it ended."""
+    def end(self, owner: Origin, id_: str, at: float, pid: int | None = None) -> None:
+        """Hear that it ended; the newest number then is that at the next begin, unless it is told."""
         for window in reversed(self._windows.get((owner.kind, owner.id), ())):
             if window.origin.id == id_:
                 window.end, window.end_pid = at, pid

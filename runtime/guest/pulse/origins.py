@@ -93,7 +93,7 @@ class Origins:
 
     def end(self, owner: Origin, id_: str) -> None:
         """Hear that it ended. What it left running is looked for soon."""
-        self._lineage.end(owner, id_, _boot_time(), _newest_pid())
+        self._lineage.end(owner, id_, _boot_time())
         self.look_soon()
 
     def look_soon(self) -> None:

@@ -54,7 +54,7 @@ def test_a_child_of_the_shell_belongs_to_the_command_that_ran(lineage: Lineage) 
 def test_commands_of_one_tick_are_told_apart_by_the_pid(lineage: Lineage) -> None:
     """Start times have hundredths of a second; two commands fit into one."""
     lineage.begin(MAIN, A, 2.001, 50)
-    lineage.end(MAIN, "a", 2.003, 51)
+    lineage.end(MAIN, "a", 2.003)
     lineage.begin(MAIN, B, 2.004, 51)
     lineage.end(MAIN, "b", 2.006, 53)
     lineage.take([*BASE, child(51, 2.0), child(52, 2.0)], nothing)
