@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime import fields
-from holdfast.runtime.guest import layout
+from holdfast.runtime.drift import observe
 from holdfast.runtime.pulse import Listener, Port, Pulse
 from holdfast.runtime.pulse_facts import Socket, word
 from holdfast.runtime.pulse_limits import Disk, Lineage
@@ -99,12 +99,7 @@ def with_screens(line: Line, pulse: Pulse) -> Pulse:
 
 def _disk(controller: Holdfast, line: Line, row: SessionRow) -> Disk:
     container = row.container_id or ""
-    own = f"{layout.STATE_DIR}"
-    changes = [
-        (path, kind)
-        for path, kind in controller.engine.changes(container)
-        if not f"{path}/".startswith(f"{own}/")
-    ]
+    changes = observe.differing(controller.engine, container)
     asked = [path for path, kind in changes if kind != 2][:MOST_PATHS]
     told = _ask(line, "sizes", json.dumps(asked).encode())
     try:

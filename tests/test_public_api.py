@@ -28,6 +28,7 @@ def test_what_is_public_is_pinned() -> None:
         "CellEvent",
         "CellResult",
         "Check",
+        "Drift",
         "Entry",
         "Event",
         "ExecResult",

@@ -6,6 +6,7 @@ What is told of comes from sessions and may be anything; who shows it makes it f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from holdfast.runtime import telling
 from holdfast.runtime.journal.entry import Entry
@@ -30,6 +31,8 @@ def line(entry: Entry, *, asked: str) -> str:
 def text_of(entry: Entry) -> str:
     """What happened, as one line."""
     of = Fields(entry.details)
+    if entry.kind == "changed":
+        return _changed(entry.details)
     if entry.kind in _SENTENCES:
         return _SENTENCES[entry.kind](of)
     return f"{entry.kind.replace('_', ' ')}: {telling.told(entry.kind, entry.details)}"
@@ -77,6 +80,13 @@ def _dropped(of: Fields) -> str:
 
 def _named(of: Fields) -> str:
     return of("label", "") or of("snapshot")
+
+
+def _changed(entry: Mapping[str, Any]) -> str:
+    tables = ("variables", "functions", "aliases", "names")
+    names = [name for table in tables if isinstance(told := entry.get(table), dict) for name in told]
+    names += [key for key in ("cwd", "umask", "ports", "epoch") if key in entry]
+    return f"  changed {', '.join(map(str, names[:20]))}{' …' if len(names) > 20 else ''}"
 
 
 _SENTENCES: Mapping[str, Callable[[Fields], str]] = {

@@ -43,6 +43,7 @@ from holdfast.errors import (
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.drift.result import Drift
     from holdfast.runtime.events import Event
     from holdfast.runtime.guest.pulse.state import State
     from holdfast.runtime.home import Home
@@ -70,6 +71,7 @@ __all__ = [
     "CellEvent",
     "CellResult",
     "Check",
+    "Drift",
     "EngineError",
     "EngineUnavailable",
     "Entry",
@@ -118,6 +120,7 @@ _LATE = {
     "CellEvent": "results",
     "CellResult": "results",
     "Check": "results",
+    "Drift": "drift.result",
     "Entry": "journal.entry",
     "Event": "events",
     "ExecResult": "results",

@@ -14,6 +14,8 @@ from holdfast.runtime.drift.paths import Entry, FileChange
 from holdfast.runtime.drift.result import Drift
 from holdfast.runtime.drift.since import Moment
 from holdfast.runtime.drift.trail import Point, Span
+from holdfast.runtime.journal import telling
+from holdfast.runtime.journal.entry import Entry as JournalEntry
 
 SITE = "/opt/python/lib/python3.13/site-packages"
 TYPICAL = Drift(
@@ -244,3 +246,18 @@ def test_a_baseline_is_kept(tmp_path: object) -> None:
     (folder / baseline.FILE).write_bytes((folder / baseline.FILE).read_bytes()[:50])
     with pytest.raises(SnapshotDamaged, match="cannot compare"):
         baseline.read(folder)
+
+
+def test_an_entry_of_the_journal_in_one_line() -> None:
+    """What a command changed is told by names, also where the session put something else there."""
+
+    def line_of(told: dict[str, object]) -> str:
+        return telling.line(JournalEntry("a" * 12, "work", 7, 1000.0, "changed", details=told), asked="work")
+
+    line = line_of(
+        {"variables": {"A": [None, None]}, "names": 5, "functions": {f"f{n}": [] for n in range(30)}}
+    )
+
+    assert "changed A, f0, f1" in line
+    assert line.endswith("…")
+    assert "changed cwd" in line_of({"cwd": ["/a", "/b"]})
