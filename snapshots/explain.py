@@ -59,6 +59,20 @@ _KNOWN: tuple[tuple[str, Reason], ...] = (
         ),
     ),
     (
+        r"ctty inheritance detected",
+        Reason(
+            "a program has opened /dev/tty, as prompts for passwords of ssh, sudo, openssl and getpass do",
+            "answer it or end it, then try again",
+        ),
+    ),
+    (
+        r"Can't get rlimit \d+: Operation not permitted",
+        Reason(
+            "a program runs that has changed its user (su, sudo), which cannot be looked into",
+            "let it end, then try again",
+        ),
+    ),
+    (
         r"Unsupported proto (\d+) for socket",
         Reason("a process uses a network protocol that cannot be captured", "stop it, then try again"),
     ),

@@ -41,10 +41,10 @@ def main() -> int:
 def _clean_up(holdfast: Holdfast, name: str, tell: Narrator) -> None:
     """Remove what was made, found by its name: an interrupt may have come before we knew of it."""
     sessions = [one for one in holdfast.sessions() if one.name == name or one.name.startswith(f"{name}-")]
-    snapshots = [one for one in holdfast.snapshots() if one.label == name]
+    snapshots = [one for one in holdfast.snapshots() if one.label in (name, f"{name}-asks")]
     for session in sessions:
         session.remove()
-    for snapshot in snapshots:
+    for snapshot in reversed(snapshots):
         snapshot.remove()
     tell.say(f"removed: sessions {len(sessions)}, snapshots {len(snapshots)}")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from bench.demo import belongings, suite
+from bench.demo import asked, belongings, suite
 from bench.demo.belongings import Belongings
 from bench.demo.narrator import Narrator
 from bench.demo.suite import Outcome, Run
 from holdfast import Holdfast, Session, SessionDead, Snapshot
 
-STEPS = 6
+STEPS = 7
 MIDDLE = 30
 """The snapshot is taken when so many percent of the tests are done."""
 FORKS = 3
@@ -59,6 +59,9 @@ class Story:
         with tell.about("restored session"):
             before.check_kernel(restored, tell)
             self._check_untouched(restored, held)
+
+        tell.step("Run a command that asks for a password, capture it while it asks, answer it in a fork")
+        asked.ask(restored, self._name, tell)
 
     def _begin(self) -> Session:
         tell = self._tell

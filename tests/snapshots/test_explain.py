@@ -20,6 +20,8 @@ LAST = ["(criu/cr-dump.c:2005): Dumping FAILED."]
         ("(criu/seize.c:1): Unseizable non-zombie 312 found, state t, err -1/0", "traced"),
         ("(criu/namespaces.c:1): Can't dump nested pid namespace for 400", "namespaces of its own (pid)"),
         ("(criu/sk-unix.c:1): Can't dump half of stream unix connection. name: /x", "unix socket"),
+        ("(criu/tty.c:2281): tty: ctty inheritance detected sid/pgrp 302, no PTY peer", "/dev/tty"),
+        ("(criu/cr-dump.c:391): Can't get rlimit 0: Operation not permitted", "changed its user"),
         ("(criu/fsnotify.c:284): fsnotify: Can't dump that handle", "watches files"),
         (
             "(criu/sk-inet.c:1): Unsupported proto 262 for socket 5",

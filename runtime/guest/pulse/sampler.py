@@ -73,6 +73,8 @@ class Sampler:
         self._candidate: tuple[object, float, float] | None = None
         self._typed: tuple[object, int, float] | None = None
         self._looks = 0
+        self._before: State | None = None
+        """What it waited for last, unless something was typed since."""
         self._prompt: tuple[int, Prompt] = (-1, Prompt())
         self._told_at = -1
         self.state = State("idle")
@@ -83,7 +85,7 @@ class Sampler:
         if wanted == self._watching:
             return
         self._watching = wanted
-        self._candidate = self._typed = None
+        self._candidate = self._typed = self._before = None
         if self._timer:
             self._timer.cancel()
             self._timer = None
@@ -98,7 +100,7 @@ class Sampler:
         """Hear that something is typed: what waited for it goes on, or waits for more."""
         if not self._watching:
             return
-        self._typed = None
+        self._typed = self._before = None
         if self._candidate:
             sight = self._look()
             if sight and sight.verdict.state == "waiting":
@@ -181,13 +183,23 @@ class Sampler:
             return
         verdict = sight.verdict
         assert verdict.pid
-        self._told_at = self._subject.end()
-        self.episode += 1
         asked = self._asked()
         # On a full screen the cursor may be anywhere; what stands there asks for nothing.
         prompt = "" if asked.alternate and verdict.detail == "key" else asked.text
-        command = self._command(verdict.pid)
-        self._publish(State("waiting", verdict.detail, verdict.pid, command, self._candidate[2], prompt))
+        command, since = self._command(verdict.pid), self._candidate[2]
+        state, end = (
+            State("waiting", verdict.detail, verdict.pid, command, since, prompt),
+            self._subject.end(),
+        )
+        if self._before is not None and self._told_at == end:
+            # Interrupted by a capture, say, the call went on as it was: nobody is told again.
+            same = replace(self._before, since=since) == state
+            state = self._before if same else state
+            self.episode += not same
+        else:
+            self.episode += 1
+        self._told_at, self._before = end, state
+        self._publish(state)
 
     def _look_at_prompt(self, sight: Sight) -> None:
         """Look whether it asks something else now, with the same call: the time for an answer was over."""

@@ -1,0 +1,144 @@
+"""Programs of the session's image that ask: seen, answered, captured while they ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from holdfast import ExecResult, Holdfast, LiveUnsupported, Session, SessionBusy
+
+pytestmark = pytest.mark.engine
+
+PASSWORD = "correct-horse"
+GIT = "GIT_EDITOR=vi git -c user.name=Ada -c user.email=ada@example.org"
+
+
+@pytest.fixture(scope="module")
+def users(shared_hf: Holdfast) -> Iterator[Session]:
+    """A session whose processes are not root's; root has a password there."""
+    session = shared_hf.new("users", user="nobody")
+    yield session
+    session.remove()
+
+
+def _state(result: ExecResult) -> tuple[str | None, str]:
+    assert result.waiting is not None, result
+    return result.waiting.detail, result.waiting.prompt
+
+
+def _leave(session: Session, result: ExecResult, *texts: str) -> None:
+    """Answer what a command asks, until it ends."""
+    for text in texts:
+        session.answer(text)
+    session.interrupt()
+    assert not session.join(result.command_id, wait=True).running
+
+
+@pytest.mark.parametrize(
+    ("command", "detail", "prompt", "leave"),
+    [
+        ("less /etc/services", "pager", None, ["q"]),
+        ("seq 10000 | less", "pager", ":", ["q"]),
+        ("vi /tmp/text", "key", "", ["\x1b:q!\r"]),
+        ("nano /tmp/text", "key", "", ["\x18"]),
+        ("python3", "repl", ">>> ", ["exit()\r"]),
+        ("bash", "repl", None, ["exit\r"]),
+        ("openssl genrsa -aes128 2048", "password", "Enter PEM pass phrase:", []),
+        ("sudo cat", "line", "", ["\x04"]),
+        (f"git init -q /tmp/r; cd /tmp/r; {GIT} commit --allow-empty", "key", "", ["\x1b:q!\r"]),
+        ("rm -i /etc/hostname", "line", "rm: remove regular file '/etc/hostname'? ", ["n\n"]),
+        ("apt-get remove tree", "line", "Do you want to continue? [Y/n] ", ["n\n"]),
+    ],
+)
+def test_programs_that_ask_are_known(
+    shared: Session, command: str, detail: str, prompt: str | None, leave: list[str]
+) -> None:
+    """The call returns with what the program waits for; it goes on when it is answered."""
+    asked = shared.exec(f"cd; {command}")
+
+    assert asked.exit_code is None
+    assert not asked.ok
+    found = _state(asked)
+    assert found == (detail, found[1] if prompt is None else prompt)
+    _leave(shared, asked, *leave)
+
+
+def test_programs_of_another_user_are_known(users: Session) -> None:
+    """Root in the container looks at them with their own ids; su has become root's and is closed to it."""
+    assert users.exec("id -un").text == "nobody\n"
+    for command, wanted in (
+        ("python3 -c 'input(\"who? \")'", ("line", "who? ")),
+        ("cat", ("line", "")),
+        ("su root", ("password", "Password: ")),
+    ):
+        asked = users.exec(command)
+        assert _state(asked) == wanted
+        _leave(users, asked)
+
+
+def test_an_answer_may_bring_the_next_question(shared: Session) -> None:
+    """Each call of `answer` returns at the next one, with the output since the last."""
+    first = shared.exec("read -p 'one? ' a; read -s -p 'two? ' b; echo; echo $a-$b")
+    second = shared.answer("1\n")
+    third = shared.answer("2\n")
+
+    assert [_state(first), _state(second)] == [("line", "one? "), ("password", "two? ")]
+    assert (third.exit_code, third.text) == (0, "\n1-2\n")
+    assert first.command_id == second.command_id == third.command_id
+    assert not third.running
+
+
+def test_who_wants_another_command_is_told(shared: Session) -> None:
+    """The refusal says what has to be answered first; one who waits on is not disturbed by it."""
+    asked = shared.exec("read -p 'Name: ' name")
+    with pytest.raises(SessionBusy, match=r"waits for a line \('Name: '\)"):
+        shared.exec("true")
+    assert shared.answer("Ada\n").ok
+    assert shared.join(asked.command_id).ok
+
+
+def test_the_command_line_answers(shared_cli: Callable[..., Any]) -> None:
+    """75 says that it waits; `send --wait` answers and goes on, `wait` follows, `exec --wait` stays."""
+    asked = shared_cli("exec", "shared", "read -s -p 'Secret: ' x; echo; echo got $x")
+    assert (asked.code, asked.out) == (75, "Secret: ")
+    assert "waits for a password ('Secret: ')" in asked.err
+    assert "holdfast send" in asked.err
+    again = shared_cli("wait", "shared", "--json")
+    assert (again.code, again.json["waiting"]["detail"]) == (75, "password")
+    patience = shared_cli("wait", "shared", "--wait", "--timeout", "0.2")
+    assert patience.code == 124
+    done = shared_cli("send", "shared", "--wait", "-e", "x1")
+    assert (done.code, done.out) == (0, "\ngot x1\n")
+    assert shared_cli("wait", "shared").code == 1
+
+
+def test_a_question_is_captured_and_answered_in_a_fork(hf: Holdfast) -> None:
+    """The copy asks the same; its answer is not the parent's, which still waits."""
+    session = hf.new("asks")
+    asked = session.exec(
+        "read -rsp 'Password: ' password; echo; [ $password = " + PASSWORD + " ] && echo opened"
+    )
+    assert _state(asked) == ("password", "Password: ")
+
+    fork = session.fork(1, "answers")[0]
+    there = fork.join(asked.command_id)
+    answered = fork.answer(f"{PASSWORD}\n")
+    here = session.shell().observed
+
+    assert there.waiting is not None
+    assert there.waiting == asked.waiting
+    assert answered.ok
+    assert answered.text == "\nopened\n"
+    assert here == asked.waiting
+    assert session.answer("wrong\n").exit_code == 1
+
+
+def test_a_program_that_holds_dev_tty_open_is_a_reason(shared: Session) -> None:
+    """Such a prompt cannot be captured; it is refused in words, and the program waits on."""
+    asked = shared.exec("python3 -c 'import getpass; getpass.getpass()'")
+    with pytest.raises(LiveUnsupported, match="/dev/tty"):
+        shared.snapshot()
+    assert shared.shell().observed == asked.waiting
+    assert shared.answer("x\n").ok
