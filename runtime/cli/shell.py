@@ -90,7 +90,6 @@ def wait(
     json: Json = False,
 ) -> None:
     """Wait for the end of a command that runs; shows its output from the beginning. Exit codes as `exec`."""
-
     found = controller().session(session)
     name = command or found.shell().command_id
     if name is None:

@@ -137,20 +137,20 @@ def test_forks_have_the_past_of_their_moment(hf: Holdfast) -> None:
     """Entries, keys and what ran. What came later elsewhere is another timeline; its keys are free."""
     session = hf.new("trunk")
     session.exec("echo one", key="before")
-    session.exec("read -t 1000 go || true; echo went $go", key="open")  # it waits for its answer
+    waits = "read -t 1000 go || true; echo went $go"
+    assert session.exec(waits, key="open").waiting
     snapshot = session.snapshot("here")
     session.terminal.send("on\n")
-    assert session.exec("read -t 1000 go || true; echo went $go", key="open").text.endswith("went on\n")
+    assert session.exec(waits, key="open", wait=True).text.endswith("went on\n")
     session.exec("echo later", key="after")
 
     fork = snapshot.restore("branch")
     fork.terminal.send("elsewhere\n")
-    joined = fork.exec("read -t 1000 go || true; echo went $go", key="open")
+    joined = fork.exec(waits, key="open", wait=True)
     fork.exec("echo > /tmp/once; echo later", key="after")
     fork.exec("echo one", key="before")
 
     assert joined.text.endswith("went elsewhere\n")
-    waits = "read -t 1000 go || true; echo went $go"
     assert commands(session) == ["echo one", waits, "echo later"]
     assert commands(fork) == ["echo one", waits, "echo > /tmp/once; echo later"]
     marked = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -80,6 +81,8 @@ def test_hidden_input_is_counted_and_not_kept(guest: Guest) -> None:
     """While the terminal does not echo, the text that is typed is in no file of the session."""
     with guest.begin("read -s -p 'Password: ' word; echo; echo got ${#word}") as running:
         running.until_output(b"Password: ")
+        while guest.shell()["observed"]["detail"] != "password":  # bash may prompt before it hides
+            os.sched_yield()
         guest.ask("send", b"hunter2secret\r", actor="person:alice")
         running.until("finished")
     with guest.begin("read -p 'Name: ' word; echo hi $word") as running:
