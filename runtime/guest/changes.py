@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.guest.holdings import kernel_of, shell_of
+from holdfast.runtime.guest.masking import MASK
 from holdfast.runtime.guest.pulse.listening import Listening, listening_sockets
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class Changes:
         self._loop = asyncio.get_running_loop()
         self._shells: dict[str, dict[str, Any]] = {}
         self._versions: dict[str, tuple[int, int, int]] = {}
+        self._secrets: dict[str, dict[str, str]] = {}
+        """Of each shell, the digests of variables that were set while something hidden was typed."""
         self._kernels: dict[str, dict[str, Any]] = {}
         self._cells: dict[str, list[str]] = {}
         self._sockets: dict[int, int] | None = None
@@ -93,6 +96,9 @@ class Changes:
             if not begun.pid:
                 return
             before = shell_of(begun)
+        secrets = self._secrets.setdefault(name, {})
+        hide(now["variables"], before["variables"], secrets, typed=shell.chronicle.hidden)
+        shell.chronicle.hidden = False
         more = 0
         told: dict[str, Any] = {}
         for table in _TABLES:
@@ -131,6 +137,18 @@ class Changes:
             kernel = self._guest.kernels.get(name)
             if kernel is not None and kernel.state == "idle":  # the end of what runs now comes here, too
                 self.seen(name, await kernel_of(kernel))
+
+
+def hide(now: Pairs, before: Mapping[str, Any], secrets: dict[str, str], *, typed: bool) -> None:
+    """Take out of variables what may be a typed secret, its size and digest too. Pure but for its arguments.
+
+    `secrets` remembers their digests; `typed` tells that one more may be among what is another now.
+    """
+    for name, one in now.items():
+        if typed and one[:3] != (before.get(name) or [])[:3]:
+            secrets[name] = one[2]
+        if secrets.get(name) == one[2]:
+            now[name] = [one[0], 0, "", MASK]
 
 
 def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> Pairs:

@@ -54,6 +54,8 @@ class Chronicle:
         self._typed: _Typed | None = None
         self.typist = str(PERSON)
         """Who typed last."""
+        self.hidden = False
+        """Whether something hidden was typed since somebody last looked: what it changed is secret."""
 
     def given(self, command: Exec, text: bytes, who: Who) -> None:
         """A command came in, and waits for the shell."""

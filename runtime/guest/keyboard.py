@@ -34,6 +34,7 @@ class Keyboard:
         before, prompts = shell.echo(), shell.prompts
         await shell.write(data)
         parts = self._typing.judge(data, before, shell.echo(), prompts)
+        shell.chronicle.hidden |= any(part.text is None for part in parts)
         for part in parts:
             shell.recording.input(part)
         if self._burst is None or self._burst.actor != actor:
