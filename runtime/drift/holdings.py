@@ -52,11 +52,13 @@ class Shell:
 class Kernel:
     """A kernel. `names` are its variables: what they are in words, and a digest of small values.
 
-    None where they are not known: it was busy, or is of another language.
+    None where they are not known: it was busy, or is of another language. `stale` if they are those of an
+    earlier cell.
     """
 
     epoch: int = 0
     names: Mapping[str, tuple[str, str]] | None = None
+    stale: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,7 @@ def _kernel(told: Mapping[str, Any]) -> Kernel:
     return Kernel(
         epoch=_int(told.get("epoch", 0)),
         names=None if names is None else {key: name_of(value) for key, value in _dict(names).items()},
+        stale=told.get("stale") is True,
     )
 
 

@@ -230,6 +230,8 @@ class Asking:
     def _note_kernels(self, before: Holdings, now: Holdings) -> None:
         for name, kernel in now.kernels.items():
             old = before.kernels.get(name)
+            if kernel.names is not None and kernel.stale:
+                self._notes.append(f"the names in kernel {name} are those of an earlier cell: it is busy")
             if kernel.names is None or (old is not None and old.names is None):
                 when = "now" if kernel.names is None else "then"
                 if kernel.epoch or (old and old.epoch):

@@ -65,7 +65,7 @@ class Changes:
 
     def seen(self, name: str, now: dict[str, Any]) -> None:
         """Take a look at a kernel, as `holdings.kernel_of` gives it."""
-        if now["names"] is None:
+        if now["names"] is None or now["stale"]:
             return
         before, self._kernels[name] = self._kernels.get(name), now
         ids = self._cells.pop(name, [])

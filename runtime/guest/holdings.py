@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from holdfast.kernels.guest.kernel import Kernel
     from holdfast.runtime.guest.guest import Guest
 
+PATIENCE = 5.0
+"""Seconds an idle kernel may take to tell its names, on a machine that has much to do."""
 MAX_PROCESSES = 2000
 MAX_NAMES = 3000
 SUBSHELL = "(subshell)"
@@ -31,7 +33,7 @@ Named = dict[str, list[Any]]
 
 
 async def holdings(guest: Guest) -> dict[str, Any]:
-    """Return everything. Takes milliseconds, or a second where a kernel does not answer."""
+    """Return everything. Takes milliseconds, or seconds where a kernel does not answer."""
     kernels = {name: await kernel_of(kernel) for name, kernel in guest.kernels.items()}
     # What was not written down yet is, so that the entries of the journal lead from any of them to here.
     for name, found in kernels.items():
@@ -109,11 +111,11 @@ def named(table: Mapping[str, Variable], *, values: bool = True) -> Named:
 
 async def kernel_of(kernel: Kernel) -> dict[str, Any]:
     """Return the names of a kernel in words, or as they were when it was asked last; None if it never was."""
-    found = await kernel.variables()
+    found = await kernel.variables(PATIENCE)
     names = None
     if found.as_of is not None:
         names = {_clean(str(row["name"])): about(row) for row in found.rows}
-    return {"epoch": kernel.epoch, "names": names}
+    return {"epoch": kernel.epoch, "names": names, "stale": not found.current}
 
 
 def about(row: Mapping[str, Any]) -> list[str]:

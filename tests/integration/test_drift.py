@@ -176,6 +176,7 @@ def test_since_an_entry_a_command_and_a_time(shared_hf: Holdfast) -> None:
 def test_restored_sessions_and_forks(shared_hf: Holdfast) -> None:
     """A restored session is compared over its lineage; what is in another timeline's past is refused."""
     session = shared_hf.new("trunk")
+    session.cell("pass")  # the kernel has started, and all that it does for it is over
     run(session, "echo 1 > base; echo 1 > gone; V=1; sleep 1000 &")
     first = session.snapshot("first")
     run(session, "echo 2 > trunk; V=2")

@@ -49,7 +49,7 @@ def test_a_command_that_changed_the_shell(guest: Guest) -> None:
 def test_secrets_are_masked_in_the_session(guest: Guest) -> None:
     """What looks like a secret by its name, and passwords in addresses and options, are not told."""
     guest.exec("export API_TOKEN=geheim1 DB=postgres://u:geheim2@h/d; password=geheim3; keyboard=us")
-    guest.exec("sleep 1000 --password=geheim4 2>/dev/null; bash -c 'sleep 1000; :' --token geheim5 & sleep 0")
+    guest.exec("(exec -a 'server --password=geheim4 --token geheim5' sleep 1000) &")
     found = held(guest)
 
     variables = found["shells"]["main"]["variables"]
