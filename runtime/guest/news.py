@@ -20,11 +20,16 @@ class News:
     def __init__(self) -> None:
         self._items: deque[tuple[int, dict[str, Any]]] = deque(maxlen=KEPT)
         self._told: dict[str, int] = {}
+        self._heard: deque[tuple[str, str]] = deque(maxlen=KEPT)
 
     def add(self, seq: int, at: float, kind: str, fields: Mapping[str, Any]) -> None:
         """Take an entry of the journal."""
         if is_news(kind, fields):
             self._items.append((seq, {"seq": seq, "at": at, "kind": kind, **fields}))
+
+    def heard(self, actor: str, task: str) -> None:
+        """This actor was told how a task ended: it had waited for it."""
+        self._heard.append((actor, task))
 
     def since(self, actor: str) -> list[dict[str, Any]]:
         """Return what this actor was not told yet, the latest of it, oldest first."""
@@ -34,11 +39,14 @@ class News:
         self._told[actor] = self._items[-1][0]
         while len(self._told) > MAX_ACTORS:
             del self._told[next(iter(self._told))]
-        new = [item for seq, item in self._items if seq > before and item.get("killed_by") != actor]
+        new = [item for seq, item in self._items if seq > before and not self._knows(actor, item)]
         if any(item.get("cause") == "oom" for item in new):
             # Who was killed says more than that somebody was.
             new = [item for item in new if item["kind"] != "oom"]
         return new[-AT_ONCE:]
+
+    def _knows(self, actor: str, item: Mapping[str, Any]) -> bool:
+        return item.get("killed_by") == actor or (actor, item.get("id")) in self._heard
 
 
 def is_news(kind: str, fields: Mapping[str, Any]) -> bool:

@@ -43,6 +43,7 @@ async def wait(guest: Guest, call: Call) -> None:
     await _pour(call, task, call.integer("from_offset", 0, low=0), lambda: task.end_offset)
     while task.end is None:
         await task.log.more()
+    guest.news.heard(str(call.actor()), task.id)
     await call.finish(
         "finished",
         id=task.id,

@@ -90,8 +90,13 @@ def test_a_server_that_another_command_kills_is_told(shared: Session, shared_cli
     serving = shared.exec(
         "python3 -m http.server 8000 >/dev/null 2>&1 & until curl -s localhost:8000 >/dev/null; do :; done"
     )
-    shared.exec("sleep 0.2; pkill -9 -f http.server")
+    shared.pulse()  # it looks at all processes, and finds what was left running
+    killing = shared_cli.start(
+        "exec", "shared", "pkill -9 -f [h]ttp.server; until [ -e /tmp/seen ]; do sleep 0.01; done"
+    )
     event = until(shared, "process_exited", after)
+    shared.cell("open('/tmp/seen', 'w').close()")
+    assert killing.wait(120) == 0
     assert (event.data["signal"], event.data["cause"], event.data["ports"]) == (9, "signal", [8000])
     assert event.data["origin"]["id"] == serving.command_id
     assert any("pkill" in each["command"] for each in event.data["during"])
@@ -104,10 +109,13 @@ def test_who_was_killed_for_memory_is_told(hf: Holdfast) -> None:
     """A background process and a kernel, each with the cause, the next result too."""
     work = hf.new("small", memory="256m")
     hog = "x = []\nwhile True: x.append(bytearray(8 << 20))"
-    work.exec(f"python3 -c '{hog}' & sleep 0.2")
+    work.exec(f"(until [ -e /tmp/go ]; do sleep 0.01; done; exec python3 -c '{hog}') &")
+    work.pulse()  # it looks at all processes, and finds what was left running
+    news = list(work.exec("touch /tmp/go").news)
     event = until(work, "process_exited")
     assert (event.data["signal"], event.data["cause"]) == (9, "oom")
-    assert [each.data["cause"] for each in work.exec("true").news] == ["oom"]
+    news += work.exec("true").news
+    assert [each.data["cause"] for each in news if each.kind != "oom"] == ["oom"]
     with pytest.raises(GuestError):
         work.cell(hog)
     died = until(work, "kernel_died")

@@ -46,6 +46,15 @@ def test_one_does_not_hear_of_what_one_has_killed() -> None:
     assert told(news, "agent:b") == [1]
 
 
+def test_one_does_not_hear_of_what_one_has_waited_for() -> None:
+    """Who followed a task to its end knows it."""
+    news = News()
+    died(news, 1, "task_ended", exit_code=0, id="t")
+    news.heard("agent", "t")
+    assert told(news) == []
+    assert told(news, "agent:b") == [1]
+
+
 def test_who_was_killed_for_memory_says_more_than_that_somebody_was() -> None:
     """The count alone is told only where nobody knows the victim."""
     news = News()
