@@ -19,7 +19,7 @@ from holdfast.runtime.redraw import RESET
 def raw(stdin: int, stdout: int) -> Iterator[None]:
     """The terminal without any processing of its own, put back at the end."""
     before = termios.tcgetattr(stdin)
-    tty.setraw(stdin)
+    tty.setraw(stdin, termios.TCSADRAIN)
     try:
         yield
     finally:

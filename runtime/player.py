@@ -84,7 +84,7 @@ class Player:
             yield
             return
         before = termios.tcgetattr(self._in)
-        tty.setcbreak(self._in)
+        tty.setcbreak(self._in, termios.TCSADRAIN)
         try:
             yield
         finally:

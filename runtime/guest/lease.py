@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-GRACE = 5.0
+GRACE = 15.0
 """Seconds that a holder whose connection a capture cut has to come back before others may take the lease."""
 
 

@@ -18,6 +18,7 @@ from holdfast.errors import InvalidArgument, SessionBusy, SessionDead
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.emulator import Emulator
 from holdfast.runtime.screen import shown
+from holdfast.runtime.session import Session
 
 pytestmark = pytest.mark.engine
 PATIENCE = 90
@@ -50,6 +51,11 @@ def until(true: Callable[[], object]) -> None:
         pass
 
 
+def at_prompt(session: Session) -> None:
+    """Wait until its shell is done with everything and reads."""
+    until(lambda: session.shell().state == "prompt")
+
+
 def screen_of(cast: Path) -> Emulator:
     """What a player of the format shows at the end."""
     header, *events = [json.loads(line) for line in cast.read_text().splitlines()]
@@ -75,27 +81,31 @@ def test_people_and_agents_share_a_shell(hf: Holdfast, cli: Any, tmp_path: Path)
     bob.send("echo never")
     bob.expect_exact("not passed on")
     alice.send("nano -I /tmp/note\r")
-    alice.expect_exact("New File")
+    until(lambda: "New File" in session.terminal.screen().text)
 
     taken = session.snapshot("inside")
     alice.send("kept\x18y\r")
-    until(lambda: "at-" in session.terminal.screen().text.splitlines()[-1])
+    at_prompt(session)
     alice.send("cat /tmp/note; stty size\r")
-    alice.expect("kept\\s+30 100")
+    until(lambda: "kept\n30 100" in session.terminal.screen().text)
     assert session.terminal.lease().holder == "person:alice"
 
     fork = taken.restore("copy")
     assert fork.terminal.lease().holder is None
     assert "GNU nano" in fork.terminal.screen().text
+    # Nobody is attached there, so the terminal has its own size again: nano has painted all 40 rows.
+    until(lambda: fork.terminal.screen().text.count("\n") == 39)
     fork.terminal.send("forked\x18y\r")
-    fork.exec("clear", lease_wait=PATIENCE)
+    at_prompt(fork)
     assert "forked" in fork.exec("cat /tmp/note").text
 
+    at_prompt(session)
     alice.kill(signal.SIGKILL)
     assert session.exec("cat /tmp/note; stty size", lease_wait=PATIENCE).text == "kept\n40 120\n"
     leave(bob)
 
     for name in ("ours", "copy"):
+        at_prompt(hf.session(name))
         assert cli("replay", name, "--from", "inside", "--cast", str(tmp_path / name)).code == 0
         played = screen_of(tmp_path / name)
         assert shown(played) == hf.session(name).terminal.screen()
@@ -118,8 +128,8 @@ def test_what_is_typed_during_a_snapshot_arrives_once(hf: Holdfast, cli: Any) ->
     """A person types without a pause while snapshots cut the connection: no key is lost or doubled."""
     session = hf.new("busy")
     terminal = attach(cli, "busy")
-    terminal.send("cat > /tmp/typed\r")
-    until(lambda: "cat > /tmp/typed" in session.terminal.screen().text)
+    terminal.send("echo re''ady; cat > /tmp/typed\r")
+    until(lambda: "\nready" in session.terminal.screen().text)
     lines = [f"line {n} of what a person types" for n in range(60)]
     for n, line in enumerate(lines):
         terminal.send(line + "\r")
@@ -127,6 +137,7 @@ def test_what_is_typed_during_a_snapshot_arrives_once(hf: Holdfast, cli: Any) ->
             session.snapshot()
     terminal.send("\x04")
     leave(terminal)
+    at_prompt(session)
     assert session.exec("cat /tmp/typed", lease_wait=PATIENCE).text.splitlines() == lines
 
 
@@ -134,6 +145,7 @@ def test_replay_without_a_terminal_writes_all_of_it(hf: Holdfast, cli: Any) -> N
     """The output comes at once, without what would make a terminal answer; a cast is told as JSON."""
     session = hf.new("seen")
     session.exec(r"printf 'visi''ble\e[6n\n'")
+    at_prompt(session)
     out = cli("replay", "seen").out
     assert "visible" in out
     assert "\x1b[6n" not in out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from typing import Any
 
 import pytest
@@ -203,6 +204,21 @@ def test_the_recording_tells_times_and_sizes(guest: Guest) -> None:
     before = b"".join(f.payload for f in guest.ask("read", offset=0, end=size.offset) if f.event == "output")
     assert b"before" in before
     assert b"after" not in before
+
+
+def test_a_change_of_size_reaches_the_program_that_runs(guest: Guest) -> None:
+    """It gets SIGWINCH, and the new size if it asks; and again when the person leaves."""
+    program = (
+        "import os, signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGWINCH])\n"
+        "for n in range(3): print(n, *os.get_terminal_size(), flush=True); signal.sigwait([signal.SIGWINCH])"
+    )
+    with guest.begin(f"{sys.executable} -c '{program}'") as command:
+        command.until_output(b"0 120 40")
+        with attach(guest, ALICE) as one:
+            command.until_output(b"1 100 30")
+            one.send("resize", rows=20, cols=60)
+            command.until_output(b"2 60 20")
+        assert command.until("finished").head["exit_code"] == 0
 
 
 def test_look_tells_what_the_end_of_the_output_does_not(guest: Guest) -> None:
