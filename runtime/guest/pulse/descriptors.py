@@ -27,7 +27,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How much of a process is looked at: `links` descriptors, of which `files` files; and what."""
+    """How much of a process is looked at: `links` descriptors, of which `files` files, or none; and what."""
 
     links: int
     files: int
@@ -70,6 +70,8 @@ def _one(pid: int, name: str, wanted: Wanted, table: Table) -> None:
     if kind not in ("path", "memory"):
         if wanted.others:
             table.others.append({"pid": pid, "fd": int(name), "path": target, "kind": kind})
+        return
+    if not wanted.files:
         return
     status = _status(path)
     if wanted.path is not None and not _is_it(target, status, wanted):

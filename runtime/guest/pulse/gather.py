@@ -11,6 +11,7 @@ import os
 import pwd
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.guest.pulse import access, descriptors, diag, limits, processes, sockets, terminals
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 PARTS = ("processes", "files", "sockets", "limits", "terminals", "kernels", "variables")
 TURN = 0.002
 """Seconds without a turn for the loop."""
-MAX_PROCESSES = 1000
+MAX_PROCESSES = 4096
+"""As many as a session may have if nobody says otherwise."""
 MAX_SOCKETS = 2000
 BRIEF = Wanted(links=1024, files=64)
 WHOLE = Wanted(links=16384, files=2000, others=True)
@@ -56,7 +58,8 @@ class Gatherer:
             )
             await asyncio.sleep(0)
         if parts & {"processes", "files", "sockets"}:
-            found.update(await self._processes(parts, wanted))
+            less = wanted if "files" in parts else replace(wanted, files=0, others=False)
+            found.update(await self._processes(parts, less))
         if "limits" in parts:
             found["limits"] = limits.look()
         if "terminals" in parts:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import socket
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,11 +36,11 @@ def pulse(guest: Guest, **args: Any) -> dict[str, Any]:
 
 def sleepers(guest: Guest, command: str, count: int) -> list[dict[str, Any]]:
     """Wait until that many processes run a command: each was a copy of the shell at first."""
-    while True:
+    found: list[dict[str, Any]] = []
+    while len(found) < count:
         rows = pulse(guest, parts=["processes"])["processes"]["rows"]
         found = [row for row in rows if row["command"] == command and row["state"] == "sleeping"]
-        if len(found) == count:
-            return found
+    return found
 
 
 @pytest.fixture
@@ -52,9 +53,10 @@ def held(guest: Guest) -> tuple[int, dict[str, int]]:
 
 def test_processes_are_told_with_what_started_them(guest: Guest) -> None:
     """A job is there with its parent, user, command, terminal and the command it belongs to."""
-    guest.exec("sleep 1234567 &", id="begins-it")
+    command = f"sleep 301.{os.getpid()}"
+    guest.exec(f"{command} &", id="begins-it")
     shell = guest.shell()["pid"]
-    (job,) = sleepers(guest, "sleep 1234567", 1)
+    (job,) = sleepers(guest, command, 1)
     assert (job["ppid"], job["uid"], job["state"]) == (shell, os.getuid(), "sleeping")
     assert job["terminal"].startswith("pts/")
     assert (job["origin"]["kind"], job["origin"]["id"]) == ("command", "begins-it")
@@ -149,16 +151,20 @@ def test_hundreds_of_files_are_bounded(guest: Guest) -> None:
 
 def test_many_processes_and_some_that_vanish(guest: Guest) -> None:
     """With 200 processes and others that end all the time, each look is whole."""
-    guest.exec("for i in $(seq 200); do sleep 7654321 & done 2>/dev/null")
-    sleepers(guest, "sleep 7654321", 200)
     enough = guest.folder / "enough"
-    with guest.begin(f"until [ -e {enough} ]; do /bin/true; done") as running:
-        for _ in range(5):
-            rows = pulse(guest, parts=["processes", "files", "sockets"])["processes"]["rows"]
-            assert sum(row["command"] == "sleep 7654321" for row in rows) == 200
+    command = f"sleep 300.{os.getpid()}"  # of this run, and over by itself should the run be killed
+    guest.exec(f"for i in $(seq 200); do {command} & done 2>/dev/null")
+    try:
+        sleepers(guest, command, 200)
+        with guest.begin(f"until [ -e {enough} ]; do /bin/true; done") as running:
+            for _ in range(3):
+                rows = pulse(guest, parts=["processes", "files", "sockets"])["processes"]["rows"]
+                assert sum(row["command"] == command for row in rows) == 200
+            enough.touch()
+            running.until("finished")
+    finally:
         enough.touch()
-        running.until("finished")
-    guest.exec("kill $(jobs -p)")
+        guest.exec("kill $(jobs -p)")
 
 
 def test_parts_that_are_not_there_are_refused(guest: Guest) -> None:
@@ -194,6 +200,32 @@ def test_a_server_that_does_not_accept_is_given_up() -> None:
         for each in waiting:
             each.close()
     assert found == {"answer": "timeout"}
+
+
+def test_others_get_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While processes are looked at one after the other, the loop goes on with what else there is."""
+    monkeypatch.setattr(gather, "TURN", 0.0)
+    nobody = SimpleNamespace(session="", name="", generation=0)
+    lineage = SimpleNamespace(look=lambda: None, origin=lambda _: None)
+    guest: Any = SimpleNamespace(lineage=lineage, identity=nobody, kernels={}, shells={})
+
+    async def look() -> tuple[int, int]:
+        turns, over = 0, False
+
+        async def other() -> None:
+            nonlocal turns
+            while not over:
+                turns += 1
+                await asyncio.sleep(0)
+
+        beside = asyncio.create_task(other())
+        found = await gather.Gatherer(guest).gather(frozenset({"processes"}))
+        over = True
+        await beside
+        return turns, len(found["processes"]["rows"])
+
+    turns, count = asyncio.run(look())
+    assert turns >= count > 0
 
 
 def test_a_process_that_is_gone_has_no_descriptors() -> None:
