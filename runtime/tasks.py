@@ -80,10 +80,13 @@ class Task:
         """
         return listed(self._line, self.id)[0]
 
-    def wait(self, *, on_output: OnOutput | None = None) -> ExecResult:
-        """Wait for its end. `on_output` is given the output from its beginning, then as it comes."""
+    def wait(self, *, on_output: OnOutput | None = None, patience: float | None = None) -> ExecResult:
+        """Wait for its end. `on_output` is given the output from its beginning, then as it comes.
+
+        After `patience` seconds the result is that it still runs.
+        """
         with self._line.explained():
-            return _Following(self._line, self.id, on_output).run()
+            return _Following(self._line, self.id, on_output, patience).run()
 
     def output(self, offset: int = 0) -> bytes:
         """What it wrote to its terminal so far, from an offset on; a negative one counts from the end."""
@@ -114,8 +117,18 @@ class Task:
 class _Following(Following):
     """Follows a task to its end, as one follows a command."""
 
-    def __init__(self, line: Line, id_: str, on_output: OnOutput | None) -> None:
-        super().__init__(line.client(), line.persistence(), id_, shell="", on_output=on_output, wait=True)
+    def __init__(
+        self, line: Line, id_: str, on_output: OnOutput | None, patience: float | None = None
+    ) -> None:
+        super().__init__(
+            line.client(),
+            line.persistence(),
+            id_,
+            shell="",
+            on_output=on_output,
+            wait=True,
+            patience=patience,
+        )
         self._op, self._args = "task_wait", {"id": id_}
 
 

@@ -79,7 +79,8 @@ def exec_(
 def wait(
     session: SessionRef,
     command: Annotated[
-        str | None, typer.Argument(metavar="ID", help="Of the command; else the one that runs.")
+        str | None,
+        typer.Argument(metavar="ID", help="Of the command, or id or name of a task; else what runs now."),
     ] = None,
     timeout: Annotated[
         float | None, typer.Option("--timeout", metavar="S", help="Seconds; then it is left alone.")
@@ -95,7 +96,11 @@ def wait(
     if name is None:
         raise InvalidArgument("cannot wait: no command runs in the shell", hint="`holdfast exec` runs one")
     show = None if wants_json(json) else output.write_raw
-    result = found.join(name, wait=through, patience=timeout, on_output=show)
+    known = [] if command is None else found.tasks()
+    if command is not None and any(each.name == command or each.id.startswith(command) for each in known):
+        result = found.task(command).wait(on_output=show, patience=timeout)
+    else:
+        result = found.join(name, wait=through, patience=timeout, on_output=show)
     raise typer.Exit(_told(found, result, as_json=show is None))
 
 
