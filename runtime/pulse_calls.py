@@ -18,6 +18,7 @@ from holdfast.runtime.terminal import SessionTerminal
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.drift.result import Drift
     from holdfast.runtime.guest.protocol import Frame
     from holdfast.runtime.line import Line
     from holdfast.runtime.store.rows import SessionRow
@@ -88,6 +89,15 @@ def with_disk(controller: Holdfast, line: Line, row: SessionRow, pulse: Pulse) -
     return dataclasses.replace(pulse, disk=_disk(controller, line, row))
 
 
+def with_drift(pulse: Pulse, drift: Drift) -> Pulse:
+    """Add which files changed since the moment of a drift; of whom and what else, the drift itself tells."""
+    names = {"new": 1, "changed": 0, "deleted": 2}
+    changes = [(file.path, names[file.change]) for file in drift.files if not file.folder]
+    sizes = {file.path: file.size for file in drift.files if not (file.folder or file.change == "deleted")}
+    since = drift.since.label
+    return dataclasses.replace(pulse, disk=summed(since, sum(sizes.values()), changes, sizes))
+
+
 def with_screens(line: Line, pulse: Pulse) -> Pulse:
     """Add what the terminals show."""
     drawn = (SessionTerminal(line, each.shell).screen().text for each in pulse.terminals)
@@ -109,7 +119,7 @@ def _disk(controller: Holdfast, line: Line, row: SessionRow) -> Disk:
     if not isinstance(known, list) or len(known) != len(asked):
         raise ProtocolError("cannot understand the session: it did not tell the sizes of files")
     sizes = {path: size for path, size in zip(asked, known, strict=True) if type(size) is int and size >= 0}
-    return summed(row.image, controller.engine.written(container), changes, sizes)
+    return summed(f"the image {row.image}", controller.engine.written(container), changes, sizes)
 
 
 def _ask(line: Line, op: str, payload: bytes = b"", **args: Any) -> Frame:

@@ -113,7 +113,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """What was written since the image. `top` are the largest files."""
+    """What was written since the image, or since a moment: bytes of the files then. `top` are the largest."""
 
     since: str
     bytes: int

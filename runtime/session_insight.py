@@ -92,6 +92,7 @@ class SessionInsight(SessionBase):
         file: str | None = None,
         screens: bool = False,
         disk: bool = False,
+        since: str | None = None,
     ) -> Pulse:
         """What goes on now: processes, files, sockets, terminals, kernels, limits. Disturbs nothing.
 
@@ -102,6 +103,7 @@ class SessionInsight(SessionBase):
             file: look for who has this file open; the path may be relative to the shell's directory.
             screens: draw what the terminals show, too.
             disk: compare the files with those of the image, which may take seconds.
+            since: instead, tell which files changed since a snapshot or another moment, as `drift` does.
 
         Raises:
             SessionDead, SessionError: the session cannot be used.
@@ -111,6 +113,8 @@ class SessionInsight(SessionBase):
         found = pulse_calls.look(self._line, self._row, parts=parts, files=files, pid=pid, file=file)
         if screens:
             found = pulse_calls.with_screens(self._line, found)
+        if since is not None:
+            return pulse_calls.with_drift(found, self.drift(since))
         return pulse_calls.with_disk(self._controller, self._line, self._row, found) if disk else found
 
     def port(self, number: int, *, speak: bool = True) -> Port:

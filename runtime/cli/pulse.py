@@ -37,6 +37,9 @@ def pulse(
     file: Annotated[str | None, typer.Option(metavar="PATH", help="Who has this file open?")] = None,
     files: Annotated[bool, typer.Option("--files", help="All that every process has open.")] = False,
     disk: Annotated[bool, typer.Option("--disk", help="Also what was written since the image.")] = False,
+    since: Annotated[
+        str | None, typer.Option(metavar="MOMENT", help="As --disk, since a snapshot; as for `drift`.")
+    ] = None,
     screen: Annotated[bool, typer.Option(help="Also what the terminals show.")] = True,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again and again, until C-c.")] = False,
     interval: Annotated[float, typer.Option(metavar="S", help="Seconds between two looks.")] = 1.0,
@@ -58,7 +61,7 @@ def pulse(
         elif watch:
             _watch(found, max(interval, SHORTEST), as_json=as_json, screens=screen)
         else:
-            _show(found.pulse(files=files, disk=disk, screens=screen), as_json=as_json)
+            _show(found.pulse(files=files, disk=disk, since=since, screens=screen), as_json=as_json)
     except SessionError as error:
         if found.refresh().state in ("running", "creating"):
             raise

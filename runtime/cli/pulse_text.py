@@ -218,6 +218,6 @@ def _disk(disk: Disk) -> Sequence[str]:
     counts = f"{disk.added} added, {disk.changed} changed, {disk.deleted} deleted"
     return [
         "",
-        f"written since the image: {size(disk.bytes)}; files {counts}",
+        f"written since {disk.since}: {size(disk.bytes)}; files {counts}",
         *(f"  {size(each.bytes or 0):>7} {each.kind:7} {each.path}" for each in disk.top),
     ]

@@ -199,6 +199,10 @@ def test_a_restored_session_has_the_same_pulse(hf: Holdfast) -> None:
     assert kernel.variables is not None
     assert "table" in {row.name for row in kernel.variables.rows}
     assert (found.lineage.generation, found.lineage.parent_snapshot) == (1, hf.snapshot("moment").id)
+    restored.exec("echo new > /srv/new")
+    disk = restored.pulse(parts=["limits"], since="moment").disk
+    assert disk is not None
+    assert ("/srv/new", "added", 4) in [(each.path, each.kind, each.bytes) for each in disk.top]
 
 
 def test_a_session_that_does_not_run_says_so(hf: Holdfast, cli: Any) -> None:

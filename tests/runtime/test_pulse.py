@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from holdfast.errors import ProtocolError
+from holdfast.runtime import pulse_calls
 from holdfast.runtime.cli import pulse_answers, pulse_text
+from holdfast.runtime.drift.paths import FileChange
+from holdfast.runtime.drift.result import Drift
+from holdfast.runtime.drift.since import Moment
 from holdfast.runtime.pulse import Listener, Port, Pulse
 from holdfast.runtime.pulse_limits import Lineage, disk
 
@@ -306,6 +310,21 @@ def test_answers_about_a_process() -> None:
         assert expected in text
     assert list(pulse_answers.process(read(), 99)) == ["process 99: there is none"]
     assert "cannot be seen" in "\n".join(pulse_answers.process(read(), 10))
+
+
+def test_changes_since_a_moment_come_from_the_drift() -> None:
+    """Files that changed since a snapshot are counted, without folders; deleted ones have no bytes."""
+    files = (
+        FileChange("/a", "new", 4096, folder=True),
+        FileChange("/a/new", "new", 10),
+        FileChange("/a/big", "changed", 4000),
+        FileChange("/b", "deleted"),
+    )
+    drift = Drift("work", Moment("before", 1.0, 1), 2.0, files)
+    found = pulse_calls.with_drift(read(), drift).disk
+    assert found is not None
+    assert (found.since, found.added, found.changed, found.deleted) == ("before", 1, 1, 1)
+    assert [each.path for each in found.top] == ["/a/big", "/a/new"]
 
 
 def test_changes_on_disk_are_summed_up() -> None:
