@@ -178,7 +178,7 @@ class Emulator(pyte.Screen):
 
     def repeat(self, count: int = 1, **_: Any) -> None:
         """Show the last character again (REP)."""
-        self.draw(self._last * min(count or 1, self.columns * self.lines))
+        self.draw(self._last * min(count or 1, self.columns))
 
     def save_place(self, *_: int, **__: Any) -> None:
         """Keep the cursor's place (SCOSC)."""

@@ -59,10 +59,11 @@ class LiveRecording:
 
     def _range(self, start: int, end: int) -> list[Chunk | Gap]:
         found: list[Chunk | Gap] = []
-        at = start
+        at, size = start, 0
         args: dict[str, Any] = {"shell": self._shell, "offset": start, "end": end}
         with self._client().open("read", follow=False, **args) as connection:
             for frame in connection.events():
+                size += len(frame.payload)
                 match fields.event(frame):
                     case "output":
                         offset, following = fields.integer(frame, "offset"), fields.integer(frame, "next")
@@ -72,6 +73,6 @@ class LiveRecording:
                         gap = Gap(fields.integer(frame, "offset"), fields.integer(frame, "size", 1))
                         found.append(gap)
                         at = gap.offset + gap.size
-                if at - start >= RANGE:
+                if max(at - start, size) >= RANGE:
                     break
         return found

@@ -150,7 +150,7 @@ class ShellInfo:
     """What the supervisor says about a shell.
 
     `command_id` is that of the command `exec` runs in it now; `observed` is what the shell, or what has its
-    terminal, does.
+    terminal, does; `holder` is who holds it, if somebody does.
     """
 
     name: str
@@ -161,6 +161,7 @@ class ShellInfo:
     state: str
     command_id: str | None = None
     observed: State | None = None
+    holder: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from holdfast.runtime.guest import protocol
 from holdfast.runtime.guest.actor import id_of
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.guest_client import GuestClient
+from holdfast.runtime.leasing import lease
 from holdfast.runtime.persistence import Persistence
 from holdfast.runtime.results import ExecResult, ShellInfo
 from holdfast.runtime.uncook import Tail, Uncook
@@ -237,6 +238,7 @@ def shell_info(client: GuestClient, shell: str) -> ShellInfo:
                 state=fields.text(frame, "state", ""),
                 command_id=fields.optional_text(frame, "exec"),
                 observed=state(row["observed"]) if "observed" in row else None,
+                holder=lease(frame).holder,
             )
     raise InvalidArgument(f"cannot find shell '{shell}': the session has none of that name")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from holdfast.errors import ProtocolError
 from holdfast.runtime import fields
 from holdfast.runtime.emulator import MODES, SHIFT, Emulator
 from holdfast.runtime.guest.protocol import Frame
@@ -85,7 +86,11 @@ def _read(client: GuestClient, shell: str, part: Part) -> bytes:
     if part.start >= part.end:
         return b""
     with client.open("read", shell=shell, offset=part.start, end=part.end, follow=False) as connection:
-        data = b"".join(frame.payload for frame in connection.events() if fields.event(frame) == "output")
+        data = b""
+        for frame in connection.events():
+            data += frame.payload
+            if len(data) > part.end - part.start:
+                raise ProtocolError("cannot understand the session: it shows more than was asked for")
     if part.cut:
         # The first line may begin within a sequence or a character.
         data = data[data.find(b"\n", 0, _LINE) + 1 :]
