@@ -53,7 +53,9 @@ def main() -> int:
         ]
         (RESULTS / "waiting.json").write_text(json.dumps({"about": facts, "cases": rows}, indent=1) + "\n")
         day, cpus, cpu, kernel = str(facts["at"])[:10], facts["cpus"], facts["cpu"], facts["kernel"]
-        on = f"Measured {day} on {cpus} processors ({cpu}), Linux {kernel}."
+        on = (
+            f"Measured {day} on {cpus} processors ({cpu}), Linux {kernel}, load {facts['load']} at the start."
+        )
         PAGE.write_text(page(found, on))
     return 0 if all(one.sorted_right for one in found) else 1
 

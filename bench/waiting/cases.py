@@ -25,7 +25,7 @@ pg_ctlcluster $(pg_lsclusters -h | awk '{print $1, $2}') start
 mkdir -p /srv/repo && cd /srv/repo && git init -q . && git config user.email a@b.c && git config user.name A
 for i in $(seq 60); do echo $i >> file; git add file; git commit -qm "Change $i"; done; echo more >> file
 mkdir -p /srv/build && cd /srv/build
-printf 'all: a b c\n%%: ; @sh -c "i=0; while [ $$i -lt 400000 ]; do i=$$((i+1)); done"\n' > Makefile
+printf 'all: a b c\n%%: ; @sh -c "i=0; while [ $$i -lt 4000000 ]; do i=$$((i+1)); done"\n' > Makefile
 for i in $(seq 3000); do
     echo "int f$i(int x) { for (int i = 0; i < x; i++) x = x * $i + i; return x; }"
 done > big.c
