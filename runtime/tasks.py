@@ -80,13 +80,18 @@ class Task:
         """
         return listed(self._line, self.id)[0]
 
-    def wait(self, *, on_output: OnOutput | None = None, patience: float | None = None) -> ExecResult:
-        """Wait for its end. `on_output` is given the output from its beginning, then as it comes.
+    def wait(
+        self, *, on_output: OnOutput | None = None, wait: bool = False, patience: float | None = None
+    ) -> ExecResult:
+        """Wait until it ends, or waits for somebody to answer it; `send` does that. As `Session.join`.
 
-        After `patience` seconds the result is that it still runs.
+        Args:
+            on_output: is given the output from its beginning, then as it comes.
+            wait: go on also while it waits.
+            patience: seconds; then the result is that it still runs.
         """
         with self._line.explained():
-            return _Following(self._line, self.id, on_output, patience).run()
+            return _Following(self._line, self.id, on_output, wait=wait, patience=patience).run()
 
     def output(self, offset: int = 0) -> bytes:
         """What it wrote to its terminal so far, from an offset on; a negative one counts from the end."""
@@ -118,7 +123,13 @@ class _Following(Following):
     """Follows a task to its end, as one follows a command."""
 
     def __init__(
-        self, line: Line, id_: str, on_output: OnOutput | None, patience: float | None = None
+        self,
+        line: Line,
+        id_: str,
+        on_output: OnOutput | None,
+        *,
+        wait: bool = True,
+        patience: float | None = None,
     ) -> None:
         super().__init__(
             line.client(),
@@ -126,7 +137,7 @@ class _Following(Following):
             id_,
             shell="",
             on_output=on_output,
-            wait=True,
+            wait=wait,
             patience=patience,
         )
         self._op, self._args = "task_wait", {"id": id_}

@@ -98,7 +98,7 @@ def wait(
     show = None if wants_json(json) else output.write_raw
     known = [] if command is None else found.tasks()
     if command is not None and any(each.name == command or each.id.startswith(command) for each in known):
-        result = found.task(command).wait(on_output=show, patience=timeout)
+        result = found.task(command).wait(on_output=show, wait=through, patience=timeout)
     else:
         result = found.join(name, wait=through, patience=timeout, on_output=show)
     raise typer.Exit(_told(found, result, as_json=show is None))
@@ -138,7 +138,9 @@ def _notes(found: Session, result: ExecResult) -> None:
         state = result.waiting or found.shell().observed
         output.note(state.told(time.time()) if state else "the command still runs")
         if result.waiting:
-            output.note(advice(found.name, result.waiting))
+            mine = found.shell().command_id == result.command_id
+            name = found.name if mine else f"{found.name} --task {result.command_id}"
+            output.note(advice(name, result.waiting))
 
 
 def send(

@@ -9,8 +9,9 @@ from holdfast.runtime.guest import shell_operations
 from holdfast.runtime.guest.call import Call, Operations
 from holdfast.runtime.guest.connection import Refusal
 from holdfast.runtime.guest.guest import Guest
+from holdfast.runtime.guest.marks import Piece
 from holdfast.runtime.guest.output import Gap
-from holdfast.runtime.guest.shell_operations import SIGNALS
+from holdfast.runtime.guest.shell_operations import SIGNALS, Waiting
 from holdfast.runtime.guest.tasks import CannotStart, Order, Task, exit_code
 
 MAX_NAME = 64
@@ -37,10 +38,10 @@ async def list_(guest: Guest, call: Call) -> None:
 
 
 async def wait(guest: Guest, call: Call) -> None:
-    """Give the output of a task from its beginning, or from an offset, and its end."""
+    """Give the output of a task from its beginning, or from an offset; what it waits for; and its end."""
     task = _task(guest, call)
     await call.send("started", id=task.id, offset=0)
-    await _pour(call, task, call.integer("from_offset", 0, low=0), lambda: task.end_offset)
+    await _tell(guest, call, task, call.integer("from_offset", 0, low=0))
     while task.end is None:
         await task.log.more()
     guest.news.heard(str(call.actor()), task.id)
@@ -146,12 +147,42 @@ def _text(payload: bytes) -> str:
     return payload.decode("utf-8", "surrogateescape")
 
 
+async def _tell(guest: Guest, call: Call, task: Task, start: int) -> None:
+    """Send the output of a task, and each time it waits for somebody, what for."""
+    told = 0
+
+    def waits(offset: int) -> Waiting | None:
+        nonlocal told
+        state = task.watching.waits(told) if task.watching else None
+        if state is None or task.watching is None:
+            return None
+        told = task.watching.episode
+        return Waiting(state, offset)
+
+    async for item in task.output(start, lambda: task.end_offset, waits):
+        if not isinstance(item, Waiting):
+            await _send(call, item)
+            continue
+        await call.send(
+            "waiting",
+            id=task.id,
+            state=item.state.as_dict(),
+            start_offset=0,
+            offset=item.offset,
+            duration=round(max(0.0, guest.tasks.now() - task.started), 6),
+        )
+
+
 async def _pour(call: Call, task: Task, start: int, until: Callable[[], int | None]) -> None:
     async for item in task.output(start, until):
-        if isinstance(item, Gap):
-            await call.send("gap", offset=item.offset, size=item.size)
-        else:
-            await call.send("output", item.data, offset=item.offset, next=item.next)
+        await _send(call, item)
+
+
+async def _send(call: Call, item: Piece | Gap) -> None:
+    if isinstance(item, Gap):
+        await call.send("gap", offset=item.offset, size=item.size)
+    else:
+        await call.send("output", item.data, offset=item.offset, next=item.next)
 
 
 OPERATIONS: Operations = {

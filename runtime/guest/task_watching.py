@@ -68,10 +68,21 @@ class TaskWatching:
         if state.waits and what != self._told:
             self._told = what
             self._tell(state)
+        self._task.log.wake()
 
     def state(self) -> State:
         """Return what goes on, looking now."""
         return self._sampler.look()
+
+    @property
+    def episode(self) -> int:
+        """Counts how often it began to wait."""
+        return self._sampler.episode
+
+    def waits(self, told: int) -> State | None:
+        """Return what it waits for, if it does, and nobody was told in that episode."""
+        state = self._sampler.state
+        return state if state.waits and self._sampler.episode != told else None
 
     def stop(self) -> None:
         """Look no longer."""

@@ -23,7 +23,7 @@ from holdfast.runtime.guest.account import OOM_SCORE, Account
 from holdfast.runtime.guest.bash import TERM
 from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
 from holdfast.runtime.guest.marks import MarkFilter, Piece
-from holdfast.runtime.guest.output import Gap, visible
+from holdfast.runtime.guest.output import Gap, T, no_pause, visible
 from holdfast.runtime.guest.pulse.deaths import End, Notice
 from holdfast.runtime.guest.pulse.lineage import Origin, short
 from holdfast.runtime.guest.pulse.origins import Origins, processes
@@ -99,9 +99,11 @@ class Task:
         """Whether it has ended."""
         return self.end is not None
 
-    def output(self, start: int, until: Callable[[], int | None]) -> AsyncIterator[Piece | Gap]:
+    def output(
+        self, start: int, until: Callable[[], int | None], pause: Callable[[int], T | None] = no_pause
+    ) -> AsyncIterator[Piece | Gap | T]:
         """Yield the output from `start` on. See `output.visible`."""
-        return visible(self.log, self._filter, start, until)
+        return visible(self.log, self._filter, start, until, pause)
 
     async def write(self, data: bytes) -> None:
         """Type data into its terminal."""

@@ -37,6 +37,9 @@ def test_a_detached_command_lives_in_all_copies(hf: Holdfast, cli: Any) -> None:
     waits = until(work, "waiting")
     assert (waits.data["task"], waits.data["state"]["prompt"]) == (ref, "Password: ")
     assert "waits: Password:" in cli("tasks", "work").out
+    told = cli("wait", "work", ref)
+    assert (told.code, told.out) == (75, "Password: ")
+    assert f"holdfast send work --task {ref}" in told.err
 
     job = work.exec("sleep 1000 & echo $!")
     pid = int(job.text.split()[-1])
@@ -45,7 +48,7 @@ def test_a_detached_command_lives_in_all_copies(hf: Holdfast, cli: Any) -> None:
     for number, copy in enumerate(copies, start=3):
         assert copy.task("ask").info().running
         assert cli("send", copy.name, "--task", "ask", "-e", str(number)).code == 0
-        done = cli("wait", copy.name, ref)
+        done = cli("wait", copy.name, ref, "--wait")
         assert (done.code, done.out) == (number, f"Password: /srv kept {number}\n")
         info = cli("task", copy.name, ref, "--json").json
         assert (info["state"], info["exit_code"], info["observed"]["state"]) == ("exited", number, "exited")
@@ -67,7 +70,7 @@ def test_the_client_of_a_detached_command_may_die(shared: Session, shared_cli: A
         follower.kill()
     assert task.info().running
     task.send("\n")
-    done = shared_cli("wait", "shared", task.id[:6], "--json").json
+    done = shared_cli("wait", "shared", task.id[:6], "--wait", "--json").json
     assert (done["exit_code"], done["output"].split()) == (0, ["begun", "done"])
 
 

@@ -78,6 +78,21 @@ def test_a_task_that_asks_for_a_password_says_so(guest: Guest) -> None:
     assert (observed["state"], observed["exit_code"]) == ("exited", 0)
 
 
+def test_who_follows_a_task_is_told_that_it_waits(guest: Guest) -> None:
+    """Behind what it wrote before, and once, as with a command of the shell."""
+    start(guest, "echo first; read -p 'Name: ' name; echo $name")
+    with guest.call("wait", id="t") as follower:
+        frames = []
+        for frame in follower.frames():
+            frames.append(frame)
+            if frame.event == "waiting":
+                break
+        assert b"".join(frame.payload for frame in frames) == b"first\r\nName: "
+        assert frames[-1].head["state"]["prompt"] == "Name: "
+        guest.ask("task_send", b"ann\n", id="t")
+        assert follower.until("finished").head["exit_code"] == 0
+
+
 def test_the_same_id_starts_one_task(guest: Guest) -> None:
     """A client that lost its connection asks again."""
     first = start(guest, "echo once >> count; read x")
