@@ -72,10 +72,13 @@ class Taking:
         """Keep the files, of a moment at which everything in the container is paused."""
         self._staging.mkdir(mode=0o700)
         self._remember()
-        moment = _moment(GuestClient(self._run_dir).request("moment"))
+        moment: dict[str, Any] = {}
+        # The files can be kept without the supervisor, and one of an older version knows no moments.
+        with suppress(GuestError):
+            moment = moment_of(GuestClient(self._run_dir).request("moment"))
         with held():
             image = self._commit(pause=True)
-        return self._finish(image, None, {"moment": moment})
+        return self._finish(image, None, moment)
 
     def live(self) -> SnapshotRow:
         """Keep files, memory and processes; the session runs on."""
@@ -122,7 +125,7 @@ class Taking:
             fields.integer(frame, "supervisor_pid", least=2),
             fields.text(frame, "token"),
             versions,
-            _moment(frame),
+            moment_of(frame),
         )
         who = {"session": self.session.id, "name": self.session.name, "generation": self.session.generation}
         try:
@@ -187,7 +190,7 @@ class Taking:
             "frozen_seconds": round(captured.frozen_seconds, 4),
             "capture_seconds": round(captured.seconds, 4),
             "memory_bytes": processes.memory_bytes,
-            "moment": prepared.moment,
+            **prepared.moment,
         }
         return self._finish(captured.image_id, processes, timing)
 
@@ -263,10 +266,18 @@ def new_row(
     )
 
 
-def _moment(frame: Frame) -> dict[str, Any]:
-    """Where the session's records ended: its journal, and the output of each shell."""
+def moment_of(frame: Frame) -> dict[str, Any]:
+    """Where the session's records ended, for the details of a snapshot; empty if it is of an older version.
+
+    Its journal, and the output of each shell.
+
+    Raises:
+        ProtocolError: it is not what was agreed.
+    """
+    if "journal_seq" not in frame.head:
+        return {}
     offsets = Frame({"event": "moment", **fields.table(frame.head.get("offsets") or {}, "offsets")})
-    return {
+    moment = {
         "journal_seq": fields.integer(frame, "journal_seq"),
         "at": fields.number(frame, "at"),
         "offsets": {
@@ -275,6 +286,7 @@ def _moment(frame: Frame) -> dict[str, Any]:
             if name != "event"
         },
     }
+    return {"moment": moment}
 
 
 def _unwritable(session: SessionRow, root: Path, error: OSError) -> StoreError:

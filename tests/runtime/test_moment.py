@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast.errors import ProtocolError
+from holdfast.runtime.guest.protocol import Frame
+from holdfast.runtime.taking import moment_of
+
+GIVEN: dict[str, Any] = {"event": "moment", "journal_seq": 7, "at": 12.5, "offsets": {"main": 100}}
+
+
+def test_a_snapshot_knows_its_moment() -> None:
+    """The number of the journal's last entry, the time, and how far each shell's output went."""
+    assert moment_of(Frame(GIVEN)) == {"moment": {"journal_seq": 7, "at": 12.5, "offsets": {"main": 100}}}
+
+
+def test_a_session_of_an_older_version_has_none() -> None:
+    """It can be captured all the same."""
+    assert moment_of(Frame({"event": "prepared", "token": "x"})) == {}
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"journal_seq": -1}, {"at": "now"}, {"offsets": [1]}, {"offsets": {"main": -1}}]
+)
+def test_a_moment_of_another_form_is_refused(wrong: dict[str, Any]) -> None:
+    """What a session says of itself is checked."""
+    with pytest.raises(ProtocolError):
+        moment_of(Frame({**GIVEN, **wrong}))
