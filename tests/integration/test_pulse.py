@@ -29,8 +29,18 @@ HOLD = (
 def served(shared: Session) -> Session:
     """A session in which a web server runs, and the kernel holds files."""
     serve(shared, 8123)
-    shared.cell(HOLD)
+    hold(shared)
     return shared
+
+
+def hold(session: Session) -> None:
+    """Let the kernel hold files and a name, and wait until it is known: a kernel may be slow."""
+    session.cell(HOLD)
+    while not any(
+        kernel.variables is not None and "table" in {row.name for row in kernel.variables.rows}
+        for kernel in session.pulse(parts=["kernels", "variables"]).kernels
+    ):
+        pass
 
 
 def serve(session: Session, port: int) -> Port:
@@ -181,7 +191,7 @@ def test_a_restored_session_has_the_same_pulse(hf: Holdfast) -> None:
     """Processes, locks, deleted files, ports, names and what started them are there after a restore."""
     session = hf.new("before")
     serve(session, 8123)
-    session.cell(HOLD)
+    hold(session)
     restored = session.snapshot("moment").restore("after")
     session.remove()
     port = restored.port(8123)
