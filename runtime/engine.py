@@ -195,12 +195,6 @@ class Engine:
         except tarfile.TarError:
             return b""
 
-    def archive(self, container_id: str, path: str) -> Iterator[bytes]:
-        """A file or folder of a container, running or not, as a tar archive in pieces."""
-        with _translated("read files of a container"):
-            stream, _ = self.client.api.get_archive(container_id, path)
-            yield from stream
-
     # Images.
 
     def commit(self, container_id: str, ref: str, labels: Mapping[str, str], *, pause: bool) -> str:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.runtime import unpack
+from holdfast.runtime import engine_faults, unpack
 from holdfast.runtime.cast import Chunk, Gap
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.guest.layout import Layout
@@ -88,4 +88,11 @@ class KeptRecording:
         return b"".join(parts)
 
     def _copied(self, engine: Engine, container_id: str, source: Path, wanted: re.Pattern[str]) -> list[Path]:
-        return sorted(unpack.files(engine.archive(container_id, str(source)), self._folder, wanted, MOST))
+        return sorted(unpack.files(_archive(engine, container_id, source), self._folder, wanted, MOST))
+
+
+def _archive(engine: Engine, container_id: str, path: Path) -> Iterator[bytes]:
+    """A folder of a container, running or not, as a tar archive in pieces."""
+    with engine_faults.translated("read files of a container"):
+        stream, _ = engine.client.api.get_archive(container_id, str(path))
+        yield from stream
