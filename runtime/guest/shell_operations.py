@@ -206,8 +206,9 @@ def _busy(shell: Shell, holder: str | None) -> Refusal:
     state = shell.observed()
     if state.waits:
         told = state.told(time.time())
+        part = f", in command {holder}" if holder else ""
         return Refusal(
-            "busy", f"cannot run command: {told}; answer with `holdfast send`, or interrupt it with C-c"
+            "busy", f"cannot run command: {told}{part}; answer with `holdfast send`, or interrupt it with C-c"
         )
     if holder is not None:
         told = f": {state.told(time.time())}" if state.pid and state.state in ("running", "stopped") else ""
