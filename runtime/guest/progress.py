@@ -21,6 +21,12 @@ def at_work(session: int) -> bool:
     return False
 
 
+def alive(pid: int) -> bool:
+    """Return whether a process is there and has not ended."""
+    found = access.stat(pid)
+    return found is not None and found.state not in ("Z", "X")
+
+
 def replaced_by(pid: int) -> str:
     """Return what a shell became that makes no marks any more, or an empty string if it makes them."""
     who = access.owner(pid)

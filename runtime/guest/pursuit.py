@@ -7,13 +7,18 @@ the signal and goes on has decided so, and is left alone.
 
 from __future__ import annotations
 
+import signal
 from asyncio import TimerHandle
 from collections.abc import Callable
 from typing import Protocol
 
+from holdfast.runtime.guest.progress import alive
+
 AGAIN = 0.05
 """Seconds from one look to the next."""
-LOOKS = 40
+LOOKS = 200
+SETTLED = 4
+"""So many looks that find the same program at work: it has the signal. Ctrl-C may take a while to be read."""
 
 
 class Foreground(Protocol):
@@ -27,6 +32,9 @@ class Foreground(Protocol):
     def interrupt(self) -> None:
         """Do what Ctrl-C does."""
 
+    def signal_foreground(self, number: int, /) -> None:
+        """Send a signal at once to the foreground process group, never to the shell."""
+
 
 class Clock(Protocol):
     """What it must know of an event loop."""
@@ -38,10 +46,18 @@ class Clock(Protocol):
 class Pursuit:
     """One interruption of one command. `runs` tells whether the command goes on, in the same terminal."""
 
-    def __init__(self, loop: Clock, terminal: Foreground, runs: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        loop: Clock,
+        terminal: Foreground,
+        runs: Callable[[], bool],
+        alive: Callable[[int], bool] = alive,
+    ) -> None:
         self._loop = loop
         self._terminal = terminal
         self._runs = runs
+        self._alive = alive
+        self._settled = 0
         self._found: int | None = None
         self._looks = LOOKS
         self._timer: TimerHandle | None = None
@@ -61,11 +77,13 @@ class Pursuit:
         if not self._runs():
             return
         now = self._terminal.foreground()
-        if now != self._terminal.pid:
-            if now == self._found:
-                return
-            self._found = now
-            self._terminal.interrupt()
+        if now is None or now == self._terminal.pid:
+            self._settled = 0
+        elif now != self._found:
+            self._settled, self._found = 0, now
+            self._terminal.signal_foreground(signal.SIGINT)
+        elif self._alive(now):
+            self._settled += 1
         self._looks -= 1
-        if self._looks:
+        if self._looks and self._settled < SETTLED:
             self._timer = self._loop.call_later(AGAIN, self._look)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Callable
 from typing import cast
 
@@ -11,6 +12,8 @@ import pytest
 from holdfast.runtime.guest.pursuit import LOOKS, Pursuit
 
 SHELL = 1
+ENDED = 9
+"""A program that ended and that the shell has not noticed yet."""
 
 
 class Scene:
@@ -30,13 +33,20 @@ class Scene:
     def interrupt(self) -> None:
         self.hit.append(self.foreground())
 
+    def signal_foreground(self, number: int) -> None:
+        assert number == signal.SIGINT
+        self.interrupt()
+
+    def alive(self, group: int) -> bool:
+        return group != ENDED
+
     def call_later(self, _delay: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
         self.due.append(callback)
         return cast("asyncio.TimerHandle", None)
 
     def play(self) -> int:
         """Pursue until nobody looks any more or the command, as long as the script, is over."""
-        Pursuit(self, self, lambda: self.at < len(self.groups)).begin()
+        Pursuit(self, self, lambda: self.at < len(self.groups), self.alive).begin()
         looks = 0
         while self.due:
             self.at += 1
@@ -48,12 +58,19 @@ class Scene:
 @pytest.mark.parametrize(
     ("groups", "hit"),
     [
-        ([5, 5, 5, 5], [5]),
+        ([5, 5, 5, 5, 5, 6], [5]),
+        ([ENDED, ENDED, ENDED, ENDED, ENDED, 6, 6], [ENDED, 6]),
         ([5, SHELL, SHELL], [5]),
         ([SHELL, SHELL, 5, 5, 5], [SHELL, 5]),
         ([5, SHELL, 6, SHELL, 7], [5, 6, 7]),
     ],
-    ids=["goes on because it wants to", "ended", "was being started", "a loop of short programs"],
+    ids=[
+        "goes on because it wants to",
+        "found it dead",
+        "ended",
+        "was being started",
+        "a loop of short programs",
+    ],
 )
 def test_each_program_is_interrupted_once(groups: list[int], hit: list[int]) -> None:
     """The signal is sent again only to what did not get it."""
