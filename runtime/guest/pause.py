@@ -48,6 +48,7 @@ class Pause:
             for desk in guest.desks.values():
                 desk.cut()
             await self._server.close(spare=call.connection)
+            self._hold(hold=True)
             for shell in guest.shells.values():
                 shell.drain()
                 shell.recording.flush()
@@ -69,6 +70,7 @@ class Pause:
         except BaseException:
             # The client went away: nobody will capture.
             layout.paused(token).unlink(missing_ok=True)
+            self._hold(hold=False)
             guest.journal.resume()
             for desk in guest.desks.values():
                 desk.woken(copy=False)
@@ -76,6 +78,12 @@ class Pause:
             self._waking = self._loop.create_task(self._server.listen())
             raise
         self._begin(token)
+
+    def _hold(self, *, hold: bool) -> None:
+        """Keep the terminals still, or let them go on."""
+        for shell in self._guest.shells.values():
+            shell.hold(hold=hold)
+        self._guest.tasks.hold(hold=hold)
 
     def _begin(self, token: str) -> None:
         logger.info("paused for a capture")
@@ -106,6 +114,7 @@ class Pause:
         # First of all: who finds it while everything stands still may rely on all that a pause is.
         guest.layout.paused(self._token).unlink(missing_ok=True)
         self._token = ""
+        self._hold(hold=False)
         guest.identity = guest.identity.updated(told)
         guest.layout.wake.unlink(missing_ok=True)
         guest.journal.resume()

@@ -251,6 +251,11 @@ class Shell:
         """Yield the output from `start` on, without marks. See `output.visible`."""
         return visible(self.log, self._filter, start, until, pause)
 
+    def hold(self, *, hold: bool) -> None:
+        """Let what writes to the terminal wait, or go on."""
+        if self._terminal:
+            self._terminal.hold_output(hold=hold)
+
     def drain(self) -> None:
         """Record what the terminal holds now."""
         for _ in range(64):

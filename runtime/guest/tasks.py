@@ -235,6 +235,12 @@ class Tasks:
         logger.info("task %s: started, pid %d", order.id, task.pid)
         return task
 
+    def hold(self, *, hold: bool) -> None:
+        """Let what writes to the terminals wait, or go on."""
+        for task in self._tasks.values():
+            if task.terminal:
+                task.terminal.hold_output(hold=hold)
+
     def drain(self) -> None:
         """Record what the terminals hold now."""
         for task in self._tasks.values():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import signal
 import termios
@@ -19,6 +20,7 @@ import ptyprocess  # type: ignore[import-untyped]
 READ_SIZE = 64 << 10
 READS_PER_TURN = 64
 _IUTF8 = 0x4000
+_TIOCGPTPEER = 0x5441
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,20 @@ class Terminal:
         attributes = termios.tcgetattr(self.fd)
         if attributes[0] & termios.IXON:
             self.write_now(attributes[6][termios.VSTART])
+
+    def hold_output(self, *, hold: bool) -> None:
+        """Let programs that write wait, so that what is read from now on is all there is; or let them go on.
+
+        CRIU takes what is on its way in a terminal and puts it back behind what came later, or drops it:
+        nothing may be on its way while a capture is made. What programs may not see of it, they do not.
+        """
+        with contextlib.suppress(OSError):
+            # Flow control is the affair of the other side, see tty_ioctl(4), TIOCGPTPEER.
+            other = fcntl.ioctl(self.fd, _TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                termios.tcflow(other, termios.TCOOFF if hold else termios.TCOON)
+            finally:
+                os.close(other)
 
     def close(self) -> None:
         """Hang up."""

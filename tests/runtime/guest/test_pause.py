@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 import signal
 from pathlib import Path
@@ -88,6 +89,29 @@ def test_a_pause_can_be_seen_from_outside(guest: Guest) -> None:
     assert [path.name for path in guest.run.glob("paused-*")] == [f"paused-{head['token']}"]
     wake(guest, token=head["token"], event="resumed")
     assert not list(guest.run.glob("paused-*"))
+
+
+def test_nothing_is_on_its_way_in_the_terminal_while_paused(guest: Guest) -> None:
+    """What was written is recorded before the answer, and programs that write on wait until it is over."""
+    with guest.begin("seq 1000000 3000000", id="seq") as running:
+        running.until_output(b"1000000\r\n")
+        shell = guest.shell()["pid"]
+        head = prepare(guest)
+    folder = guest.folder / "state/shells/main/output"
+
+    def size() -> int:
+        return sum(path.stat().st_size for path in folder.iterdir())
+
+    held = size()
+    assert held == head["offsets"]["main"]
+    writer = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()[0]
+    while Path(f"/proc/{writer}/stat").read_text().split()[2] != "S":
+        os.sched_yield()
+    assert size() == held
+    wake(guest, token=head["token"], event="resumed")
+    with guest.call("wait", id="seq") as joined:
+        lines = b"".join(frame.payload for frame in joined.frames() if frame.event == "output").split()
+    assert lines == [str(number).encode() for number in range(1000000, 3000001)]
 
 
 def test_a_restored_session_has_its_new_name(guest: Guest) -> None:
