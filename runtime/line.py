@@ -34,6 +34,16 @@ class Line:
         """What the store knows of the session."""
         return self._controller.session_row(self._row().id)
 
+    @property
+    def known(self) -> SessionRow:
+        """What its handle knew when it last looked."""
+        return self._row()
+
+    def fresh(self) -> SessionRow:
+        """The row as it is now, of a session whose container runs. Raises as `health.check` does."""
+        health.check(self._controller, self.known.id)
+        return self.row
+
     def client(self) -> GuestClient:
         """For a session that is said to run. Raises as `health.check_usable` does."""
         row = self._row()

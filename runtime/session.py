@@ -5,140 +5,97 @@ Holds nothing that matters: any number of handles, in any process, may stand for
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
-from holdfast.runtime import tasks
-from holdfast.runtime.answering import answer
+from holdfast.errors import SessionNotFound
+from holdfast.runtime import health
 from holdfast.runtime.guest import layout
-from holdfast.runtime.keyed_calls import exec_once
-from holdfast.runtime.results import ExecResult, ShellInfo
+from holdfast.runtime.line import Line
+from holdfast.runtime.results import ShellInfo
 from holdfast.runtime.session_insight import SessionInsight
 from holdfast.runtime.session_kernel import SessionKernel
-from holdfast.runtime.shell_calls import Following, OnOutput, ShellCall
-from holdfast.runtime.store.rows import SnapshotKind
+from holdfast.runtime.session_shell import SessionShell
+from holdfast.runtime.store.rows import SessionRow, SnapshotKind
 from holdfast.runtime.terminal import SessionTerminal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from datetime import datetime
 
+    from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.snapshot import Snapshot
-    from holdfast.runtime.tasks import Task
 
 
-class Session(SessionInsight, SessionKernel):
-    """One session. Attributes are as of the last call that looked; `refresh` looks again."""
+class Session:
+    """One session. Attributes are as of the last call that looked; `refresh` looks again.
 
-    # The shell.
+    Its calls are grouped by concern, and the groups' are here too, as they are used all the time: those of
+    `SessionShell` (`exec`, `join`, `detach`, `send`, `answer`, `interrupt`), `cell` of `kernel`, and those of
+    `SessionInsight` (`pulse`, `port`, `drift`, `events`, `journal`, `tasks`, `task`). `terminal` is what a
+    person sees.
+    """
 
-    def exec(
-        self,
-        command: str,
-        *,
-        timeout: float | None = None,
-        on_output: OnOutput | None = None,
-        wait: bool = False,
-        lease_wait: float | None = None,
-        key: str | None = None,
-        reason: str | None = None,
-        shell: str = layout.MAIN,
-    ) -> ExecResult:
-        """Run a command in the shell, until it ends or waits for somebody to answer it.
+    def __init__(self, controller: Holdfast, row: SessionRow) -> None:
+        self._controller = controller
+        self._row = row
+        self._line = Line(controller, lambda: self._row)
+        runs = SessionShell(self._line)
+        self.exec, self.join, self.detach = runs.exec, runs.join, runs.detach
+        self.send, self.answer, self.interrupt = runs.send, runs.answer, runs.interrupt
+        self.kernel = SessionKernel(self._line)
+        self.cell = self.kernel.cell
+        insight = SessionInsight(self._line)
+        self.pulse, self.port, self.drift = insight.pulse, insight.port, insight.drift
+        self.events, self.journal = insight.events, insight.journal
+        self.tasks, self.task = insight.tasks, insight.task
 
-        What it changes (directory, variables, jobs) stays.  It runs once, even if the session is captured
-        meanwhile.  A command that fails is a result.  One that asks for a password or a key goes on when it
-        is answered by `send`; the result then says what it is `waiting` for.
+    def __repr__(self) -> str:
+        return f"<Session {self.name} {self.id} {self.state}>"
 
-        Args:
-            command: any text bash can read, also of several lines.
-            wait: go on waiting for its end while it waits: another one answers it.
-            lease_wait: seconds to wait for the shell while a person holds it; else that is SessionBusy.
-            timeout: seconds; then it is interrupted.
-            on_output: is given the output as it comes; the result then keeps the last MiB of it only.
-            key: under the same key it runs once, also if this process dies: later calls join it, or get what
-                was recorded.
-            reason: why, for the journal.
-            shell: which of the session's shells.
+    @property
+    def id(self) -> str:
+        """12 hex digits."""
+        return self._row.id
 
-        Raises:
-            SessionBusy: something else runs in the shell, or somebody else holds it.
-            InvalidArgument: the key stands for another command.
-            OutcomeUnknown: it may have run under its key, and the session is gone.
-            SessionDead, SessionError: the session cannot be used.
-        """
+    @property
+    def name(self) -> str:
+        """Unique among the sessions that are there."""
+        return self._row.name
 
-        def call() -> ExecResult:
-            with self._line.explained():
-                return ShellCall(
-                    self._line.client(),
-                    self._line.persistence(),
-                    command,
-                    shell=shell,
-                    timeout=timeout,
-                    on_output=on_output,
-                    wait=wait,
-                    lease_wait=lease_wait,
-                    key=key,
-                    reason=reason,
-                ).run()
+    @property
+    def state(self) -> str:
+        """`running`, `suspended`, `dead`, `creating` or `removed`."""
+        return self._row.state
 
-        return call() if key is None else exec_once(self._controller, self._row, key, command, shell, call)
+    @property
+    def image(self) -> str:
+        """The image it was made from."""
+        return self._row.image
 
-    def join(
-        self,
-        command_id: str,
-        *,
-        start: int | None = None,
-        on_output: OnOutput | None = None,
-        wait: bool = False,
-        patience: float | None = None,
-        shell: str = layout.MAIN,
-    ) -> ExecResult:
-        """Follow a command that was begun elsewhere: by another process, or before a restore. As `exec`.
+    @property
+    def created_at(self) -> datetime:
+        """When it was made, in UTC."""
+        return self._row.created_at
 
-        Args:
-            command_id: as in `shell().command_id` while it runs; the same in every session restored from a
-                snapshot that was taken then. The last 1000 commands are known.
-            start: offset of the output to begin with, such as `end_offset` of an earlier result; else all.
-            on_output: is given the output from there, then as it comes.
-            wait: as for `exec`.
-            patience: seconds; then the result is that it still runs. The command goes on.
-            shell: which of the session's shells.
+    @property
+    def parent_snapshot_id(self) -> str | None:
+        """The snapshot it was restored from, if it was."""
+        return self._row.parent_snapshot_id
 
-        Raises:
-            GuestError: the session does not know the command.
-        """
-        with self._line.explained():
-            return Following(
-                self._line.client(),
-                self._line.persistence(),
-                command_id,
-                shell=shell,
-                on_output=on_output,
-                wait=wait,
-                patience=patience,
-            ).run(start)
+    @property
+    def row(self) -> SessionRow:
+        """What the store knows."""
+        return self._row
 
-    def detach(
-        self,
-        command: str,
-        *,
-        name: str | None = None,
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        lease_wait: float | None = None,
-    ) -> Task:
-        """Start a command apart from the shell, on a terminal of its own; it goes on by itself.
+    def refresh(self) -> Session:
+        """Look again at the store and at the container."""
+        with contextlib.suppress(SessionNotFound):
+            health.observed(self._controller, self._row, set())
+        found = [row for row in self._controller.store.sessions(removed=True) if row.id == self.id]
+        self._row = found[0]
+        return self
 
-        It begins in the shell's directory and with what the shell exports.
-
-        Args:
-            command: as bash reads it.
-            name: to find it by, among those that run.
-            env: more variables.
-            cwd: another directory.
-            lease_wait: seconds to wait while a person holds the shell.
-        """
-        return tasks.start(self._line, command, name=name, env=env, cwd=cwd, lease_wait=lease_wait)
+    # Terminals.
 
     @property
     def terminal(self) -> SessionTerminal:
@@ -148,32 +105,6 @@ class Session(SessionInsight, SessionKernel):
     def terminal_of(self, shell: str) -> SessionTerminal:
         """The terminal of a shell."""
         return SessionTerminal(self._line, shell)
-
-    def send(self, text: str | bytes, *, shell: str = layout.MAIN) -> None:
-        """Type text into the terminal, as it is."""
-        self.terminal_of(shell).send(text)
-
-    def answer(
-        self,
-        text: str | bytes,
-        *,
-        on_output: OnOutput | None = None,
-        wait: bool = False,
-        shell: str = layout.MAIN,
-    ) -> ExecResult:
-        """Type text for the command that runs, and follow it from there: as `send`, then as `join`.
-
-        The output of the result is what came after the text. Most programs want a newline at its end.
-
-        Raises:
-            InvalidArgument: no command of `exec` runs; the text was typed all the same.
-        """
-        with self._line.explained():
-            return answer(self._line, text, shell=shell, on_output=on_output, wait=wait)
-
-    def interrupt(self, *, shell: str = layout.MAIN) -> None:
-        """Send the terminal's interrupt (SIGINT) to what runs in its foreground."""
-        self._line.request("signal", shell=shell, signal="INT")
 
     def shell(self, name: str = layout.MAIN) -> ShellInfo:
         """What the supervisor says about a shell."""
@@ -194,7 +125,7 @@ class Session(SessionInsight, SessionKernel):
         """
         from holdfast.runtime.snapshot import Snapshot, machinery
 
-        row = machinery().take(self._controller, self._fresh(), label, kind)
+        row = machinery().take(self._controller, self._line.fresh(), label, kind)
         return Snapshot(self._controller, row)
 
     def fork(self, n: int = 1, name: str | None = None) -> list[Session]:
@@ -211,7 +142,7 @@ class Session(SessionInsight, SessionKernel):
         """Capture the session, then free its memory and processors until `resume`."""
         from holdfast.runtime.snapshot import machinery
 
-        self._row = machinery().suspend(self._controller, self._fresh())
+        self._row = machinery().suspend(self._controller, self._line.fresh())
         return self
 
     def resume(self) -> Session:

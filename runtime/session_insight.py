@@ -1,11 +1,10 @@
-"""The part of a session's handle that tells what goes on and what was done. Changes nothing."""
+"""What goes on in a session and what was done there, as its handle tells it. Changes nothing."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from holdfast.runtime import events, tasks
-from holdfast.runtime.session_base import SessionBase
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -14,12 +13,16 @@ if TYPE_CHECKING:
     from holdfast.runtime.drift.result import Drift
     from holdfast.runtime.events import Event
     from holdfast.runtime.journal.entry import Entry
+    from holdfast.runtime.line import Line
     from holdfast.runtime.pulse import Port, Pulse
     from holdfast.runtime.tasks import Task, TaskInfo
 
 
-class SessionInsight(SessionBase):
-    """What a session shows of itself."""
+class SessionInsight:
+    """What one session shows of itself."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
 
     def tasks(self) -> list[TaskInfo]:
         """The commands started by `detach`, the oldest first; of those that ended the last 200."""
@@ -39,7 +42,9 @@ class SessionInsight(SessionBase):
             follow: go on with what happens, until the session ends; that is the last event.
             kinds: of entries of the journal; all notable ones if left out.
         """
-        return events.read(self._controller, self._line, self.id, after=after, follow=follow, kinds=kinds)
+        return events.read(
+            self._line.controller, self._line, self._line.known.id, after=after, follow=follow, kinds=kinds
+        )
 
     def drift(self, since: str, *, everything: bool = False) -> Drift:
         """What changed since a moment: files, packages, processes, ports, variables, kernel names.
@@ -54,7 +59,7 @@ class SessionInsight(SessionBase):
         from holdfast.runtime.drift.of_session import Asking
 
         with self._line.explained():
-            return Asking(self._controller, self._fresh()).answer(since, everything=everything)
+            return Asking(self._line.controller, self._line.fresh()).answer(since, everything=everything)
 
     def journal(
         self,
@@ -81,7 +86,7 @@ class SessionInsight(SessionBase):
 
         moment = None if since is None else since.timestamp()
         wanted = reading.Filter(after, kinds, actor, moment, grep)
-        return reading.read(self._controller, self.id, wanted, all_timelines=all_timelines)
+        return reading.read(self._line.controller, self._line.known.id, wanted, all_timelines=all_timelines)
 
     def pulse(
         self,
@@ -110,15 +115,20 @@ class SessionInsight(SessionBase):
         """
         from holdfast.runtime import pulse_calls
 
-        found = pulse_calls.look(self._line, self._row, parts=parts, files=files, pid=pid, file=file)
+        line = self._line
+        found = pulse_calls.look(line, line.known, parts=parts, files=files, pid=pid, file=file)
         if screens:
-            found = pulse_calls.with_screens(self._line, found)
+            found = pulse_calls.with_screens(line, found)
         if since is not None:
             return pulse_calls.with_drift(found, self.drift(since))
-        return pulse_calls.with_disk(self._controller, self._line, self._row, found) if disk else found
+        return (
+            pulse_calls.with_disk(self._line.controller, self._line, self._line.known, found)
+            if disk
+            else found
+        )
 
     def port(self, number: int, *, speak: bool = True) -> Port:
         """Who listens at a port, and whether it answers (`speak`: to a HEAD of HTTP). Raises as `pulse`."""
         from holdfast.runtime import pulse_calls
 
-        return pulse_calls.port(self._line, self._row, number, speak=speak)
+        return pulse_calls.port(self._line, self._line.known, number, speak=speak)

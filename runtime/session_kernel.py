@@ -1,4 +1,4 @@
-"""The part of a session's handle that runs code in its kernels."""
+"""The kernels of a session, as its handle offers them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from holdfast.runtime.answering import answer_cell
 from holdfast.runtime.guest import layout
 from holdfast.runtime.kernel_calls import KernelCall, OnEvent, OnInput
 from holdfast.runtime.keyed_calls import cell_once
+from holdfast.runtime.line import Line
 from holdfast.runtime.results import CellResult
-from holdfast.runtime.session_base import SessionBase
 
 
-class SessionKernel(SessionBase):
-    """The kernels of a session."""
+class SessionKernel:
+    """Runs code in the kernels of one session."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
 
     def cell(
         self,
@@ -32,7 +35,7 @@ class SessionKernel(SessionBase):
             on_event: is given output, displays and errors as they come.
             on_input: is asked for a line when the code reads input: (prompt, is it a password) -> line.
                 When it raises EOFError, the code is interrupted. Without it the result says what the code
-                is `waiting` for; `answer_cell` goes on.
+                is `waiting` for; `answer` goes on.
             key, reason: as for `exec`.
             kernel: which of the session's kernels.
 
@@ -56,9 +59,13 @@ class SessionKernel(SessionBase):
                     reason=reason,
                 ).run()
 
-        return call() if key is None else cell_once(self._controller, self._row, key, code, kernel, call)
+        return (
+            call()
+            if key is None
+            else cell_once(self._line.controller, self._line.known, key, code, kernel, call)
+        )
 
-    def answer_cell(
+    def answer(
         self,
         waiting: CellResult,
         text: str,
@@ -75,10 +82,10 @@ class SessionKernel(SessionBase):
         with self._line.explained():
             return answer_cell(self._line, waiting, text, kernel=kernel, on_event=on_event, on_input=on_input)
 
-    def interrupt_kernel(self, kernel: str = layout.MAIN) -> None:
+    def interrupt(self, kernel: str = layout.MAIN) -> None:
         """Interrupt what the kernel runs."""
         self._line.request("kernel_interrupt", kernel=kernel)
 
-    def restart_kernel(self, kernel: str = layout.MAIN) -> None:
+    def restart(self, kernel: str = layout.MAIN) -> None:
         """End the kernel and start it anew; its variables are lost."""
         self._line.request("kernel_restart", kernel=kernel)

@@ -52,7 +52,7 @@ def cell(
 def interrupt(session: SessionRef, json: Json = False) -> None:
     """Interrupt what the kernel runs."""
     found = controller().session(session)
-    found.interrupt_kernel()
+    found.kernel.interrupt()
     if wants_json(json):
         output.emit({"id": found.id, "name": found.name})
 
@@ -61,7 +61,7 @@ def interrupt(session: SessionRef, json: Json = False) -> None:
 def restart(session: SessionRef, json: Json = False) -> None:
     """Start the kernel anew; its variables are lost."""
     found = controller().session(session)
-    found.restart_kernel()
+    found.kernel.restart()
     if wants_json(json):
         output.emit({"id": found.id, "name": found.name})
 

@@ -180,7 +180,7 @@ def test_a_cell_that_asks_nobody_waits_for_an_answer(shared: Session) -> None:
     assert (waiting.status, waiting.stdout) == ("waiting", "hm\n")
     assert waiting.waiting is not None
     assert (waiting.waiting.detail, waiting.waiting.prompt) == ("line", "name? ")
-    assert shared.answer_cell(waiting, "Ada").text == "'Ada'"
+    assert shared.kernel.answer(waiting, "Ada").text == "'Ada'"
     assert shared.cell("1+1").text == "2"
 
 
@@ -198,7 +198,7 @@ def test_a_cell_is_interrupted_by_time_and_from_outside(shared: Session) -> None
     thread = threading.Thread(target=run)
     thread.start()
     assert started.wait(60)
-    shared.interrupt_kernel()
+    shared.kernel.interrupt()
     thread.join(60)
 
     assert timed.status == "timeout"
@@ -210,7 +210,7 @@ def test_a_kernel_that_dies_is_told_and_restarts(shared: Session) -> None:
     """The end of the kernel's process ends the cell at once; a restart gives a new one."""
     with pytest.raises(KernelDied):
         shared.cell("import os; os._exit(3)")
-    shared.restart_kernel()
+    shared.kernel.restart()
 
     assert shared.cell("'kept' in globals()").text == "False"
 

@@ -1,0 +1,169 @@
+"""The shells of a session, as its handle offers them: run, join, answer, detach.
+
+What a person sees and types is `terminal`'s.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.runtime import tasks
+from holdfast.runtime.answering import answer
+from holdfast.runtime.guest import layout
+from holdfast.runtime.keyed_calls import exec_once
+from holdfast.runtime.line import Line
+from holdfast.runtime.results import ExecResult
+from holdfast.runtime.shell_calls import Following, OnOutput, ShellCall
+from holdfast.runtime.terminal import SessionTerminal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holdfast.runtime.tasks import Task
+
+
+class SessionShell:
+    """Runs commands in the shells of one session."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    def exec(
+        self,
+        command: str,
+        *,
+        timeout: float | None = None,
+        on_output: OnOutput | None = None,
+        wait: bool = False,
+        lease_wait: float | None = None,
+        key: str | None = None,
+        reason: str | None = None,
+        shell: str = layout.MAIN,
+    ) -> ExecResult:
+        """Run a command in the shell, until it ends or waits for somebody to answer it.
+
+        What it changes (directory, variables, jobs) stays.  It runs once, even if the session is captured
+        meanwhile.  A command that fails is a result.  One that asks for a password or a key goes on when it
+        is answered by `send`; the result then says what it is `waiting` for.
+
+        Args:
+            command: any text bash can read, also of several lines.
+            wait: go on waiting for its end while it waits: another one answers it.
+            lease_wait: seconds to wait for the shell while a person holds it; else that is SessionBusy.
+            timeout: seconds; then it is interrupted.
+            on_output: is given the output as it comes; the result then keeps the last MiB of it only.
+            key: under the same key it runs once, also if this process dies: later calls join it, or get what
+                was recorded.
+            reason: why, for the journal.
+            shell: which of the session's shells.
+
+        Raises:
+            SessionBusy: something else runs in the shell, or somebody else holds it.
+            InvalidArgument: the key stands for another command.
+            OutcomeUnknown: it may have run under its key, and the session is gone.
+            SessionDead, SessionError: the session cannot be used.
+        """
+
+        def call() -> ExecResult:
+            with self._line.explained():
+                return ShellCall(
+                    self._line.client(),
+                    self._line.persistence(),
+                    command,
+                    shell=shell,
+                    timeout=timeout,
+                    on_output=on_output,
+                    wait=wait,
+                    lease_wait=lease_wait,
+                    key=key,
+                    reason=reason,
+                ).run()
+
+        return (
+            call()
+            if key is None
+            else exec_once(self._line.controller, self._line.known, key, command, shell, call)
+        )
+
+    def join(
+        self,
+        command_id: str,
+        *,
+        start: int | None = None,
+        on_output: OnOutput | None = None,
+        wait: bool = False,
+        patience: float | None = None,
+        shell: str = layout.MAIN,
+    ) -> ExecResult:
+        """Follow a command that was begun elsewhere: by another process, or before a restore. As `exec`.
+
+        Args:
+            command_id: as in `shell().command_id` while it runs; the same in every session restored from a
+                snapshot that was taken then. The last 1000 commands are known.
+            start: offset of the output to begin with, such as `end_offset` of an earlier result; else all.
+            on_output: is given the output from there, then as it comes.
+            wait: as for `exec`.
+            patience: seconds; then the result is that it still runs. The command goes on.
+            shell: which of the session's shells.
+
+        Raises:
+            GuestError: the session does not know the command.
+        """
+        with self._line.explained():
+            return Following(
+                self._line.client(),
+                self._line.persistence(),
+                command_id,
+                shell=shell,
+                on_output=on_output,
+                wait=wait,
+                patience=patience,
+            ).run(start)
+
+    def detach(
+        self,
+        command: str,
+        *,
+        name: str | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        lease_wait: float | None = None,
+    ) -> Task:
+        """Start a command apart from the shell, on a terminal of its own; it goes on by itself.
+
+        It begins in the shell's directory and with what the shell exports.
+
+        Args:
+            command: as bash reads it.
+            name: to find it by, among those that run.
+            env: more variables.
+            cwd: another directory.
+            lease_wait: seconds to wait while a person holds the shell.
+        """
+        return tasks.start(self._line, command, name=name, env=env, cwd=cwd, lease_wait=lease_wait)
+
+    def send(self, text: str | bytes, *, shell: str = layout.MAIN) -> None:
+        """Type text into the terminal, as it is."""
+        SessionTerminal(self._line, shell).send(text)
+
+    def answer(
+        self,
+        text: str | bytes,
+        *,
+        on_output: OnOutput | None = None,
+        wait: bool = False,
+        shell: str = layout.MAIN,
+    ) -> ExecResult:
+        """Type text for the command that runs, and follow it from there: as `send`, then as `join`.
+
+        The output of the result is what came after the text. Most programs want a newline at its end.
+
+        Raises:
+            InvalidArgument: no command of `exec` runs; the text was typed all the same.
+        """
+        with self._line.explained():
+            return answer(self._line, text, shell=shell, on_output=on_output, wait=wait)
+
+    def interrupt(self, *, shell: str = layout.MAIN) -> None:
+        """Send the terminal's interrupt (SIGINT) to what runs in its foreground."""
+        self._line.request("signal", shell=shell, signal="INT")
