@@ -145,8 +145,9 @@ class Shell:
         self._commands[id_] = request
         self.chronicle.given(request, command, who)
         self._do(actions)
-        for old in [key for key, value in self._commands.items() if value.over][:-KEPT_COMMANDS]:
-            del self._commands[old]
+        if len(self._commands) > KEPT_COMMANDS:
+            # At most one command is not over, and it is the newest: the oldest of all is over.
+            del self._commands[next(iter(self._commands))]
         return request
 
     def find(self, id_: str) -> Exec | None:
