@@ -59,8 +59,8 @@ def test_the_prompt_of_a_debugger_is_that_of_a_repl(guest: Guest) -> None:
 )
 def test_a_running_cell_sleeps_or_computes(guest: Guest, code: str, detail: str) -> None:
     """By what the main thread is in."""
-    with guest.cell(code) as connection:
-        connection.until("started")
+    with guest.cell(f"print('on', flush=True)\n{code}") as connection:
+        connection.until("stream")  # an interrupt before the code runs would be lost
         _until(guest, lambda found: (found["state"], found["detail"]) == ("running", detail))
         guest.ask("kernel_interrupt")
         connection.until("finished")
