@@ -72,9 +72,10 @@ def _until(guest: Guest, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, 
 
 
 def _end(guest: Guest, connection: Connection) -> None:
-    """End a command whatever it is."""
-    guest.ask("signal", signal="KILL")
-    guest.ask("signal", signal="INT")
+    """End a command: a program is killed, the shell itself is interrupted."""
+    shell = guest.shell()
+    own = shell["observed"]["pid"] == shell["pid"]
+    guest.ask("signal", signal="INT" if own else "KILL")
     connection.until("finished")
 
 
