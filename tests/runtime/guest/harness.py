@@ -116,6 +116,7 @@ class Guest:
         (self.folder / "work").mkdir()
         self.marks = marks
         self.socket = self.run / "guest.sock"
+        self._connections: list[Connection] = []
         self.process = self._start()
         self.wait_for_socket()
 
@@ -159,7 +160,9 @@ class Guest:
         return path.read_text() if path.exists() else ""
 
     def call(self, op: str, payload: bytes = b"", **args: Any) -> Connection:
-        return Connection(self.socket, op, payload, **args)
+        connection = Connection(self.socket, op, payload, **args)
+        self._connections.append(connection)
+        return connection
 
     def ask(self, op: str, payload: bytes = b"", **args: Any) -> list[Frame]:
         with self.call(op, payload, **args) as connection:
@@ -213,6 +216,8 @@ class Guest:
         return links
 
     def stop(self) -> None:
+        for connection in self._connections:  # a test that failed leaves some
+            connection.close()
         self.process.terminate()
         self.process.wait(PATIENCE)
         shutil.rmtree(self.folder, ignore_errors=True)
