@@ -15,7 +15,7 @@ from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest_client import GuestClient
 from holdfast.runtime.persistence import Persistence
 from holdfast.runtime.results import CellError, CellEvent, CellResult, CellStatus
-from holdfast.runtime.uncook import Tail
+from holdfast.runtime.terminal.uncook import Tail
 from holdfast.runtime.waiting import asked
 
 OnEvent = Callable[[CellEvent], None]

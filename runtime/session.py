@@ -17,7 +17,7 @@ from holdfast.runtime.session_insight import SessionInsight
 from holdfast.runtime.session_kernel import SessionKernel
 from holdfast.runtime.session_shell import SessionShell
 from holdfast.runtime.store.rows import SessionRow, SnapshotKind
-from holdfast.runtime.terminal import SessionTerminal
+from holdfast.runtime.terminal.handle import SessionTerminal
 
 if TYPE_CHECKING:
     from datetime import datetime

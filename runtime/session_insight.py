@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.events import Event
     from holdfast.runtime.journal.entry import Entry
     from holdfast.runtime.line import Line
-    from holdfast.runtime.pulse import Port, Pulse
+    from holdfast.runtime.pulse.pulse import Port, Pulse
     from holdfast.runtime.tasks import Task, TaskInfo
 
 
@@ -113,7 +113,7 @@ class SessionInsight:
         Raises:
             SessionDead, SessionError: the session cannot be used.
         """
-        from holdfast.runtime import pulse_calls
+        from holdfast.runtime.pulse import calls as pulse_calls
 
         line = self._line
         found = pulse_calls.look(line, line.known, parts=parts, files=files, pid=pid, file=file)
@@ -129,6 +129,6 @@ class SessionInsight:
 
     def port(self, number: int, *, speak: bool = True) -> Port:
         """Who listens at a port, and whether it answers (`speak`: to a HEAD of HTTP). Raises as `pulse`."""
-        from holdfast.runtime import pulse_calls
+        from holdfast.runtime.pulse import calls as pulse_calls
 
         return pulse_calls.port(self._line, self._line.known, number, speak=speak)

@@ -14,7 +14,7 @@ from holdfast.runtime.keyed_calls import exec_once
 from holdfast.runtime.line import Line
 from holdfast.runtime.results import ExecResult
 from holdfast.runtime.shell_calls import Following, OnOutput, ShellCall
-from holdfast.runtime.terminal import SessionTerminal
+from holdfast.runtime.terminal.handle import SessionTerminal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,10 +14,10 @@ from holdfast.runtime.guest import protocol
 from holdfast.runtime.guest.actor import id_of
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.guest_client import GuestClient
-from holdfast.runtime.leasing import lease
 from holdfast.runtime.persistence import Persistence
 from holdfast.runtime.results import ExecResult, ShellInfo
-from holdfast.runtime.uncook import Tail, Uncook
+from holdfast.runtime.terminal.leasing import lease
+from holdfast.runtime.terminal.uncook import Tail, Uncook
 from holdfast.runtime.waiting import state
 
 OnOutput = Callable[[bytes], None]

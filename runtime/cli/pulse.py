@@ -20,7 +20,7 @@ from holdfast.runtime.cli import output
 from holdfast.runtime.cli.arguments import Json, SessionRef, controller, wants_json
 
 if TYPE_CHECKING:
-    from holdfast.runtime.pulse import Pulse
+    from holdfast.runtime.pulse.pulse import Pulse
     from holdfast.runtime.session import Session
 
 NO_ANSWER = 3
@@ -162,7 +162,7 @@ def _watch(session: Session, interval: float, *, as_json: bool, screens: bool) -
 
 def _not_running(session: Session, error: SessionError, *, as_json: bool) -> None:
     """What the store knows of a session that does not run."""
-    from holdfast.runtime.pulse_calls import lineage
+    from holdfast.runtime.pulse.calls import lineage
 
     known = lineage(session.row)
     if as_json:

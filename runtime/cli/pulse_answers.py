@@ -15,7 +15,7 @@ from holdfast.runtime.cli.pulse_text import (
     short,
     socket_line,
 )
-from holdfast.runtime.pulse import File, Listener, Port, Pulse
+from holdfast.runtime.pulse.pulse import File, Listener, Port, Pulse
 
 
 def port(found: Port) -> Iterator[str]:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.runtime.cli.output import size
 from holdfast.runtime.guest.layout import STATE_DIR
-from holdfast.runtime.pulse import Pulse
-from holdfast.runtime.pulse_facts import OpenFile, Origin, Process, Socket, Terminal
-from holdfast.runtime.pulse_kernels import Kernel, Variable
-from holdfast.runtime.pulse_limits import Disk, Limits
+from holdfast.runtime.pulse.facts import OpenFile, Origin, Process, Socket, Terminal
+from holdfast.runtime.pulse.kernels import Kernel, Variable
+from holdfast.runtime.pulse.limits import Disk, Limits
+from holdfast.runtime.pulse.pulse import Pulse
 
 # What fits on a screen of 40 lines besides the processes of a session at work.
 MOST_PROCESSES = 30

@@ -37,7 +37,7 @@ def replay(
     if recording.missing:
         output.note(f"{output.size(recording.missing)} at the beginning are no longer kept")
     if cast is None:
-        from holdfast.runtime.player import Player
+        from holdfast.runtime.recording.player import Player
 
         player = Player(recording, speed=speed, max_idle=max_idle)
         if sys.stdout.isatty():

@@ -160,7 +160,7 @@ def send(
     json: Json = False,
 ) -> None:
     """Type text and keys into the session's terminal."""
-    from holdfast.runtime.keys import keys
+    from holdfast.runtime.terminal.keys import keys
 
     data = " ".join(text or []).encode("utf-8", "surrogateescape") + keys(
         [*(key or []), *(["Enter"] * enter)]

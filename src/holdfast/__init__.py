@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest.pulse.state import State
     from holdfast.runtime.home import Home
     from holdfast.runtime.journal.entry import Entry
-    from holdfast.runtime.pulse import Port, Pulse
+    from holdfast.runtime.pulse.pulse import Port, Pulse
     from holdfast.runtime.results import (
         CellError,
         CellEvent,
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.session_options import Mount, SessionOptions
     from holdfast.runtime.snapshot import Snapshot
     from holdfast.runtime.tasks import Task, TaskInfo
-    from holdfast.runtime.terminal import SessionTerminal
+    from holdfast.runtime.terminal.handle import SessionTerminal
 
 __version__ = "0.1.0"
 

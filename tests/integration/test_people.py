@@ -16,9 +16,9 @@ import pytest
 
 from holdfast.errors import InvalidArgument, SessionBusy, SessionDead
 from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.emulator import Emulator
-from holdfast.runtime.screen import shown
 from holdfast.runtime.session import Session
+from holdfast.runtime.terminal.emulator import Emulator
+from holdfast.runtime.terminal.screen import shown
 
 pytestmark = pytest.mark.engine
 PATIENCE = 90

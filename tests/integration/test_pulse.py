@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, Session, SessionError
-from holdfast.runtime.pulse import Port
+from holdfast.runtime.pulse.pulse import Port
 
 pytestmark = pytest.mark.engine
 

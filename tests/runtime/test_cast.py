@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast.errors import InvalidArgument, ProtocolError
-from holdfast.runtime.cast import Chunk, Event, Gap, lines, merge
-from holdfast.runtime.emulator import Emulator
 from holdfast.runtime.guest.timeline import Encoder, Kind, Moment, Start
-from holdfast.runtime.harmless import Harmless
-from holdfast.runtime.recording import Kept, Place, Recording
-from holdfast.runtime.screen import render, shown
+from holdfast.runtime.recording.cast import Chunk, Event, Gap, lines, merge
+from holdfast.runtime.recording.harmless import Harmless
+from holdfast.runtime.recording.recording import Kept, Place, Recording
+from holdfast.runtime.terminal.emulator import Emulator
+from holdfast.runtime.terminal.screen import render, shown
 
 
 def out(at: float, offset: int) -> Moment:

@@ -11,15 +11,16 @@ import typer
 from typer.testing import CliRunner
 
 from holdfast.errors import InvalidArgument, ProtocolError
-from holdfast.runtime import history, leasing, unpack
 from holdfast.runtime.cli.lease import duration
-from holdfast.runtime.emulator import Emulator
-from holdfast.runtime.glass import Glass
 from holdfast.runtime.guest.protocol import Frame
-from holdfast.runtime.recording import Place
+from holdfast.runtime.recording import history, unpack
+from holdfast.runtime.recording.recording import Place
 from holdfast.runtime.results import Attached
-from holdfast.runtime.screen import shown
-from holdfast.runtime.viewing import PROGRAM_TAIL, TAIL, Part, View, parts
+from holdfast.runtime.terminal import leasing
+from holdfast.runtime.terminal.emulator import Emulator
+from holdfast.runtime.terminal.glass import Glass
+from holdfast.runtime.terminal.screen import shown
+from holdfast.runtime.terminal.viewing import PROGRAM_TAIL, TAIL, Part, View, parts
 
 
 class Session:
@@ -51,7 +52,7 @@ class Session:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr("holdfast.runtime.glass.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("holdfast.runtime.terminal.glass.time.monotonic", lambda: now[0])
     return now
 
 
@@ -182,7 +183,7 @@ def test_times_as_people_write_them() -> None:
 
 def test_places_in_a_recording(monkeypatch: pytest.MonkeyPatch) -> None:
     """An offset, a time ago, a time; anything else is looked up as a snapshot."""
-    monkeypatch.setattr("holdfast.runtime.history.time.time", lambda: 1000.0)
+    monkeypatch.setattr("holdfast.runtime.recording.history.time.time", lambda: 1000.0)
     nobody: Any = None
 
     assert history.place(nobody, nobody, "512", "main") == Place(offset=512)

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from holdfast.errors import ProtocolError
-from holdfast.runtime import pulse_calls
 from holdfast.runtime.cli import pulse_answers, pulse_text
 from holdfast.runtime.drift.paths import FileChange
 from holdfast.runtime.drift.result import Drift
 from holdfast.runtime.drift.since import Moment
-from holdfast.runtime.pulse import Listener, Port, Pulse
-from holdfast.runtime.pulse_limits import Lineage, disk
+from holdfast.runtime.pulse import calls as pulse_calls
+from holdfast.runtime.pulse.limits import Lineage, disk
+from holdfast.runtime.pulse.pulse import Listener, Port, Pulse
 
 LINEAGE = Lineage("0123456789ab", "work", 2, "before", "image:tag", "2026-01-01T00:00:00+00:00")
 ORIGIN = {"kind": "command", "id": "c1", "command": "make serve", "actor": "agent"}

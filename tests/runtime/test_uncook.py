@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.uncook import Tail, Uncook
+from holdfast.runtime.terminal.uncook import Tail, Uncook
 
 
 def _uncook(pieces: Any) -> Any:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.runtime import leasing
 from holdfast.runtime.guest import layout
-from holdfast.runtime.keys import keys
 from holdfast.runtime.shell_calls import shell_info
+from holdfast.runtime.terminal import leasing
+from holdfast.runtime.terminal.keys import keys
 
 if TYPE_CHECKING:
     from holdfast.runtime.line import Line
-    from holdfast.runtime.recording import Recording
+    from holdfast.runtime.recording.recording import Recording
     from holdfast.runtime.results import Lease, Screen, ShellInfo
 
 
@@ -35,8 +35,8 @@ class SessionTerminal:
 
     def screen(self) -> Screen:
         """What the terminal shows now."""
-        from holdfast.runtime.screen import shown
-        from holdfast.runtime.viewing import view
+        from holdfast.runtime.terminal.screen import shown
+        from holdfast.runtime.terminal.viewing import view
 
         with self._line.explained():
             found = self._line.persistence().run(lambda: view(self._line.client(), self.shell))
@@ -93,8 +93,8 @@ class SessionTerminal:
             SessionError: the session does not run, and nothing of it is kept.
             InvalidArgument: the place is none, or nothing was shown between them.
         """
-        from holdfast.runtime import history
-        from holdfast.runtime.recording import Recording
+        from holdfast.runtime.recording import history
+        from holdfast.runtime.recording.recording import Recording
 
         controller, row = self._line.controller, self._line.row
         places = [
@@ -116,7 +116,7 @@ class SessionTerminal:
         Raises:
             InvalidArgument: this process has no terminal.
         """
-        from holdfast.runtime.attach import Attachment
+        from holdfast.runtime.terminal.attach import Attachment
 
         with self._line.explained():
             return Attachment(

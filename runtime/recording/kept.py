@@ -14,13 +14,14 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.runtime import engine_faults, unpack
-from holdfast.runtime.cast import Chunk, Gap
+from holdfast.runtime import engine_faults
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.guest.layout import Layout
 from holdfast.runtime.guest.marks import MAX_MARK, MarkFilter
 from holdfast.runtime.guest.streamlog import SEGMENT_SIZE
-from holdfast.runtime.recording import Kept
+from holdfast.runtime.recording import unpack
+from holdfast.runtime.recording.cast import Chunk, Gap
+from holdfast.runtime.recording.recording import Kept
 
 _READ = 256 << 10
 _WORD = re.compile(rb"\x1b\]133;[A-Z](?:;\d{1,3})?;hf=([0-9a-f]{16});n=\d")

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from holdfast.runtime import fields
-from holdfast.runtime.cast import Chunk, Gap
 from holdfast.runtime.guest_client import GuestClient
 from holdfast.runtime.persistence import Persistence
-from holdfast.runtime.recording import Kept
+from holdfast.runtime.recording.cast import Chunk, Gap
+from holdfast.runtime.recording.recording import Kept
 
 # Read over one connection before its pieces are used: who uses them slowly holds none.
 RANGE = 1 << 20

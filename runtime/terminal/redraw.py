@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pyte.screens import Char, Cursor, wcwidth
 
-from holdfast.runtime.emulator import INSERT, MODES, Emulator
+from holdfast.runtime.terminal.emulator import INSERT, MODES, Emulator
 from holdfast.runtime.text import fit, plain
 
 # To where every redraw begins from: first screen, no scroll region, no mode but wrap and a visible cursor.

@@ -1,6 +1,6 @@
 """The pulse: what was going on in a session at one moment, as one value that can be asked.
 
-Pure. How it is fetched is `pulse_calls`; how it is drawn is the command line's.
+Pure. How it is fetched is `calls`; how it is drawn is the command line's.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from holdfast.runtime import fields
-from holdfast.runtime.pulse_facts import (
+from holdfast.runtime.pulse.facts import (
     Descriptor,
     OpenFile,
     Process,
@@ -24,8 +24,8 @@ from holdfast.runtime.pulse_facts import (
     said,
     word,
 )
-from holdfast.runtime.pulse_kernels import Kernel
-from holdfast.runtime.pulse_limits import Disk, Limits, Lineage, Memory
+from holdfast.runtime.pulse.kernels import Kernel
+from holdfast.runtime.pulse.limits import Disk, Limits, Lineage, Memory
 
 COUNTS = {
     "memory": ("proportional", "private_dirty", "swap", "shared"),

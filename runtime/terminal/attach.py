@@ -14,14 +14,16 @@ import sys
 from typing import Any
 
 from holdfast.errors import GuestDisconnected, InvalidArgument
-from holdfast.runtime import fields, keys, local_terminal
-from holdfast.runtime.glass import Glass
+from holdfast.runtime import fields
 from holdfast.runtime.guest import protocol
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.guest_client import Connection, GuestClient, raise_error
 from holdfast.runtime.persistence import Persistence
+from holdfast.runtime.terminal import keys
+from holdfast.runtime.terminal import local as local_terminal
+from holdfast.runtime.terminal.glass import Glass
+from holdfast.runtime.terminal.viewing import view
 from holdfast.runtime.text import plain
-from holdfast.runtime.viewing import view
 
 DETACH_KEY = "C-]"
 # What the supervisor may have been sent and not have typed yet: less than a socket holds, so that sending

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from holdfast.errors import ProtocolError
 from holdfast.runtime import fields
-from holdfast.runtime.emulator import MODES, SHIFT, Emulator
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.guest_client import GuestClient
+from holdfast.runtime.terminal.emulator import MODES, SHIFT, Emulator
 
 # A screen of 40 x 120 that a program repainted a dozen times; pyte takes 1 s for each MiB.
 TAIL = 64 << 10

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from holdfast.errors import EngineError, InvalidArgument, SessionDead, SessionError
-from holdfast.runtime.live_recording import LiveRecording
-from holdfast.runtime.recording import Place, Source
+from holdfast.runtime.recording.live import LiveRecording
+from holdfast.runtime.recording.recording import Place, Source
 from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def source(line: Line, shell: str) -> Source:
         row = line.row
         if not isinstance(error, SessionDead) or row.container_id is None:
             raise _nowhere(row, error) from error
-        from holdfast.runtime.kept_recording import KeptRecording
+        from holdfast.runtime.recording.kept import KeptRecording
 
         try:
             return KeptRecording(line.controller.engine, row.container_id, shell)

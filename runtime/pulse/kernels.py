@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from holdfast.runtime import fields, waiting
 from holdfast.runtime.guest.pulse.state import State
-from holdfast.runtime.pulse_facts import Raw, frame, numbers, objects, said, word
+from holdfast.runtime.pulse.facts import Raw, frame, numbers, objects, said, word
 
 
 @dataclass(frozen=True, slots=True)

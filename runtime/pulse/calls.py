@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime import fields
 from holdfast.runtime.drift import observe
-from holdfast.runtime.pulse import Listener, Port, Pulse
-from holdfast.runtime.pulse_facts import Socket, word
-from holdfast.runtime.pulse_limits import Disk, Lineage
-from holdfast.runtime.pulse_limits import disk as summed
-from holdfast.runtime.terminal import SessionTerminal
+from holdfast.runtime.pulse.facts import Socket, word
+from holdfast.runtime.pulse.limits import Disk, Lineage
+from holdfast.runtime.pulse.limits import disk as summed
+from holdfast.runtime.pulse.pulse import Listener, Port, Pulse
+from holdfast.runtime.terminal.handle import SessionTerminal
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast

@@ -12,7 +12,7 @@ import tty
 from collections.abc import Iterator
 from types import FrameType
 
-from holdfast.runtime.redraw import RESET
+from holdfast.runtime.terminal.redraw import RESET
 
 
 @contextlib.contextmanager

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.runtime.emulator import Emulator, rows_of
 from holdfast.runtime.results import Screen
+from holdfast.runtime.terminal.emulator import Emulator, rows_of
 from holdfast.runtime.text import lines, plain
 
 

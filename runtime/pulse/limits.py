@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from holdfast.runtime import fields
-from holdfast.runtime.pulse_facts import frame, said
+from holdfast.runtime.pulse.facts import frame, said
 from holdfast.runtime.text import plain
 
 SPANS = ("some_avg10", "some_avg60", "full_avg10", "full_avg60")

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 from holdfast.runtime import fields
 from holdfast.runtime.guest.protocol import Frame
-from holdfast.runtime.redraw import redraw
+from holdfast.runtime.terminal.redraw import redraw
+from holdfast.runtime.terminal.viewing import View
 from holdfast.runtime.text import plain
-from holdfast.runtime.viewing import View
 
 NOTICE_SECONDS = 2.5
 # Between two paintings of a picture; less would be seen by nobody.

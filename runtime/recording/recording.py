@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import IO, Protocol
 
 from holdfast.errors import InvalidArgument, ProtocolError
-from holdfast.runtime import cast
-from holdfast.runtime.cast import Chunk, Event, Gap
 from holdfast.runtime.guest import timeline
 from holdfast.runtime.guest.timeline import Kind, Moment
+from holdfast.runtime.recording import cast
+from holdfast.runtime.recording.cast import Chunk, Event, Gap
 from holdfast.runtime.text import plain
 
 # Output that makes the picture a part begins with; see `viewing.py`.
@@ -94,8 +94,8 @@ class Recording:
 
     def _opening(self) -> tuple[str, int]:
         """What leads to the picture, and where to go on: a sequence may be cut at the beginning."""
-        from holdfast.runtime.emulator import Emulator
-        from holdfast.runtime.redraw import redraw
+        from holdfast.runtime.terminal.emulator import Emulator
+        from holdfast.runtime.terminal.redraw import redraw
 
         begin = max(self.kept.start, self.start - TAIL)
         if begin >= self.start:

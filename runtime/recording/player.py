@@ -12,10 +12,10 @@ import tty
 from collections.abc import Iterator
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.harmless import Harmless
-from holdfast.runtime.local_terminal import write
-from holdfast.runtime.recording import Recording
-from holdfast.runtime.redraw import RESET
+from holdfast.runtime.recording.harmless import Harmless
+from holdfast.runtime.recording.recording import Recording
+from holdfast.runtime.terminal.local import write
+from holdfast.runtime.terminal.redraw import RESET
 
 _QUIT = (b"q", b"\x03", b"\x1d")
 

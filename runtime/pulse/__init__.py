@@ -1,0 +1,1 @@
+"""The pulse of a session: taken, checked, and as values."""

@@ -1,0 +1,1 @@
+"""A session's terminal as people and programs see it: screen, keys, lease, attachment."""
