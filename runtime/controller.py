@@ -6,7 +6,6 @@ session belongs to none of them.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
@@ -153,28 +152,15 @@ class Holdfast:
             SessionNotFound: there is none (any more).
             SessionBusy: a snapshot of it is being taken.
         """
+        from holdfast.runtime.erasing import erase
+
         row = self.session_row(ref)
         _ = self.engine  # nothing is begun that could not be carried through
         with self.lock(row.id, f"remove session {row.name}"), self.operation("remove", session_id=row.id):
-            self.erase(row.id)
+            erase(self, row.id)
             locks.discard(self.home.locks, row.id)
         if row.parent_snapshot_id is not None:
             machinery().sweep_images(self)
-
-    def erase(self, session_id: str) -> None:
-        """Remove container, folder and row of a session, as far as they are there."""
-        from holdfast.runtime import provision
-        from holdfast.runtime.journal import happenings
-        from holdfast.runtime.journal.mirror import forget_oldest, mirror
-
-        row = next((row for row in self.store.sessions() if row.id == session_id), None)
-        self.engine.kill_remove((row and row.container_id) or provision.container_name(session_id))
-        mirror(self.store, self.home, session_id)
-        shutil.rmtree(self.home.run_dir(session_id), ignore_errors=True)
-        if row is not None:
-            happenings.note(self, session_id, "removed")
-            forget_oldest(self.store)
-            self.store.update_session(session_id, state="removed", container_id=None)
 
     # Snapshots.
 

@@ -48,7 +48,9 @@ def undo(controller: Holdfast, operation_id: str) -> None:
         return
     if operation.kind == "remove":
         if operation.session_id is not None:
-            controller.erase(operation.session_id)
+            from holdfast.runtime.erasing import erase
+
+            erase(controller, operation.session_id)
         controller.store.end_operation(operation.id, "done")
         return
     if operation.kind == "suspend" and _finished(controller, operation):

@@ -182,25 +182,16 @@ class Kernel:
 
     async def _limit(self, record: Record, seconds: float) -> None:
         cell = record.cell
-        if await self._over_within(record, seconds):
+        if await _over_within(self.journal, record, seconds):
             return
         cell.timed_out = True
         if self._process:
             await self._process.interrupt()
-        if not await self._over_within(record, GRACE):
+        if not await _over_within(self.journal, record, GRACE):
             # It keeps the kernel until it ends or the kernel is restarted.
             cell.end(Status.TIMEOUT)
             self._chronicle.look(cell, record.who)
             self.journal.wake()
-
-    async def _over_within(self, record: Record, seconds: float) -> bool:
-        try:
-            async with asyncio.timeout(seconds):
-                while not record.cell.over:
-                    await self.journal.changed()
-        except TimeoutError:
-            return record.cell.over
-        return True
 
     async def _start_quietly(self) -> None:
         try:
@@ -249,25 +240,13 @@ class Kernel:
         """Report the death of a process that nobody asked to end."""
         await process.ended.wait()
         victim = self._executing
-        self._told_of(process)
+        self._returncode = process.returncode
+        _tell_of_death(self._notice, self.name, process)
         async with self._life:
             if self._process is process:
                 await self._stop()
         if victim and victim is self._executing:
             self._end_current(Status.DIED)
-
-    def _told_of(self, process: KernelProcess) -> None:
-        """Write down that it ended, and whether that was asked for."""
-        self._returncode = process.returncode
-        asked = {"cause": "restarted"} if process.replaced else {}
-        self._notice(
-            "kernel_died",
-            End.of_returncode(process.returncode or 0),
-            kernel=self.name,
-            pid=process.pid,
-            epoch=process.epoch,
-            **asked,
-        )
 
     def _hear(self, channel: str, message: Message) -> None:
         if channel == "shell" and self._questions.hear(message):
@@ -308,3 +287,26 @@ class Kernel:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+async def _over_within(journal: Journal, record: Record, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            while not record.cell.over:
+                await journal.changed()
+    except TimeoutError:
+        return record.cell.over
+    return True
+
+
+def _tell_of_death(notice: Notice, name: str, process: KernelProcess) -> None:
+    """Write down that a process ended, and whether that was asked for."""
+    asked = {"cause": "restarted"} if process.replaced else {}
+    notice(
+        "kernel_died",
+        End.of_returncode(process.returncode or 0),
+        kernel=name,
+        pid=process.pid,
+        epoch=process.epoch,
+        **asked,
+    )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +12,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from holdfast.runtime.journal.entry import Told
 from holdfast.runtime.journal.lines import Branch
 from holdfast.runtime.store import schema
-
-Transaction = Callable[[], AbstractContextManager[Connection]]
+from holdfast.runtime.store.database import Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +32,9 @@ class EntryRow:
 class Entries:
     """What the store knows of journals."""
 
-    def __init__(self, reading: Transaction, writing: Transaction) -> None:
-        self._reading = reading
-        self._writing = writing
+    def __init__(self, database: Database) -> None:
+        self._reading = database.reading
+        self._writing = database.writing
 
     def last(self, session_id: str) -> int:
         """Number of the newest entry that is kept of what a session wrote; 0 if there is none."""

@@ -1,36 +1,31 @@
 """The store: what is known about sessions, snapshots and operations, in SQLite.
 
-Owns transactions and the errors of the database.  Methods are named after what happens to a session or a
+Methods are named after what happens to a session or a
 snapshot; nothing here knows engines or guests.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
-    Connection,
-    Engine,
-    NullPool,
     Row,
-    create_engine,
     delete,
-    event,
     insert,
     select,
     update,
 )
 from sqlalchemy.exc import IntegrityError
 
-from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, SnapshotNotFound, StoreError
+from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, SnapshotNotFound
 from holdfast.runtime import ids
 from holdfast.runtime.refs import resolve
-from holdfast.runtime.store import faults, owner, schema
+from holdfast.runtime.store import owner, schema
+from holdfast.runtime.store.database import Database
 from holdfast.runtime.store.entries import Entries
 from holdfast.runtime.store.rows import (
     OperationRow,
@@ -41,35 +36,17 @@ from holdfast.runtime.store.rows import (
     SnapshotRow,
 )
 
-# A writer holds the lock for one small transaction and an fsync; a minute means trouble.
-BUSY_SECONDS = 60
-
 
 class Store:
     """Sessions, snapshots and operations. Safe to use from several processes and threads at once."""
 
-    def __init__(self, engine: Engine, path: Path) -> None:
-        self._engine = engine
-        self._path = path
+    def __init__(self, database: Database) -> None:
+        self._db = database
 
     @classmethod
     def open(cls, path: Path) -> Store:
-        """Open the database at path; make it if it is missing.
-
-        Raises:
-            StoreError: it cannot be opened, is damaged, or was written by a newer version.
-        """
-        engine = create_engine(
-            f"sqlite:///{path}",
-            poolclass=NullPool,
-            connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
-        )
-        event.listen(engine, "connect", _on_connect)
-        event.listen(engine, "begin", _on_begin)
-        store = cls(engine, path)
-        with faults.translated(path):
-            _prepare(store, path)
-        return store
+        """Open the database at path; make it if it is missing. Raises as `Database.open` does."""
+        return cls(Database.open(path))
 
     # Sessions.
 
@@ -100,7 +77,7 @@ class Store:
             options=options,
         )
         try:
-            with self.writing() as db:
+            with self._db.writing() as db:
                 db.execute(insert(schema.sessions).values(**_values(row)))
         except IntegrityError as error:
             raise SessionExists(
@@ -123,7 +100,7 @@ class Store:
         query = select(schema.sessions).order_by(schema.sessions.c.created_at, schema.sessions.c.id)
         if not removed:
             query = query.where(schema.sessions.c.state != "removed")
-        with self.reading() as db:
+        with self._db.reading() as db:
             return [_session(row) for row in db.execute(query)]
 
     def update_session(self, session_id: str, **changes: Any) -> SessionRow:
@@ -135,7 +112,7 @@ class Store:
         """
         table = schema.sessions
         try:
-            with self.writing() as db:
+            with self._db.writing() as db:
                 there = (table.c.id == session_id) & (table.c.state != "removed")
                 changed = db.execute(update(table).where(there).values(**changes)).rowcount
                 row = db.execute(select(table).where(table.c.id == session_id)).one_or_none()
@@ -175,7 +152,7 @@ class Store:
             details=details or {},
         )
         try:
-            with self.writing() as db:
+            with self._db.writing() as db:
                 db.execute(insert(schema.snapshots).values(**_values(row)))
         except IntegrityError as error:
             raise InvalidArgument(
@@ -198,7 +175,7 @@ class Store:
         query = select(schema.snapshots).order_by(schema.snapshots.c.created_at, schema.snapshots.c.id)
         if not pending:
             query = query.where(schema.snapshots.c.state != "pending")
-        with self.reading() as db:
+        with self._db.reading() as db:
             return [_snapshot(row) for row in db.execute(query)]
 
     def update_snapshot(self, snapshot_id: str, **changes: Any) -> SnapshotRow:
@@ -208,7 +185,7 @@ class Store:
             SnapshotNotFound: there is no such id.
         """
         table = schema.snapshots
-        with self.writing() as db:
+        with self._db.writing() as db:
             db.execute(update(table).where(table.c.id == snapshot_id).values(**changes))
             row = db.execute(select(table).where(table.c.id == snapshot_id)).one_or_none()
         if row is None:
@@ -217,7 +194,7 @@ class Store:
 
     def forget_snapshot(self, snapshot_id: str) -> None:
         """Delete the row of a snapshot that is gone or never came to be. Does nothing the second time."""
-        with self.writing() as db:
+        with self._db.writing() as db:
             db.execute(delete(schema.snapshots).where(schema.snapshots.c.id == snapshot_id))
 
     # Operations.
@@ -242,14 +219,14 @@ class Store:
             snapshot_id=snapshot_id,
             details=details or {},
         )
-        with self.writing() as db:
+        with self._db.writing() as db:
             db.execute(insert(schema.operations).values(**_values(row)))
         return row
 
     def update_operation(self, operation_id: str, **changes: Any) -> OperationRow:
         """Change session_id, snapshot_id or details of an operation that is under way."""
         table = schema.operations
-        with self.writing() as db:
+        with self._db.writing() as db:
             db.execute(update(table).where(table.c.id == operation_id).values(**changes))
             return _operation(db.execute(select(table).where(table.c.id == operation_id)).one())
 
@@ -268,7 +245,7 @@ class Store:
             snapshots: columns to change, by the snapshot's id.
         """
         table = schema.operations
-        with self.writing() as db:
+        with self._db.writing() as db:
             for rows, changed in ((schema.sessions, sessions), (schema.snapshots, snapshots)):
                 for row_id, columns in (changed or {}).items():
                     db.execute(update(rows).where(rows.c.id == row_id).values(**columns))
@@ -278,7 +255,7 @@ class Store:
     def end_operation(self, operation_id: str, state: OperationState) -> None:
         """Record that an operation is done, or failed and was undone."""
         table = schema.operations
-        with self.writing() as db:
+        with self._db.writing() as db:
             ended = update(table).where(table.c.id == operation_id)
             db.execute(ended.values(state=state, ended_at=datetime.now(UTC)))
 
@@ -286,66 +263,13 @@ class Store:
         """Operations that neither ended nor were undone, oldest first."""
         table = schema.operations
         query = select(table).where(table.c.state == "intent").order_by(table.c.started_at)
-        with self.reading() as db:
+        with self._db.reading() as db:
             return [_operation(row) for row in db.execute(query)]
 
     @property
     def entries(self) -> Entries:
         """The entries of journals."""
-        return Entries(self.reading, self.writing)
-
-    # Transactions.
-
-    @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """A connection to read by."""
-        with faults.translated(self._path), self._engine.connect() as db:
-            yield db
-
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """A transaction, which nobody else writes meanwhile."""
-        # The lock is taken at the start: two writers that both began by reading could only fail.
-        with (
-            faults.translated(self._path),
-            self._engine.connect() as db,
-            db.execution_options(immediate=True).begin(),
-        ):
-            yield db
-
-
-def _prepare(store: Store, path: Path) -> None:
-    with store._engine.connect() as db:
-        found = db.exec_driver_sql("PRAGMA user_version").scalar_one()
-    if found == schema.VERSION:
-        return
-    if found > schema.VERSION:
-        raise StoreError(
-            f"cannot use {path}: a newer version wrote it (format {found}, known {schema.VERSION})",
-            hint="upgrade holdfast, or set HOLDFAST_HOME to another folder",
-        )
-    with store._engine.connect() as db, db.execution_options(immediate=True).begin():
-        # Another process may have been faster.
-        version = db.exec_driver_sql("PRAGMA user_version").scalar_one()
-        if version == 0:
-            schema.metadata.create_all(db, checkfirst=True)
-        else:
-            for step in range(version, schema.VERSION):
-                for statement in schema.MIGRATIONS[step]:
-                    db.exec_driver_sql(statement)
-        db.exec_driver_sql(f"PRAGMA user_version = {schema.VERSION:d}")
-    path.chmod(0o600)
-
-
-def _on_connect(connection: Any, _record: Any) -> None:
-    # SQLAlchemy decides when a transaction begins, not the driver.
-    connection.isolation_level = None
-    for pragma in ("journal_mode = DELETE", "synchronous = FULL", "foreign_keys = ON"):
-        connection.execute(f"PRAGMA {pragma}").close()
-
-
-def _on_begin(db: Connection) -> None:
-    db.exec_driver_sql("BEGIN IMMEDIATE" if db.get_execution_options().get("immediate") else "BEGIN")
+        return Entries(self._db)
 
 
 def _values(row: SessionRow | SnapshotRow | OperationRow) -> dict[str, Any]:

@@ -143,7 +143,7 @@ def test_a_damaged_file_is_one_line(home: Home, content: Any) -> None:
 def test_a_full_disk_is_one_line_and_changes_nothing(store: Store, home: Home) -> None:
     """When the database cannot grow, the error says so and what was there stays."""
     row = store.add_session("work", "image", {})
-    engine = store._engine
+    engine = store._db._engine
 
     from sqlalchemy import event
 

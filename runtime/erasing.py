@@ -1,0 +1,26 @@
+"""Removes all there is of one session but its row and its journal. Whoever asks holds its lock, or undoes."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from holdfast.runtime import provision
+from holdfast.runtime.journal import happenings
+from holdfast.runtime.journal.mirror import forget_oldest, mirror
+
+if TYPE_CHECKING:
+    from holdfast.runtime.controller import Holdfast
+
+
+def erase(controller: Holdfast, session_id: str) -> None:
+    """Remove the container and the folder of a session, as far as they are there; its row says so."""
+    store, home = controller.store, controller.home
+    row = next((row for row in store.sessions() if row.id == session_id), None)
+    controller.engine.kill_remove((row and row.container_id) or provision.container_name(session_id))
+    mirror(store, home, session_id)
+    shutil.rmtree(home.run_dir(session_id), ignore_errors=True)
+    if row is not None:
+        happenings.note(controller, session_id, "removed")
+        forget_oldest(store)
+        store.update_session(session_id, state="removed", container_id=None)

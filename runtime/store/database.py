@@ -1,0 +1,96 @@
+"""The database of a home: opened, brought to the present shape, read and written in transactions.
+
+Owns SQLite and its errors; knows nothing of what is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, NullPool, create_engine, event
+
+from holdfast.errors import StoreError
+from holdfast.runtime.store import faults, schema
+
+# A writer holds the lock for one small transaction and an fsync; a minute means trouble.
+BUSY_SECONDS = 60
+
+
+class Database:
+    """Safe to use from several processes and threads at once."""
+
+    def __init__(self, engine: Engine, path: Path) -> None:
+        self._engine = engine
+        self._path = path
+
+    @classmethod
+    def open(cls, path: Path) -> Database:
+        """Open the database at path; make it if it is missing.
+
+        Raises:
+            StoreError: it cannot be opened, is damaged, or was written by a newer version.
+        """
+        engine = create_engine(
+            f"sqlite:///{path}",
+            poolclass=NullPool,
+            connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
+        )
+        event.listen(engine, "connect", _on_connect)
+        event.listen(engine, "begin", _on_begin)
+        with faults.translated(path):
+            _prepare(engine, path)
+        return cls(engine, path)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection to read by."""
+        with faults.translated(self._path), self._engine.connect() as db:
+            yield db
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction, which nobody else writes meanwhile."""
+        # The lock is taken at the start: two writers that both began by reading could only fail.
+        with (
+            faults.translated(self._path),
+            self._engine.connect() as db,
+            db.execution_options(immediate=True).begin(),
+        ):
+            yield db
+
+
+def _prepare(engine: Engine, path: Path) -> None:
+    with engine.connect() as db:
+        found = db.exec_driver_sql("PRAGMA user_version").scalar_one()
+    if found == schema.VERSION:
+        return
+    if found > schema.VERSION:
+        raise StoreError(
+            f"cannot use {path}: a newer version wrote it (format {found}, known {schema.VERSION})",
+            hint="upgrade holdfast, or set HOLDFAST_HOME to another folder",
+        )
+    with engine.connect() as db, db.execution_options(immediate=True).begin():
+        # Another process may have been faster.
+        version = db.exec_driver_sql("PRAGMA user_version").scalar_one()
+        if version == 0:
+            schema.metadata.create_all(db, checkfirst=True)
+        else:
+            for step in range(version, schema.VERSION):
+                for statement in schema.MIGRATIONS[step]:
+                    db.exec_driver_sql(statement)
+        db.exec_driver_sql(f"PRAGMA user_version = {schema.VERSION:d}")
+    path.chmod(0o600)
+
+
+def _on_connect(connection: Any, _record: Any) -> None:
+    # SQLAlchemy decides when a transaction begins, not the driver.
+    connection.isolation_level = None
+    for pragma in ("journal_mode = DELETE", "synchronous = FULL", "foreign_keys = ON"):
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _on_begin(db: Connection) -> None:
+    db.exec_driver_sql("BEGIN IMMEDIATE" if db.get_execution_options().get("immediate") else "BEGIN")
