@@ -77,8 +77,8 @@ class Foreground:
         """Look anew at which processes there are."""
         self._refreshed = -1.0
 
-    def look(self, fd: int, root: int, group: int, output: int, prompt: Callable[[], Prompt]) -> Sight:
-        """Return what the foreground of a terminal does.
+    def look(self, fd: int, root: int, group: int, output: int, prompt: Callable[[], Prompt]) -> Sight | None:
+        """Return what the foreground of a terminal does; None while a tracer holds it: a capture, a debugger.
 
         `fd` is its master, `root` its leader, `output` how much was written: a program that has just been
         started and asks for something has written that.
@@ -93,6 +93,9 @@ class Foreground:
             took = time.perf_counter() - began
             self._refresh_after, self._output = max(REFRESH, THRIFT * took), output
             self.spare = 0.0 if new else took
+        if any(process.stat.state == "t" for process in self._members.values()):
+            self.forget()  # it is in the middle of what it did, and will go on with it
+            return None
         index = struct.unpack("i", fcntl.ioctl(fd, _TIOCGPTN, bytes(4)))[0]
         return self._judge(_modes(fd), index, prompt)
 
@@ -155,7 +158,7 @@ class Foreground:
     def _threads(self, process: Process, names: tuple[str, str]) -> list[Thread]:
         pid = process.stat.pid
         process.ran, process.runs = process.runs, False
-        if process.stat.state in "Tt":
+        if process.stat.state == "T":
             return [Thread(pid, pid, Call(Doing.STOPPED))]
         found = []
         with access.reading_as(*process.owner):

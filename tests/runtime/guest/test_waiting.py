@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import shlex
 import sys
 import time
@@ -13,6 +15,8 @@ import pytest
 from tests.runtime.guest.harness import PATIENCE, Connection, Guest, Refused
 
 PYTHON = shlex.quote(sys.executable)
+# From linux/ptrace.h and linux/wait.h.
+_SEIZE, _INTERRUPT, _DETACH, _WALL = 0x4206, 0x4207, 17, 0x40000000
 
 # Reads the terminal as programs with an event loop do, which have plumbing of their own in the same set.
 _LOOP = """
@@ -165,6 +169,24 @@ def test_a_stopped_program_is_stopped(guest: Guest) -> None:
     """Its parent waits for it, and nobody else does anything."""
     with guest.begin("bash -c 'sleep 600 & kill -STOP $!; wait'") as connection:
         _until(guest, lambda found: found["state"] == "stopped")
+        _end(guest, connection)
+
+
+def test_a_program_held_by_a_tracer_does_what_it_did(guest: Guest) -> None:
+    """A capture and a debugger hold a program for a moment: that is not the stop of a job."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    with guest.begin("cat") as connection:
+        pid = _until(guest, lambda found: found["state"] == "waiting")["pid"]
+        assert libc.ptrace(_SEIZE, pid, None, None) == 0
+        try:
+            assert libc.ptrace(_INTERRUPT, pid, None, None) == 0
+            os.waitpid(pid, _WALL)
+            assert "State:\tt" in Path(f"/proc/{pid}/status").read_text()
+            held = {guest.shell()["observed"]["state"] for _ in range(500)}  # the members are looked for anew
+        finally:
+            libc.ptrace(_DETACH, pid, None, None)
+        assert held == {"waiting"}
         _end(guest, connection)
 
 
