@@ -18,6 +18,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,6 +67,8 @@ struct bash_input {
 enum { INPUT_STDIN = 1 };
 
 extern struct bash_input bash_input;
+extern volatile sig_atomic_t interrupt_state;
+extern int volatile _rl_caught_signal;
 extern int executing_builtin, last_command_exit_value, shell_tty, current_command_line_count;
 extern int history_expansion_inhibited, remember_on_history;
 extern char *ps0_prompt, *ps1_prompt, *ps2_prompt, *current_prompt_string;
@@ -90,7 +93,7 @@ static int loaded, pending_end = 1, first_prompt = 1, announced, continued, in_p
 /* The command being fed: what is left of it in the shell's reader, and what to put back afterwards. */
 static long left;
 static unsigned long serial;
-static int fed, fresh, saved_inhibited, saved_remember, unremembered;
+static int fed, fresh, line_start, saved_inhibited, saved_remember, unremembered;
 
 static int (*old_startup)(void), (*old_pre_input)(void), (*old_getter)(void), (*old_ungetter)(int);
 static void (*old_prep)(int), (*old_deprep)(void);
@@ -185,9 +188,11 @@ static int get_character(void)
         fresh = 0;
         left--;
     }
+    /* An interrupted `select` leaves bash (5.2) believing for ever that a builtin runs. None asks for input here. */
+    if (left <= 1 && owner == getpid())
+        executing_builtin = 0;
     if (left > 1) {
         char path[4200];
-        static int line_start;
         if (line_start && access(path_of("abort", path, sizeof path), F_OK) == 0) {
             unlink(path);
             while (left > 1) {
@@ -241,7 +246,10 @@ static void announce(void)
     announced = 1;
     settle();
     wrap_reader();
-    mark(at_primary() ? 'A' : 'S', -1, 0);
+    if (at_primary())
+        mark('A', last_command_exit_value & 255, 0); /* should the terminal have lost E and D: Ctrl-C drops output */
+    else
+        mark('S', -1, 0);
 }
 
 static void prep(int meta)
@@ -287,7 +295,7 @@ static int pre_input(void)
         if (at_primary()) {
             bind_key(); /* `bind` may have taken it away */
             in_prompt = 1;
-            mark('B', -1, 0);
+            mark('B', last_command_exit_value & 255, 0);
         }
     }
     return old_pre_input ? old_pre_input() : 0;
@@ -375,6 +383,10 @@ static int take_command(int count, int key)
     rl_done = 1;
     rl_readline_state |= STATE_DONE;
 
+    /* An interrupt from before is for what ran before; left pending, it would cut the first letter off. */
+    interrupt_state = 0;
+    _rl_caught_signal = 0;
+    line_start = 0;
     left = length + 1;
     fed = fresh = 1;
     saved_inhibited = history_expansion_inhibited;

@@ -92,6 +92,10 @@ class Bash:
             return False
         return True
 
+    def offers(self) -> bool:
+        """Whether an offer is there that the shell has not taken."""
+        return os.path.lexists(self._paths.command)
+
     def typed(self, number: int) -> bytes | None:
         """Take the line that was typed, by the number of its mark. None if the shell did not leave it."""
         path = self._paths.control / f"typed-{number}"

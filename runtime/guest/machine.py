@@ -124,6 +124,9 @@ class ShellMachine:
 
     def mark(self, mark: Mark, now: float) -> list[Action]:
         """Take the next mark of the stream."""
+        if mark.kind in (Kind.PROMPT, Kind.READY) and (lost := self._running()):
+            # A prompt ends every command. Its marks may be lost: Ctrl-C makes the terminal drop output.
+            self._finish(lost, now, end=mark.start, exit_code=mark.status)
         match mark.kind:
             case Kind.PROMPT:
                 self.state = State.SETTLING
@@ -137,7 +140,7 @@ class ShellMachine:
                 return self._more(mark, now)
             case Kind.EXECUTED | Kind.DONE:
                 self.state = State.SETTLING
-                current = self._running()
+                current = self._running() or self._taken(mark, now)
                 if current and (mark.kind is Kind.DONE or mark.serial == current.serial):
                     self._finish(current, now, end=mark.start, exit_code=mark.status)
         return []
@@ -247,6 +250,14 @@ class ShellMachine:
         action = self._next or Action.INTERRUPT
         self.wake_at, self._next = next(self._steps)
         return [action]
+
+    def _taken(self, mark: Mark, now: float) -> Exec | None:
+        """Return the offered command if this mark tells that it ran: the mark of its start was lost."""
+        current = self.current
+        if current is None or current.phase is not Phase.OFFERED or mark.serial != current.serial:
+            return None
+        current.start_offset, current.began = mark.start, now
+        return current
 
     def _running(self) -> Exec | None:
         return self.current if self.current and self.current.phase is Phase.RUNNING else None

@@ -5,6 +5,9 @@ It looks and decides nothing; it is asked only when a patience ends, so it may r
 
 from __future__ import annotations
 
+import signal
+from enum import StrEnum
+
 from holdfast.runtime.guest.layout import MARKS_LIBRARY
 from holdfast.runtime.guest.pulse import access
 
@@ -21,10 +24,34 @@ def at_work(session: int) -> bool:
     return False
 
 
-def alive(pid: int) -> bool:
-    """Return whether a process is there and has not ended."""
-    found = access.stat(pid)
-    return found is not None and found.state not in ("Z", "X")
+class Group(StrEnum):
+    """What becomes of a signal to a process group."""
+
+    ENDED = "ended"
+    BEING_STARTED = "being started"
+    RUNS = "runs"
+
+
+def group_state(group: int, shell: int) -> Group:
+    """Return whether all in a process group are programs by now, and not still copies of the shell."""
+    kept = access.read(f"/proc/{shell}/cmdline")
+    found = Group.ENDED
+    for pid in access.numbers("/proc"):
+        status = access.stat(pid)
+        if status is None or status.group != group or status.state in ("Z", "X"):
+            continue
+        if pid != shell and access.read(f"/proc/{pid}/cmdline") == kept and _catches_interrupt(pid):
+            return Group.BEING_STARTED
+        found = Group.RUNS
+    return found
+
+
+def _catches_interrupt(pid: int) -> bool:
+    """Return whether a process has a handler for SIGINT: a copy has its shell's until it is set up."""
+    for line in (access.read(f"/proc/{pid}/status") or b"").splitlines():
+        if line.startswith(b"SigCgt:"):
+            return bool(int(line.split()[1], 16) >> (signal.SIGINT - 1) & 1)
+    return False
 
 
 def replaced_by(pid: int) -> str:

@@ -1,8 +1,9 @@
 """Interrupts a command until the signal has found what runs.
 
-Ctrl-C is for the process group that has the terminal at that instant. It finds nobody if that group just
-ended, and only the shell if it is about to start the next one: a loop of short programs runs on. What got
-the signal and goes on has decided so, and is left alone.
+A signal is lost on a program that ended, and on a copy of the shell that is about to become the next one;
+the shell itself forgets the program it just started when it is interrupted then. So each is signalled when
+it surely heeds it: a program when it is one, the shell when it has kept the terminal for some looks. What
+got the signal and goes on has decided so, and is left alone.
 """
 
 from __future__ import annotations
@@ -12,13 +13,19 @@ from asyncio import TimerHandle
 from collections.abc import Callable
 from typing import Protocol
 
-from holdfast.runtime.guest.progress import alive
+from holdfast.runtime.guest.progress import Group, group_state
 
-AGAIN = 0.05
-"""Seconds from one look to the next."""
+SOON, AGAIN = 0.005, 0.05
+"""Seconds from one look to the next: at first, and later."""
+EARLY = 20
+"""So many looks follow each other soon."""
 LOOKS = 200
 SETTLED = 4
-"""So many looks that find the same program at work: it has the signal. Ctrl-C may take a while to be read."""
+"""So many looks that find the same program at work: it has the signal."""
+QUIET = 3
+"""So many looks in a row find only the shell before it is interrupted: it is not between programs."""
+PATIENCE = 10
+"""So many looks find a copy of the shell before it is taken for a program with a handler."""
 
 
 class Foreground(Protocol):
@@ -29,11 +36,8 @@ class Foreground(Protocol):
     def foreground(self) -> int | None:
         """Return the foreground process group."""
 
-    def interrupt(self) -> None:
-        """Do what Ctrl-C does."""
-
-    def signal_foreground(self, number: int, /) -> None:
-        """Send a signal at once to the foreground process group, never to the shell."""
+    def signal_group(self, group: int, number: int, /) -> None:
+        """Send a signal at once to a process group."""
 
 
 class Clock(Protocol):
@@ -44,29 +48,31 @@ class Clock(Protocol):
 
 
 class Pursuit:
-    """One interruption of one command. `runs` tells whether the command goes on, in the same terminal."""
+    """One interruption of one command. `runs` tells whether it is not over, in the same terminal."""
 
     def __init__(
         self,
         loop: Clock,
         terminal: Foreground,
         runs: Callable[[], bool],
-        alive: Callable[[int], bool] = alive,
+        begun: Callable[[], bool],
+        state: Callable[[int, int], Group] = group_state,
     ) -> None:
+        """`begun` tells whether the command runs already; `state` tells of a group, by it and the shell."""
         self._loop = loop
         self._terminal = terminal
         self._runs = runs
-        self._alive = alive
-        self._settled = 0
+        self._begun = begun
+        self._state = state
+        self._hit: set[int] = set()
         self._found: int | None = None
-        self._looks = LOOKS
+        self._same = 0
+        self._looks = 0
         self._timer: TimerHandle | None = None
 
     def begin(self) -> None:
-        """Interrupt."""
-        self._found = self._terminal.foreground()
-        self._terminal.interrupt()
-        self._timer = self._loop.call_later(AGAIN, self._look)
+        """Interrupt, as soon as it can be done."""
+        self._look()
 
     def end(self) -> None:
         """Look no more."""
@@ -76,14 +82,24 @@ class Pursuit:
     def _look(self) -> None:
         if not self._runs():
             return
-        now = self._terminal.foreground()
-        if now is None or now == self._terminal.pid:
-            self._settled = 0
-        elif now != self._found:
-            self._settled, self._found = 0, now
-            self._terminal.signal_foreground(signal.SIGINT)
-        elif self._alive(now):
-            self._settled += 1
-        self._looks -= 1
-        if self._looks and self._settled < SETTLED:
-            self._timer = self._loop.call_later(AGAIN, self._look)
+        if self._begun() and (now := self._terminal.foreground()) is not None:
+            self._judge(now)
+        self._looks += 1
+        settled = self._found != self._terminal.pid and self._found in self._hit and self._same >= SETTLED
+        if self._looks < LOOKS and not settled:
+            self._timer = self._loop.call_later(SOON if self._looks < EARLY else AGAIN, self._look)
+
+    def _judge(self, now: int) -> None:
+        state = self._state(now, self._terminal.pid)
+        if now != self._found or state is Group.ENDED:
+            self._found, self._same = now, 0
+        if state is Group.ENDED:
+            return
+        self._same += 1
+        wait = QUIET if now == self._terminal.pid else 1
+        if state is Group.BEING_STARTED:
+            wait = PATIENCE
+        if now not in self._hit and self._same >= wait:
+            self._hit.add(now)
+            self._same = 0
+            self._terminal.signal_group(now, signal.SIGINT)

@@ -188,7 +188,7 @@ class Shell:
             return
         self.watching.typed(b"")
         current = self._machine.current
-        if current and current.phase is Phase.RUNNING:
+        if current and current.phase is not Phase.WAITING:
             self._bash.abort()
             self._pursue(current, self._terminal)
         else:
@@ -201,6 +201,7 @@ class Shell:
             self._loop,
             terminal,
             lambda: self._machine.current is current and self._terminal is terminal,
+            lambda: current.phase is Phase.RUNNING,
         )
         self._pursuit.begin()
 
@@ -285,7 +286,18 @@ class Shell:
             self.prompts += mark.kind is Kind.READY
             now = self._loop.time()
             self.chronicle.mark(mark, now, self._bash.typed)
-            self._do(self._machine.mark(mark, now))
+            current = self._machine.current
+            actions = self._machine.mark(mark, now)
+            if current and current.over:
+                self._rest()
+            self._do(actions)
+
+    def _rest(self) -> None:
+        """End what an interrupt began: it was for the command that is over."""
+        if self._pursuit:
+            self._pursuit.end()
+            self._pursuit = None
+            self._bash.resume()
 
     def _do(self, actions: list[Action]) -> None:
         """Carry out what the machine decided, and wake who waits for its state."""
@@ -315,7 +327,8 @@ class Shell:
         match action:
             case Action.NUDGE | Action.WITHDRAW:
                 terminal.restart_output()
-                if action is Action.NUDGE:
+                # A shell that has the command, or not read the first key, would leave these to the command.
+                if action is Action.NUDGE and self._bash.offers() and terminal.takes_keys():
                     terminal.write_now(END_OF_PASTE + TAKE_COMMAND)
             case Action.CANCEL_INPUT:
                 terminal.interrupt()

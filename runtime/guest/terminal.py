@@ -11,7 +11,7 @@ import fcntl
 import os
 import signal
 import termios
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ READ_SIZE = 64 << 10
 READS_PER_TURN = 64
 _IUTF8 = 0x4000
 _TIOCGPTPEER = 0x5441
+_TIOCSIG = 0x40045436
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,10 @@ class Terminal:
             return None
         return group if group > 0 else None
 
+    def signal_group(self, group: int, number: int) -> None:
+        """Send a signal to a process group."""
+        _signal_group(group, number)
+
     def signal_foreground(self, number: int) -> None:
         """Send a signal to the foreground process group, never to the shell that was started here."""
         group = self.foreground()
@@ -128,15 +133,26 @@ class Terminal:
             _signal_group(group, number)
 
     def interrupt(self) -> None:
-        """Do what Ctrl-C does, also where the terminal is in raw mode."""
-        if termios.tcgetattr(self.fd)[3] & termios.ISIG and self.write_now(b"\x03"):
-            return
-        if group := self.foreground():
-            _signal_group(group, signal.SIGINT)
+        """Interrupt what has the terminal now, also where it is in raw mode.
+
+        The key itself would be read some time later, and make the terminal drop the output it holds.
+        """
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(self.fd, _TIOCSIG, signal.SIGINT)
 
     def resume(self) -> None:
         """Let the process and its group go on after a stop."""
         _signal_group(self.pid, signal.SIGCONT)
+
+    def takes_keys(self) -> bool:
+        """Whether a program reads single keys, and has read all there were."""
+        canonical, _ = self.line_modes()
+        if canonical:
+            return False
+        with contextlib.suppress(OSError), self._other_side() as other:
+            unread: bytes = fcntl.ioctl(other, termios.FIONREAD, b"\0\0\0\0")
+            return not any(unread)
+        return False
 
     def restart_output(self) -> None:
         """Do what Ctrl-Q does, where Ctrl-S may have stopped the output."""
@@ -150,13 +166,18 @@ class Terminal:
         CRIU takes what is on its way in a terminal and puts it back behind what came later, or drops it:
         nothing may be on its way while a capture is made. What programs may not see of it, they do not.
         """
-        with contextlib.suppress(OSError):
-            # Flow control is the affair of the other side, see tty_ioctl(4), TIOCGPTPEER.
-            other = fcntl.ioctl(self.fd, _TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
-            try:
-                termios.tcflow(other, termios.TCOOFF if hold else termios.TCOON)
-            finally:
-                os.close(other)
+        with contextlib.suppress(OSError), self._other_side() as other:
+            # Flow control is the affair of the other side.
+            termios.tcflow(other, termios.TCOOFF if hold else termios.TCOON)
+
+    @contextlib.contextmanager
+    def _other_side(self) -> Iterator[int]:
+        """Open what the programs have, see tty_ioctl(4), TIOCGPTPEER."""
+        other = fcntl.ioctl(self.fd, _TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            yield other
+        finally:
+            os.close(other)
 
     def close(self) -> None:
         """Hang up."""

@@ -358,3 +358,26 @@ def test_a_command_that_cannot_be_left_is_refused_and_forgotten(guest: Guest) ->
     (obstacle / "in the way").rmdir()
     obstacle.rmdir()
     assert guest.exec("echo two").output == b"two\r\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "signals", "codes"),
+    [
+        ("cat", ("INT",), {130}),
+        ("cat", ("INT", "INT"), {130}),
+        ("cat", ("KILL", "INT"), {130, 137}),
+        ("sleep 600", ("INT", "INT"), {130}),
+        ("select x in one two; do :; done", ("INT",), {130}),
+    ],
+)
+def test_an_interrupt_ends_its_command_and_reaches_no_other(
+    guest: Guest, command: str, signals: tuple[str, ...], codes: set[int]
+) -> None:
+    """Whenever it comes: no end of a command is lost, and the next command is whole."""
+    for _ in range(12):
+        with guest.begin(f"echo begun; {command}") as connection:
+            connection.until_output(b"begun")
+            for name in signals:
+                guest.ask("signal", signal=name)
+            assert connection.until("finished").head["exit_code"] in codes
+        assert guest.exec("echo next").output == b"next\r\n"

@@ -292,3 +292,23 @@ def test_a_command_that_could_not_be_offered_is_refused_with_the_reason() -> Non
     play.machine.refuse("no room")
     assert (request.phase, request.refusal) == (Phase.REFUSED, "no room")
     assert play.submit(2)[1] == [Action.OFFER]
+
+
+@pytest.mark.parametrize("kind", [Kind.PROMPT, Kind.READY])
+def test_a_command_whose_end_was_lost_ends_with_the_prompt(kind: Kind) -> None:
+    """Ctrl-C makes a terminal drop output, marks included; the next prompt tells the status once more."""
+    play = Play()
+    request = play.running()
+    play.mark(kind, status=130)
+    assert (request.phase, request.exit_code) == (Phase.FINISHED, 130)
+
+
+def test_a_command_whose_start_was_lost_ends_all_the_same() -> None:
+    """It was offered, and the shell says that it executed it."""
+    play = Play()
+    play.prompt()
+    request, _ = play.submit(serial=5)
+    play.mark(Kind.EXECUTED, status=130, serial=4)
+    assert request.phase is Phase.OFFERED
+    play.mark(Kind.EXECUTED, status=130, serial=5)
+    assert (request.phase, request.exit_code) == (Phase.FINISHED, 130)
