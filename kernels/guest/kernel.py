@@ -252,7 +252,7 @@ class Kernel:
         if channel == "shell" and self._questions.hear(message):
             return
         record = self._records.get(message["parent_header"].get("msg_id", ""))
-        if record is None:
+        if record is None or (channel == "stdin" and record.cell.over):
             return
         kind, content = message["msg_type"], message["content"]
         if channel == "shell" and kind == "execute_reply":

@@ -29,6 +29,8 @@ _DIGESTS = 1024
 """Signatures kept against replays: the library's 65536 would cost 10 MB."""
 _LAST_WORDS = 0.01
 """Seconds without a message after which a process that ended has no more to say."""
+_BEHIND_OUTPUT = 0.01
+"""Seconds a question waits for the output before it. There is no order between a kernel's sockets."""
 _IMPORT_SWITCH = 0.0005
 """Seconds the importing thread may keep the interpreter while the loop wants it."""
 _LIBRARY = "jupyter_client.manager"
@@ -287,7 +289,11 @@ class KernelProcess:
         except Exception:
             logger.exception("kernel %s: unreadable message on %s", self.spec, name)
             return
-        self._listen(name, content)
+        if name == "stdin":
+            # What was printed before the question comes by another socket, and may be behind it.
+            asyncio.get_running_loop().call_later(_BEHIND_OUTPUT, self._listen, name, content)
+        else:
+            self._listen(name, content)
 
     def _trim_log(self) -> None:
         with contextlib.suppress(OSError):
