@@ -80,7 +80,7 @@ def test_a_key_stands_for_one_command(shared: Session) -> None:
 
 def test_the_command_line_tells_who_did_what(shared: Session, shared_cli: Any, tmp_path: Path) -> None:
     """For people, for programs, filtered, and as a notebook."""
-    shared_cli("--as", "agent:claude", "--reason", "to see", "exec", shared.name, "echo by claude")
+    shared_cli("--as", "agent:coder", "--reason", "to see", "exec", shared.name, "echo by coder")
     shared_cli("cell", shared.name, "print('in a cell'); 6 * 7", "--key", "cell", "--reason", "why not")
     shared_cli("--as", "person:alice", "send", shared.name, "-e", "echo by alice; false")
     shared.exec("true")
@@ -92,11 +92,11 @@ def test_the_command_line_tells_who_did_what(shared: Session, shared_cli: Any, t
     book = shared_cli("journal", shared.name, "--ipynb", str(tmp_path / "cells.ipynb"))
 
     assert [(each["actor"], each.get("reason")) for each in found] == [
-        ("agent:claude", "to see"),
+        ("agent:coder", "to see"),
         ("person:alice", None),
     ]
     assert found[1]["typed"] is True
-    assert any("agent:claude" in line and "$ echo by claude  (to see)" in line for line in lines)
+    assert any("agent:coder" in line and "$ echo by coder  (to see)" in line for line in lines)
     assert book.code == 0
     notebook = json.loads((tmp_path / "cells.ipynb").read_text())
     nbformat.validate(notebook)

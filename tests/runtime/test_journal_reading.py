@@ -168,7 +168,7 @@ def test_a_circle_of_branches_ends() -> None:
         (reading.Filter(after=2), [3]),
         (reading.Filter(kinds=["cell_started"]), [2]),
         (reading.Filter(actor="person"), [3]),
-        (reading.Filter(actor="agent:claude"), [1]),
+        (reading.Filter(actor="agent:coder"), [1]),
         (reading.Filter(since=1002.0), [2, 3]),
         (reading.Filter(grep="MAKE"), [1]),
     ],
@@ -176,7 +176,7 @@ def test_a_circle_of_branches_ends() -> None:
 def test_entries_are_filtered(wanted: reading.Filter, numbers: list[int]) -> None:
     """By number, kind, actor, time and text."""
     entries = [
-        entry(1, actor="agent:claude", command="make test"),
+        entry(1, actor="agent:coder", command="make test"),
         entry(2, "cell_started", actor="agent"),
         entry(3, actor="person:alice", command="ls"),
     ]

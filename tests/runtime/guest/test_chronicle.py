@@ -27,12 +27,12 @@ def await_entry(guest: Guest, kind: str, **wanted: Any) -> dict[str, Any]:
 
 def test_a_command_is_two_entries(guest: Guest) -> None:
     """When it started, of whom and why; and how it ended."""
-    done = guest.exec("echo out; (exit 3)", actor="agent:claude", reason="to see")
+    done = guest.exec("echo out; (exit 3)", actor="agent:coder", reason="to see")
 
     started, ended = entries(guest, "command_started", "command_ended")
 
     assert started["command"] == "echo out; (exit 3)"
-    assert (started["actor"], started["reason"], started["shell"]) == ("agent:claude", "to see", "main")
+    assert (started["actor"], started["reason"], started["shell"]) == ("agent:coder", "to see", "main")
     assert started["offset"] == done.start_offset
     assert (ended["id"], ended["exit_code"], ended["end_offset"]) == (started["id"], 3, done.end_offset)
     assert ended["seq"] == started["seq"] + 1
@@ -101,14 +101,14 @@ def test_hidden_input_is_counted_and_not_kept(guest: Guest) -> None:
 
 def test_a_cell_is_two_entries_with_what_it_showed(guest: Guest) -> None:
     """Code, streams and values, as a notebook has them."""
-    guest.run_cell("print('hello'); 6 * 7", actor="agent:claude")
+    guest.run_cell("print('hello'); 6 * 7", actor="agent:coder")
     guest.run_cell("1 / 0")
 
     started, ended, _, failed = entries(guest, "cell_started", "cell_ended")
 
     assert (started["code"], started["actor"], started["epoch"]) == (
         "print('hello'); 6 * 7",
-        "agent:claude",
+        "agent:coder",
         1,
     )
     assert (ended["status"], ended["execution_count"]) == ("ok", 1)

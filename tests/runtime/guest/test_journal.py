@@ -165,7 +165,7 @@ def test_a_capture_knows_where_the_records_end(guest: Any) -> None:
     assert prepared["offsets"]["main"] == moment["offsets"]["main"] > 0
 
 
-@pytest.mark.parametrize("text", ["agent", "agent:claude", "person:alice", "system"])
+@pytest.mark.parametrize("text", ["agent", "agent:coder", "person:alice", "system"])
 def test_an_actor_has_a_text_form(text: str) -> None:
     """Kind and name."""
     assert str(Actor.parse(text)) == text
