@@ -159,7 +159,7 @@ async def _tell(call: Call, shell: Shell, command: Exec, start: int) -> None:
 
     async for item in shell.output(start, lambda: command.end_offset, waits):
         if not isinstance(item, Waiting):
-            await _send(call, item)
+            await send_output(call, item)
             continue
         await call.send(
             "waiting",
@@ -223,10 +223,11 @@ def _busy(shell: Shell, holder: str | None) -> Refusal:
 async def pour(call: Call, shell: Shell, start: int, until: Callable[[], int | None]) -> None:
     """Send the output from `start` on; `until` returns the offset to end at once it is known."""
     async for item in shell.output(start, until):
-        await _send(call, item)
+        await send_output(call, item)
 
 
-async def _send(call: Call, item: Piece | Gap) -> None:
+async def send_output(call: Call, item: Piece | Gap) -> None:
+    """Send a piece of recorded output, or that it is no longer kept."""
     if isinstance(item, Gap):
         await call.send("gap", offset=item.offset, size=item.size)
     else:

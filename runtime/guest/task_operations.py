@@ -9,9 +9,7 @@ from holdfast.runtime.guest import shell_operations
 from holdfast.runtime.guest.call import Call, Operations
 from holdfast.runtime.guest.connection import Refusal
 from holdfast.runtime.guest.guest import Guest
-from holdfast.runtime.guest.marks import Piece
-from holdfast.runtime.guest.output import Gap
-from holdfast.runtime.guest.shell_operations import SIGNALS, Waiting
+from holdfast.runtime.guest.shell_operations import SIGNALS, Waiting, send_output
 from holdfast.runtime.guest.tasks import CannotStart, Order, Task, exit_code
 
 MAX_NAME = 64
@@ -161,7 +159,7 @@ async def _tell(guest: Guest, call: Call, task: Task, start: int) -> None:
 
     async for item in task.output(start, lambda: task.end_offset, waits):
         if not isinstance(item, Waiting):
-            await _send(call, item)
+            await send_output(call, item)
             continue
         await call.send(
             "waiting",
@@ -175,14 +173,7 @@ async def _tell(guest: Guest, call: Call, task: Task, start: int) -> None:
 
 async def _pour(call: Call, task: Task, start: int, until: Callable[[], int | None]) -> None:
     async for item in task.output(start, until):
-        await _send(call, item)
-
-
-async def _send(call: Call, item: Piece | Gap) -> None:
-    if isinstance(item, Gap):
-        await call.send("gap", offset=item.offset, size=item.size)
-    else:
-        await call.send("output", item.data, offset=item.offset, next=item.next)
+        await send_output(call, item)
 
 
 OPERATIONS: Operations = {
