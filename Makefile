@@ -1,6 +1,6 @@
 # Every target sets up what it needs by itself, says what it does, and is quick the second time.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench bench-peers lock clean
+.PHONY: help setup demo test test-long lint bench bench-peers lock clean
 
 PYTHON_IN_VENV := .venv/bin/python
 
@@ -17,6 +17,9 @@ demo: setup  ## capture a test run in its middle, kill it, restore it, fork it t
 
 test: setup  ## run all tests, those against the engine included
 	@.venv/bin/pytest
+
+test-long: setup  ## run the tests that take many minutes: storms, kills at random moments, every program
+	@.venv/bin/pytest tests/integration/long/test_*.py --timeout=3600
 
 lint:  ## check style and types
 	@setup/venv
