@@ -1,0 +1,144 @@
+"""Reads a tree of processes from /proc, with bounds and without disturbing anybody.
+
+Nothing is stopped meanwhile: processes begin and end while it is read, and what is gone is left out. Pids
+are those of the reader's PID namespace (the checkpointer's: the host's).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.snapshots.checkpointer.proc import fdinfo, links, status
+from holdfast.snapshots.checkpointer.proc.fdinfo import FdInfo
+from holdfast.snapshots.checkpointer.proc.links import Link
+from holdfast.snapshots.checkpointer.proc.status import Status
+
+PROC = Path("/proc")
+MAX_PROCESSES = 20_000
+MAX_THREADS = 20_000
+MAX_DESCRIPTORS = 20_000
+"""Of one process."""
+MAX_TEXT = 16 << 20
+"""Bytes of one file: a process with 65530 mappings (vm.max_map_count) has less."""
+NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts")
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Pids of a tree, parents before children; `whole` is false if it has more than MAX_PROCESSES."""
+
+    pids: tuple[int, ...]
+    whole: bool
+
+
+def tree(root: int) -> Tree:
+    """`root` and its descendants as of now; empty if it is gone."""
+    found = [root] if (PROC / str(root)).exists() else []
+    for pid in found:
+        if len(found) > MAX_PROCESSES:
+            return Tree(tuple(found[:MAX_PROCESSES]), whole=False)
+        found.extend(children(pid))
+    return Tree(tuple(dict.fromkeys(found)), whole=True)
+
+
+def children(pid: int) -> list[int]:
+    """Direct children of every thread of `pid`; empty when it is gone."""
+    found: list[int] = []
+    for thread in threads(pid):
+        words = read(f"{pid}/task/{thread}/children") or b""
+        found.extend(int(word) for word in words.split())
+    return found
+
+
+def threads(pid: int) -> list[int]:
+    """The threads of a process, its first one included."""
+    return _numbers(f"{pid}/task", MAX_THREADS)
+
+
+def descriptors(pid: int) -> list[int]:
+    """Numbers of the open descriptors of a process, lowest first; empty for a zombie."""
+    return _numbers(f"{pid}/fd", MAX_DESCRIPTORS)
+
+
+def status_of(pid: int, thread: int | None = None) -> Status | None:
+    """The status of a process, or of one thread of it; None when it is gone."""
+    data = read(f"{pid}/status" if thread is None else f"{pid}/task/{thread}/status")
+    return status.parse(data) if data is not None else None
+
+
+def link_of(pid: int, fd: int) -> Link | None:
+    """Where a descriptor leads; None when it is closed."""
+    target = _target(f"{pid}/fd/{fd}")
+    return links.parse(target) if target is not None else None
+
+
+def fdinfo_of(pid: int, fd: int) -> FdInfo | None:
+    """What is told of a descriptor; None when it is closed."""
+    data = read(f"{pid}/fdinfo/{fd}")
+    return fdinfo.parse(data) if data is not None else None
+
+
+def stat_of(pid: int, fd: int) -> os.stat_result | None:
+    """The file behind a descriptor. The kernel goes to the file itself, no path is followed.
+
+    A file system in user space may take its time to answer: ask where it is mounted first.
+    """
+    try:
+        return os.stat(PROC / str(pid) / "fd" / str(fd))  # noqa: PTH116 - as the line above says
+    except OSError:
+        return None
+
+
+def namespaces_of(pid: int) -> dict[str, int]:
+    """The number of each namespace a process is in; empty when it is gone."""
+    found = {name: _target(f"{pid}/ns/{name}") for name in NAMESPACES}
+    return {name: links.namespace(target) for name, target in found.items() if target is not None}
+
+
+def command_of(pid: int) -> str:
+    """The words of a process, separated by blanks; empty for a zombie."""
+    return (read(f"{pid}/cmdline", 4096) or b"").rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
+
+
+def read(name: str, limit: int = MAX_TEXT) -> bytes | None:
+    """A file below /proc, up to `limit` bytes; None when its process is gone."""
+    try:
+        descriptor = os.open(f"{PROC}/{name}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        return b"".join(_chunks(descriptor, limit))
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _chunks(descriptor: int, limit: int) -> Iterator[bytes]:
+    while limit > 0 and (chunk := os.read(descriptor, min(limit, 1 << 16))):
+        limit -= len(chunk)
+        yield chunk
+
+
+def _target(name: str) -> str | None:
+    try:
+        return os.readlink(f"{PROC}/{name}")  # noqa: PTH115 - a Path costs more than the call
+    except OSError:
+        return None
+
+
+def _numbers(name: str, most: int) -> list[int]:
+    try:
+        with os.scandir(f"{PROC}/{name}") as entries:
+            found: list[int] = []
+            for entry in entries:
+                if len(found) >= most:
+                    break
+                if entry.name.isdecimal():
+                    found.append(int(entry.name))
+    except OSError:
+        return []
+    return sorted(found)
