@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import EngineError, InvalidArgument, SessionDead, SessionError
 from holdfast.runtime.recording.live import LiveRecording
 from holdfast.runtime.recording.recording import Place, Source
+from holdfast.runtime.store import parents
 from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _snapshot(controller: Holdfast, row: SessionRow, text: str, shell: str) -> P
     wanted = controller.snapshot(text).row
     by_id = {snapshot.id: snapshot.row for snapshot in controller.snapshots()}
     history: set[str] = set()
-    at = row.parent_snapshot_id
+    at = parents.of_session(row, by_id)
     while at is not None and at not in history:
         history.add(at)
         at = by_id[at].parent_snapshot_id if at in by_id else None

@@ -17,8 +17,10 @@ from holdfast.runtime.refs import resolve
 from holdfast.runtime.store import owner
 from holdfast.runtime.store.rows import SessionRow
 
-VERSION = 2  # kept equal to schema.VERSION, which costs the import
-_COLUMNS = "id, name, state, image, created_at, container_id, parent_snapshot_id, generation, options"
+VERSION = 3  # kept equal to schema.VERSION, which costs the import
+_COLUMNS = (
+    "id, name, state, image, created_at, container_id, parent_snapshot_id, generation, options, details"
+)
 
 
 def abandoned(database: Path) -> bool | None:
@@ -48,7 +50,7 @@ def session(database: Path, ref: str) -> SessionRow | None:
         return None
     if row is None:
         return None
-    identity, name, state, image, created, container, parent, generation, options = row
+    identity, name, state, image, created, container, parent, generation, options, details = row
     try:
         return SessionRow(
             identity,
@@ -60,6 +62,7 @@ def session(database: Path, ref: str) -> SessionRow | None:
             parent,
             generation,
             json.loads(options),
+            json.loads(details),
         )
     except (TypeError, ValueError):
         return None

@@ -14,7 +14,11 @@ OperationState = Literal["intent", "done", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """One session. `generation` counts the restores between it and a session that was made fresh."""
+    """One session. `generation` counts the restores between it and a session that was made fresh.
+
+    `parent_snapshot_id` is what its container was made from. `details` are what parts keep about it, each
+    under a key of its own.
+    """
 
     id: str
     name: str
@@ -25,11 +29,15 @@ class SessionRow:
     parent_snapshot_id: str | None = None
     generation: int = 0
     options: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRow:
-    """One snapshot. `parent_snapshot_id` is the snapshot its session was restored from, or its last one."""
+    """One snapshot. `parent_snapshot_id` is the snapshot its session was restored from, or its last one.
+
+    One that is `pinned` is never removed by a policy. `reason` is why it was taken, in somebody's words.
+    """
 
     id: str
     label: str | None
@@ -41,6 +49,8 @@ class SnapshotRow:
     image_id: str | None = None
     bytes: int = 0
     details: dict[str, Any] = field(default_factory=dict)
+    pinned: bool = False
+    reason: str | None = None
 
     @property
     def name(self) -> str:

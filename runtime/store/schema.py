@@ -24,7 +24,7 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
-VERSION = 2
+VERSION = 3
 
 metadata = MetaData()
 
@@ -56,6 +56,7 @@ sessions = Table(
     Column("generation", Integer, nullable=False, default=0),
     Column("options", JSON, nullable=False, default=dict),
     Column("created_at", UtcTime, nullable=False),
+    Column("details", JSON, nullable=False, default=dict, server_default="{}"),
 )
 
 snapshots = Table(
@@ -71,6 +72,8 @@ snapshots = Table(
     Column("bytes", BigInteger, nullable=False, default=0),
     Column("created_at", UtcTime, nullable=False),
     Column("details", JSON, nullable=False, default=dict),
+    Column("pinned", Boolean, nullable=False, default=False, server_default="0"),
+    Column("reason", Text),
 )
 
 operations = Table(
@@ -136,6 +139,11 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
         "snapshot_id VARCHAR NOT NULL, position BIGINT NOT NULL, at FLOAT NOT NULL, "
         "PRIMARY KEY (session_id))",
         "CREATE INDEX entry_place ON entries (session_id, host, seq)",
+    ),
+    2: (
+        "ALTER TABLE sessions ADD COLUMN details JSON DEFAULT '{}' NOT NULL",
+        "ALTER TABLE snapshots ADD COLUMN pinned BOOLEAN DEFAULT '0' NOT NULL",
+        "ALTER TABLE snapshots ADD COLUMN reason TEXT",
     ),
 }
 """What makes a database of one version one of the next."""

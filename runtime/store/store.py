@@ -24,7 +24,7 @@ from sqlalchemy.exc import IntegrityError
 from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, SnapshotNotFound
 from holdfast.runtime import ids
 from holdfast.runtime.refs import resolve
-from holdfast.runtime.store import owner, schema
+from holdfast.runtime.store import owner, parents, schema
 from holdfast.runtime.store.database import Database
 from holdfast.runtime.store.entries import Entries
 from holdfast.runtime.store.rows import (
@@ -122,6 +122,15 @@ class Store:
             raise SessionNotFound(f"cannot change session {session_id}: it was removed")
         return _session(row)
 
+    def keep_details(self, session_id: str, **changes: Any) -> None:
+        """Change some of the details of a session, also of a removed one; None drops one."""
+        table = schema.sessions
+        with self._db.writing() as db:
+            row = db.execute(select(table.c.details).where(table.c.id == session_id)).first()
+            if row is not None:
+                kept = {key: value for key, value in {**row.details, **changes}.items() if value is not None}
+                db.execute(update(table).where(table.c.id == session_id).values(details=kept))
+
     # Snapshots.
 
     def add_snapshot(
@@ -133,6 +142,7 @@ class Store:
         snapshot_id: str | None = None,
         parent_snapshot_id: str | None = None,
         details: dict[str, Any] | None = None,
+        reason: str | None = None,
     ) -> SnapshotRow:
         """Record a snapshot that is about to be taken: `pending`, and not listed before it is `ready`.
 
@@ -150,6 +160,7 @@ class Store:
             created_at=datetime.now(UTC),
             parent_snapshot_id=parent_snapshot_id,
             details=details or {},
+            reason=reason,
         )
         try:
             with self._db.writing() as db:
@@ -179,7 +190,7 @@ class Store:
             return [_snapshot(row) for row in db.execute(query)]
 
     def update_snapshot(self, snapshot_id: str, **changes: Any) -> SnapshotRow:
-        """Change columns of a snapshot (state, image_id, bytes, details, parent_snapshot_id).
+        """Change columns of a snapshot (state, image_id, bytes, details, parent_snapshot_id, pinned).
 
         Raises:
             SnapshotNotFound: there is no such id.
@@ -193,8 +204,12 @@ class Store:
         return _snapshot(row)
 
     def forget_snapshot(self, snapshot_id: str) -> None:
-        """Delete the row of a snapshot that is gone or never came to be. Does nothing the second time."""
+        """Delete the row of a snapshot that is gone or never came to be; what came after it gets its parent.
+
+        Does nothing the second time.
+        """
         with self._db.writing() as db:
+            parents.close_gap(db, snapshot_id)
             db.execute(delete(schema.snapshots).where(schema.snapshots.c.id == snapshot_id))
 
     # Operations.

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine
 
 from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, SnapshotNotFound, StoreError
 from holdfast.runtime.home import Home
-from holdfast.runtime.store import owner, peek, schema
+from holdfast.runtime.store import owner, parents, peek, schema
 from holdfast.runtime.store.store import Store
 
 
@@ -218,27 +217,77 @@ def test_the_files_are_private(store: Store, home: Home) -> None:
     assert home.root.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_database_of_version_1_becomes_one_of_today(home: Home) -> None:
+OLD = """
+CREATE TABLE operations (id VARCHAR NOT NULL, kind VARCHAR NOT NULL, session_id VARCHAR, snapshot_id VARCHAR,
+    state VARCHAR NOT NULL, owner_pid INTEGER NOT NULL, owner_start VARCHAR NOT NULL,
+    started_at VARCHAR NOT NULL, ended_at VARCHAR, details JSON NOT NULL, PRIMARY KEY (id));
+CREATE INDEX operation_state ON operations (state);
+CREATE TABLE sessions (id VARCHAR NOT NULL, name VARCHAR NOT NULL, state VARCHAR NOT NULL,
+    image VARCHAR NOT NULL, container_id VARCHAR, parent_snapshot_id VARCHAR, generation INTEGER NOT NULL,
+    options JSON NOT NULL, created_at VARCHAR NOT NULL, PRIMARY KEY (id));
+CREATE UNIQUE INDEX session_name ON sessions (name) WHERE state != 'removed';
+CREATE TABLE snapshots (id VARCHAR NOT NULL, label VARCHAR, kind VARCHAR NOT NULL, state VARCHAR NOT NULL,
+    session_id VARCHAR NOT NULL, parent_snapshot_id VARCHAR, image_id VARCHAR, bytes BIGINT NOT NULL,
+    created_at VARCHAR NOT NULL, details JSON NOT NULL, PRIMARY KEY (id),
+    FOREIGN KEY(session_id) REFERENCES sessions (id));
+CREATE UNIQUE INDEX snapshot_label ON snapshots (label);
+INSERT INTO sessions VALUES ('aaaaaaaaaaaa', 'work', 'running', 'i', 'c', NULL, 0, '{}',
+    '2026-01-01T00:00:00.000000+00:00');
+INSERT INTO snapshots VALUES ('bbbbbbbbbbbb', 'before', 'live', 'ready', 'aaaaaaaaaaaa', NULL, 'i', 7,
+    '2026-01-01T00:00:00.000000+00:00', '{}');
+"""
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_database_of_an_older_version_becomes_one_of_today(home: Home, version: int) -> None:
     """What is in it stays, and its shape is that of a new one."""
-    old = ("sessions", "snapshots", "operations")
-    engine = create_engine(f"sqlite:///{home.database}")
-    with engine.begin() as db:
-        schema.metadata.create_all(db, tables=[schema.metadata.tables[name] for name in old])
-        db.exec_driver_sql(
-            "INSERT INTO sessions VALUES ('aaaaaaaaaaaa', 'work', 'running', 'i', 'c', NULL, 0, '{}', "
-            "'2026-01-01T00:00:00.000000+00:00')"
-        )
-        db.exec_driver_sql("PRAGMA user_version = 1")
-    engine.dispose()
+    with closing(sqlite3.connect(home.database)) as db:
+        db.executescript(OLD)
+        for statement in [part for step in range(1, version) for part in schema.MIGRATIONS[step]]:
+            db.execute(statement)
+        db.execute(f"PRAGMA user_version = {version}")
 
     store = Store.open(home.database)
     store.entries.note("aaaaaaaaaaaa", "noted", 1.0, actor="agent", body={"x": 1})
 
     assert store.session("work").container_id == "c"
+    assert store.session("work").details == {}
+    before = store.snapshot("before")
+    assert (before.bytes, before.pinned, before.reason) == (7, False, None)
     assert [row.body for row in store.entries.of(["aaaaaaaaaaaa"])] == [{"x": 1}]
-    assert peek.session(home.database, "work") is not None
+    assert peek.session(home.database, "work") == store.session("work")
     Store.open(home.root / "new.db")
     assert _shape(home.database) == _shape(home.root / "new.db")
+
+
+def test_details_are_kept_one_by_one(store: Store) -> None:
+    """Parts that keep something about a session leave what others keep; None forgets it."""
+    session = store.add_session("work", "image", {})
+    store.keep_details(session.id, one={"a": 1}, other=2)
+    store.keep_details(session.id, other=None, third=[3])
+    store.keep_details("gone", one=1)
+
+    assert store.session("work").details == {"one": {"a": 1}, "third": [3]}
+
+
+def test_a_snapshot_in_the_middle_leaves_no_gap(store: Store) -> None:
+    """What came after a forgotten snapshot comes after the one before it, sessions too."""
+    made = store.add_session("work", "image", {})
+    first = store.add_snapshot(made.id, "live")
+    middle = store.add_snapshot(made.id, "live", parent_snapshot_id=first.id)
+    last = store.add_snapshot(made.id, "live", parent_snapshot_id=middle.id)
+    fork = store.add_session("fork", "image", {}, parent_snapshot_id=middle.id)
+    for row in (first, middle, last):
+        store.update_snapshot(row.id, state="ready")
+
+    store.forget_snapshot(middle.id)
+    assert store.snapshot(last.id).parent_snapshot_id == first.id
+    assert store.session("fork").parent_snapshot_id == middle.id
+    assert parents.of_session(store.session("fork"), {first.id, last.id}) == first.id
+    store.forget_snapshot(first.id)
+    assert store.snapshot(last.id).parent_snapshot_id is None
+    assert parents.of_session(store.session("fork"), {last.id}) is None
+    assert fork.id == store.session("fork").id
 
 
 def _shape(path: Path) -> dict[str, object]:
