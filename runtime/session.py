@@ -16,14 +16,14 @@ from holdfast.runtime.results import ShellInfo
 from holdfast.runtime.session_insight import SessionInsight
 from holdfast.runtime.session_kernel import SessionKernel
 from holdfast.runtime.session_shell import SessionShell
-from holdfast.runtime.store.rows import SessionRow, SnapshotKind
+from holdfast.runtime.session_snapshots import SessionSnapshots
+from holdfast.runtime.store.rows import SessionRow
 from holdfast.runtime.terminal.handle import SessionTerminal
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from holdfast.runtime.controller import Holdfast
-    from holdfast.runtime.snapshot import Snapshot
 
 
 class Session:
@@ -31,8 +31,8 @@ class Session:
 
     Its calls are grouped by concern, and the groups' are here too, as they are used all the time: those of
     `SessionShell` (`exec`, `join`, `detach`, `send`, `answer`, `interrupt`), `cell` of `kernel`, and those of
-    `SessionInsight` (`pulse`, `port`, `drift`, `events`, `journal`, `tasks`, `task`). `terminal` is what a
-    person sees.
+    `SessionInsight` (`pulse`, `port`, `drift`, `events`, `journal`, `tasks`, `task`), and those of
+    `SessionSnapshots` (`snapshot`, `fork`, `suspend`, `resume`). `terminal` is what a person sees.
     """
 
     def __init__(self, controller: Holdfast, row: SessionRow) -> None:
@@ -48,6 +48,9 @@ class Session:
         self.pulse, self.port, self.drift = insight.pulse, insight.port, insight.drift
         self.events, self.journal = insight.events, insight.journal
         self.tasks, self.task = insight.tasks, insight.task
+        captures = SessionSnapshots(self._line, self._became)
+        self.snapshot, self.fork = captures.snapshot, captures.fork
+        self.suspend, self.resume = captures.suspend, captures.resume
 
     def __repr__(self) -> str:
         return f"<Session {self.name} {self.id} {self.state}>"
@@ -110,48 +113,11 @@ class Session:
         """What the supervisor says about a shell."""
         return self.terminal_of(name).info()
 
-    # Snapshots.
-
-    def snapshot(self, label: str | None = None, kind: SnapshotKind = "live") -> Snapshot:
-        """Capture the session at one instant; it runs on.
-
-        Args:
-            label: a name for the snapshot; must be free.
-            kind: `live` (files, memory, processes) or `filesystem` (files only).
-
-        Raises:
-            LiveUnsupported: live is not possible; nothing was taken.
-            CaptureFailed, SessionBusy, SessionDead: nothing was taken.
-        """
-        from holdfast.runtime.snapshot import Snapshot, machinery
-
-        row = machinery().take(self._controller, self._line.fresh(), label, kind)
-        return Snapshot(self._controller, row)
-
-    def fork(self, n: int = 1, name: str | None = None) -> list[Session]:
-        """Make n sessions that go on from this moment; this one runs on, too. All of them or none."""
-        taken = self.snapshot()
-        try:
-            return taken.fork(n, name)
-        except BaseException:
-            # The snapshot was only taken for the forks.
-            taken.remove()
-            raise
-
-    def suspend(self) -> Session:
-        """Capture the session, then free its memory and processors until `resume`."""
-        from holdfast.runtime.snapshot import machinery
-
-        self._row = machinery().suspend(self._controller, self._line.fresh())
-        return self
-
-    def resume(self) -> Session:
-        """Let a suspended session go on."""
-        from holdfast.runtime.snapshot import machinery
-
-        self._row = machinery().resume(self._controller, self._controller.session_row(self.id))
-        return self
-
     def remove(self) -> None:
         """End the session and forget it; its snapshots stay."""
         self._controller.remove_session(self.id)
+
+    def _became(self, row: SessionRow) -> Session:
+        """Its row after something was done with it."""
+        self._row = row
+        return self

@@ -25,7 +25,12 @@ class Machinery(Protocol):
     """What `runtime.snapshotting` does. Each call is all or nothing."""
 
     def take(
-        self, controller: Holdfast, session: SessionRow, label: str | None, kind: SnapshotKind
+        self,
+        controller: Holdfast,
+        session: SessionRow,
+        label: str | None,
+        kind: SnapshotKind,
+        reason: str | None = None,
     ) -> SnapshotRow:
         """Capture a running session."""
 
@@ -106,6 +111,16 @@ class Snapshot:
     def parent_id(self) -> str | None:
         """The snapshot before it in the lineage."""
         return self._row.parent_snapshot_id
+
+    @property
+    def reason(self) -> str | None:
+        """Why it was taken, in the words of who took it."""
+        return self._row.reason
+
+    @property
+    def pinned(self) -> bool:
+        """Whether it is kept until somebody removes it."""
+        return self._row.pinned
 
     @property
     def row(self) -> SnapshotRow:

@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotKind, SnapshotRow
 
 
-def take(controller: Holdfast, session: SessionRow, label: str | None, kind: SnapshotKind) -> SnapshotRow:
+def take(
+    controller: Holdfast,
+    session: SessionRow,
+    label: str | None,
+    kind: SnapshotKind,
+    reason: str | None = None,
+) -> SnapshotRow:
     """Capture a running session; it runs on.
 
     Raises:
@@ -33,7 +39,7 @@ def take(controller: Holdfast, session: SessionRow, label: str | None, kind: Sna
         controller.lock(session.id, f"snapshot session {session.name}"),
         controller.operation("snapshot", session_id=session.id, snapshot_id=ids.new_id()) as operation,
     ):
-        row = new_row(controller, session, operation, label, kind)
+        row = new_row(controller, session, operation, label, kind, reason)
         taking = Taking(controller, session, operation, row)
         snapshot = taking.live() if kind == "live" else taking.filesystem()
     happenings.taken(controller, session, snapshot)

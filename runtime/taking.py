@@ -23,6 +23,7 @@ from holdfast.runtime.guest import layout
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.guest_client import GuestClient
 from holdfast.runtime.interrupts import held
+from holdfast.runtime.lineage import parent
 from holdfast.runtime.text import plain
 from holdfast.snapshots import capture, explain, files, manifest, service
 from holdfast.snapshots.capture import Captured
@@ -227,7 +228,7 @@ class Taking:
             "state": "ready",
             "image_id": image,
             "bytes": grown + sum(entry.bytes for entry in entries),
-            "details": timing,
+            "details": {**self.row.details, **timing},
         }
         self._staging.rename(home.snapshots / self.row.id)
         if self._ends_session:
@@ -252,17 +253,22 @@ class Taking:
 
 
 def new_row(
-    controller: Holdfast, session: SessionRow, operation: OperationRow, label: str | None, kind: SnapshotKind
+    controller: Holdfast,
+    session: SessionRow,
+    operation: OperationRow,
+    label: str | None,
+    kind: SnapshotKind,
+    reason: str | None = None,
 ) -> SnapshotRow:
     """The pending row of a snapshot about to be taken; the operation already carries its id."""
-    mine = [row for row in controller.store.snapshots() if row.session_id == session.id]
-    parent = mine[-1].id if mine else session.parent_snapshot_id
     return controller.store.add_snapshot(
         session.id,
         kind,
         label=label,
         snapshot_id=operation.snapshot_id or ids.new_id(),
-        parent_snapshot_id=parent,
+        parent_snapshot_id=parent.before(session, controller.store.snapshots()),
+        details={"generation": session.generation, "actor": controller.actor},
+        reason=reason or controller.reason,
     )
 
 

@@ -96,6 +96,8 @@ def snapshot(value: Snapshot) -> dict[str, Any]:
         "parent_id": value.parent_id,
         "bytes": value.size,
         "created_at": value.created_at.isoformat(),
+        "reason": value.reason,
+        "pinned": value.pinned,
     }
 
 

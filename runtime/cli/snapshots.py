@@ -13,6 +13,7 @@ from holdfast.runtime.cli.arguments import (
     EitherRef,
     Json,
     NameOption,
+    Reason,
     SessionRef,
     SnapshotRef,
     SnapshotRefs,
@@ -31,6 +32,7 @@ def snapshot(
     session: SessionRef,
     label: Annotated[str | None, typer.Option("--label", "-l", help="A name for the snapshot.")] = None,
     kind: Annotated[str, typer.Option("--kind", help="`live` or `filesystem`.")] = "live",
+    reason: Reason = None,
     json: Json = False,
 ) -> None:
     """Capture a session at one instant. It runs on."""
@@ -38,7 +40,11 @@ def snapshot(
         raise InvalidArgument(
             f"cannot take a snapshot of kind '{plain(kind, 40)}'", hint="live or filesystem"
         )
-    taken = controller().session(session).snapshot(label, "live" if kind == "live" else "filesystem")
+    taken = (
+        controller()
+        .session(session)
+        .snapshot(label, "live" if kind == "live" else "filesystem", reason=reason)
+    )
     if wants_json(json):
         output.emit(output.snapshot(taken))
     else:
