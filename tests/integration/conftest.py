@@ -108,6 +108,52 @@ def cli(home: Home) -> Cli:
     return Cli(home)
 
 
+class Witnesses:
+    """Programs in a session that notice if a copy of it is not of one instant: see witness.py."""
+
+    ALL = ("counter", "twins", "blocks", "database", "files")
+
+    def start(self, session: Session, *kinds: str) -> None:
+        """Start them as jobs of the session's shell, and wait until each has compared all it has."""
+        program = Path(__file__).with_name("witness.py").read_text()
+        session.exec(f"cat > /srv/witness.py <<'END_OF_WITNESS'\n{program}\nEND_OF_WITNESS", timeout=60)
+        for kind in kinds or self.ALL:
+            session.exec(f"python3 /srv/witness.py {kind} /srv/work 2>/srv/{kind}.err &", timeout=60)
+        session.exec(
+            f"until [ $(ls /dev/shm/witness-* | wc -l) = {len(kinds or self.ALL)} ]; do :; done", timeout=60
+        )
+        assert self.wrong(session) == {}
+
+    def ask(self, session: Session, rounds: int = 2) -> dict[str, Any]:
+        """What each says, after so many comparisons more."""
+        said = session.exec(f"python3 /srv/witness.py ask {rounds}", timeout=240)
+        assert said.exit_code == 0, said.text
+        return dict(json.loads(said.text[said.text.index("{") :]))
+
+    def wrong(self, session: Session, rounds: int = 2) -> dict[str, str]:
+        """The first complaint of each that has one."""
+        said = self.ask(session, rounds)
+        assert said
+        return {kind: each["first"] for kind, each in said.items() if each["wrong"]}
+
+
+@pytest.fixture
+def tell(pytestconfig: pytest.Config) -> Callable[[str], None]:
+    """Prints a figure of a long test, whatever is captured."""
+    reporter: Any = pytestconfig.pluginmanager.get_plugin("terminalreporter")
+
+    def line(text: str) -> None:
+        reporter.ensure_newline()
+        reporter.write_line(text)
+
+    return line
+
+
+@pytest.fixture(scope="session")
+def witnesses() -> Witnesses:
+    return Witnesses()
+
+
 @pytest.fixture(scope="module")
 def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     return Home(tmp_path_factory.mktemp("shared") / "home").create()

@@ -1,0 +1,577 @@
+"""Programs that notice if their files, their memory and each other were not kept of one instant.
+
+Runs inside a session. `witness.py KIND FOLDER` works in FOLDER as fast as it can and compares, again and
+again, everything there with what it remembers; a copy whose parts are of different moments finds that out by
+itself. What it found is in /dev/shm/witness-KIND. `witness.py ask N` waits until each has compared everything
+N times more, and prints what they say as one JSON object.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import mmap
+import os
+import random
+import socket
+import sqlite3
+import stat
+import struct
+import sys
+import time
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+PAGE = 4096
+# Whether extended attributes and nanoseconds of times are expected to be in copies.
+EXACT = False
+FINEST = 1 if EXACT else 10**9
+STATUS = Path("/dev/shm")
+NUMBER = struct.Struct("<Q")
+
+
+class Status:
+    """Tells how often all was compared, how often something was wrong, and what it was the first time."""
+
+    def __init__(self, kind: str) -> None:
+        self._fd = os.open(STATUS / f"witness-{kind}", os.O_RDWR | os.O_CREAT, 0o600)
+        self.told: dict[str, Any] = {"pid": os.getpid(), "rounds": 0, "wrong": 0, "first": "", "notes": 0}
+        self._write()
+
+    def round(self, complaint: str) -> None:
+        self.told["rounds"] += 1
+        if complaint:
+            self.told["wrong"] += 1
+            self.told["first"] = self.told["first"] or complaint[:600]
+        self._write()
+
+    def note(self) -> None:
+        """Something that is not wrong, but worth a count."""
+        self.told["notes"] += 1
+
+    def _write(self) -> None:
+        os.pwrite(self._fd, json.dumps(self.told).ljust(PAGE // 2).encode(), 0)
+
+
+def counter(folder: Path, status: Status) -> None:
+    """One number in memory, files, tmpfs and mapped files, the latter never synced; each step changes all."""
+    files = [os.open(place / "count", os.O_RDWR | os.O_CREAT, 0o600) for place in (folder, STATUS)]
+    mapped = []
+    for place in (folder / "mapped", STATUS / "mapped"):
+        fd = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
+        os.truncate(fd, 8 * PAGE)
+        mapped.append(mmap.mmap(fd, 8 * PAGE))
+        files.append(fd)  # read(2) sees what was written through the mapping
+    anonymous = mmap.mmap(-1, PAGE)
+    # Mapped and unmapped in each step: nothing tells afterwards that it was written.
+    brief = os.open(folder / "brief", os.O_RDWR | os.O_CREAT, 0o600)
+    os.truncate(brief, PAGE)
+    files.append(brief)
+    n = 0
+    places = {"file": 0, "tmpfs": 1, "mapped": 2, "mapped-tmpfs": 3, "brief": 4}
+    for fd in files:
+        os.pwrite(fd, NUMBER.pack(0), 0)
+    while True:
+        seen = {name: NUMBER.unpack(os.pread(files[index], 8, 0))[0] for name, index in places.items()}
+        seen["map"], seen["map-tmpfs"] = (NUMBER.unpack_from(each, 5 * PAGE)[0] for each in mapped)
+        seen["anonymous"] = NUMBER.unpack_from(anonymous, 0)[0]
+        wrong = {name: value for name, value in seen.items() if value != n}
+        status.round(f"{n} in memory, but {wrong}" if wrong else "")
+        n += 1
+        os.pwrite(files[0], NUMBER.pack(n), 0)
+        os.pwrite(files[1], NUMBER.pack(n), 0)
+        for each in mapped:
+            NUMBER.pack_into(each, 0, n)
+            NUMBER.pack_into(each, 5 * PAGE, n)
+        NUMBER.pack_into(anonymous, 0, n)
+        with mmap.mmap(brief, PAGE) as view:
+            NUMBER.pack_into(view, 0, n)
+
+
+def twins(_folder: Path, status: Status) -> None:
+    """Two processes that pass a number through a pipe, a socket pair, shared memory and a FIFO in turn."""
+    _folder.mkdir(exist_ok=True)
+    fifo = _folder / "fifo"
+    os.mkfifo(fifo)
+    there, here = os.pipe(), socket.socketpair()
+    shared = mmap.mmap(-1, PAGE)
+    if os.fork() == 0:
+        way = os.open(fifo, os.O_WRONLY)
+        n = 0
+        while True:
+            n += 1
+            NUMBER.pack_into(shared, 0, n)
+            os.write(there[1], NUMBER.pack(n))
+            here[0].sendall(NUMBER.pack(n))
+            os.write(way, NUMBER.pack(n))
+            if NUMBER.unpack(here[0].recv(8, socket.MSG_WAITALL))[0] != n:
+                os._exit(1)
+    way = os.open(fifo, os.O_RDONLY)
+    n = 0
+    while True:
+        n += 1
+        seen = {
+            "pipe": NUMBER.unpack(os.read(there[0], 8))[0],
+            "pair": NUMBER.unpack(here[1].recv(8, socket.MSG_WAITALL))[0],
+            "fifo": NUMBER.unpack(os.read(way, 8))[0],
+            "shared": NUMBER.unpack_from(shared, 0)[0],
+        }
+        wrong = {name: value for name, value in seen.items() if value != n}
+        status.round(f"{n} in memory, but {wrong}" if wrong else "")
+        here[1].sendall(NUMBER.pack(n))
+
+
+def blocks(folder: Path, status: Status) -> None:
+    """Blocks with a checksum and a number that memory knows, written at random: also without the cache."""
+    count = 256
+    numbers = [0] * count
+    plain = os.open(folder / "blocks", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        direct = os.open(folder / "blocks", os.O_RDWR | os.O_DIRECT)
+    except OSError:
+        direct = plain
+    aligned = mmap.mmap(-1, PAGE)
+    choose = random.Random(1)
+
+    for index in range(count):
+        os.pwrite(plain, _block(index, 0), index * PAGE)
+    while True:
+        complaint = ""
+        for index in range(count):
+            block = os.pread(plain, PAGE, index * PAGE)
+            if block != _block(index, numbers[index]):
+                whole = zlib.crc32(block[:-4]) == struct.unpack("<I", block[-4:])[0]
+                found = NUMBER.unpack_from(block, 8)[0] if whole else "damaged"
+                complaint = f"block {index}: {found} instead of {numbers[index]}"
+        status.round(complaint)
+        for turn in range(64):
+            index = choose.randrange(count)
+            data = _block(index, numbers[index] + 1)
+            if turn % 8 == 0:
+                aligned[:] = data
+                os.pwritev(direct, [aligned], index * PAGE)
+            else:
+                os.pwrite(plain, data, index * PAGE)
+            numbers[index] += 1
+            if turn % 32 == 0:
+                os.fdatasync(plain)
+
+
+def _block(index: int, number: int) -> bytes:
+    body = (NUMBER.pack(index) + NUMBER.pack(number)) * (PAGE // 16 - 1)
+    body = body.ljust(PAGE - 4, b"\0")
+    return body + struct.pack("<I", zlib.crc32(body))
+
+
+def database(folder: Path, status: Status) -> None:
+    """SQLite in WAL mode: memory knows what is committed. Checkpoints happen all the time."""
+
+    def opened() -> sqlite3.Connection:
+        made = sqlite3.connect(folder / "database", isolation_level=None, timeout=30)
+        made.execute("PRAGMA journal_mode=WAL")
+        made.execute("PRAGMA wal_autocheckpoint=40")
+        made.execute("CREATE TABLE IF NOT EXISTS t (n INTEGER PRIMARY KEY, square INTEGER, text TEXT)")
+        return made
+
+    connection = opened()
+    committed = 0
+    while True:
+        before = committed
+        try:
+            found = connection.execute("SELECT count(*), coalesce(max(n), 0), sum(square) FROM t").fetchone()
+            expected = (committed, committed, sum(n * n for n in range(1, committed + 1)) or None)
+            complaint = "" if found == expected else f"{found} instead of {expected}"
+            if not complaint and connection.execute("PRAGMA integrity_check").fetchone() != ("ok",):
+                complaint = "integrity_check fails"
+            status.round(complaint)
+            if committed > 400:
+                connection.execute("DELETE FROM t")
+                committed = 0
+                connection.execute("VACUUM")
+            for _ in range(8):
+                connection.execute("BEGIN IMMEDIATE")
+                for n in range(committed + 1, committed + 4):
+                    connection.execute("INSERT INTO t VALUES (?, ?, ?)", (n, n * n, "x" * (n % 500)))
+                connection.execute("COMMIT")
+                committed += 3
+        except sqlite3.OperationalError as error:
+            # In a copy the file is another one than the one that was opened: SQLite wants it opened again.
+            if "readonly" not in str(error):
+                status.round(f"{error} after {before}")
+            status.note()
+            connection.close()
+            connection = opened()
+
+
+class Node:
+    """A file as it should be."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = bytearray(content)
+        self.mode = 0o600
+        self.label = b""
+        self.modified = 0  # 0: not set by hand
+
+
+class Tree:
+    """A tree of files and what it should be, changed in every way a program may change it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.top = folder
+        self.choose = random.Random(2)
+        self.nodes: dict[str, Node] = {}
+        self.targets: dict[str, str] = {}
+        self.pipes: set[str] = set()
+        self.folders = ["", "a", "a/b", "c", "d"]
+        self.serial = 0
+        for name in self.folders:
+            (folder / name).mkdir(exist_ok=True)
+        for number in range(30):
+            self._write(self._new(), self._bytes(200 * number))
+        self.log = os.open(folder / "log", os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        self.nodes["log"] = Node(b"")
+        self.changes = [getattr(self, name) for name in sorted(dir(self)) if name.startswith("do_")]
+        self.host = socket.gethostname()
+        self.complaint = ""
+        self.at_hand: list[Node] = []
+
+    def step(self) -> str:
+        """Change one thing; returns what was done. A copy is looked at before anything in it is changed."""
+        if socket.gethostname() != self.host:
+            self.host = socket.gethostname()
+            # A name that was being written to at the moment of the capture is apart from its others.
+            self.complaint = self.complaint or self.wrong(except_for=self.at_hand)
+            self._part_links()
+        self.at_hand.clear()
+        change = self.choose.choice(self.changes)
+        change()
+        return str(change.__name__)
+
+    def wrong(self, except_for: Sequence[Node] = ()) -> str:
+        """What is not as remembered; empty if all is."""
+        found: set[str] = set()
+        for where, folders, files in os.walk(self.top):
+            for name in (*folders, *files):
+                found.add(str((Path(where) / name).relative_to(self.top)))
+        expected = {*self.nodes, *self.targets, *self.pipes, *(name for name in self.folders if name)}
+        if found != expected:
+            return f"too many: {sorted(found - expected)}, missing: {sorted(expected - found)}"
+        links: dict[int, int] = {}
+        for node in self.nodes.values():
+            links[id(node)] = links.get(id(node), 0) + 1
+        for name, node in self.nodes.items():
+            if node in except_for:
+                continue
+            if difference := self._differs(self.top / name, node, links[id(node)]):
+                return f"{name}: {difference}"
+        for name, target in self.targets.items():
+            if str((self.top / name).readlink()) != target:
+                return f"{name} leads to {(self.top / name).readlink()} instead of {target}"
+        return ""
+
+    def _differs(self, path: Path, node: Node, links: int) -> str:
+        facts = path.lstat()
+        content = path.read_bytes()
+        if content != bytes(node.content):
+            at = next(
+                (i for i, (one, two) in enumerate(zip(content, node.content, strict=False)) if one != two), -1
+            )
+            return f"{len(content)} bytes instead of {len(node.content)}, the first other one at {at}"
+        if stat.S_IMODE(facts.st_mode) != node.mode:
+            return f"mode {facts.st_mode:o} instead of {node.mode:o}"
+        if facts.st_nlink != links:
+            return f"{facts.st_nlink} names instead of {links}"
+        if node.modified and facts.st_mtime_ns // FINEST != node.modified // FINEST:
+            return f"modified at {facts.st_mtime_ns} instead of {node.modified}"
+        if _label(path) != node.label:
+            return f"labelled {_label(path)!r} instead of {node.label!r}"
+        return ""
+
+    # What is done to it.
+
+    def do_append(self) -> None:
+        path, node = self._pick()
+        data = self._bytes(self.choose.randrange(1, 3000))
+        with path.open("ab") as file:
+            file.write(data)
+        node.content += data
+        node.modified = 0
+
+    def do_append_to_open_file(self) -> None:
+        data = self._bytes(500)
+        os.write(self.log, data)
+        node = self.nodes["log"]
+        node.content += data
+        if len(node.content) > 100_000:
+            os.ftruncate(self.log, 0)
+            node.content.clear()
+
+    def do_overwrite_in_place(self) -> None:
+        path, node = self._pick(filled=True)
+        at = self.choose.randrange(len(node.content))
+        data = self._bytes(len(node.content) - at)
+        with path.open("r+b") as file:
+            file.seek(at)
+            file.write(data)
+        node.content[at:] = data
+        node.modified = 0
+
+    def do_write_by_map(self) -> None:
+        """No write(2), no msync(2), and no mapping afterwards."""
+        path, node = self._pick(filled=True)
+        at = self.choose.randrange(len(node.content))
+        with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as view:
+            view[at] ^= 0xFF
+        node.content[at] ^= 0xFF
+        node.modified = 0
+
+    def do_overwrite_and_hide_it(self) -> None:
+        """The same size and time of modification as before."""
+        path, node = self._pick(filled=True)
+        facts = path.stat()
+        data = self._bytes(len(node.content))
+        with path.open("r+b") as file:
+            file.write(data)
+        node.content[:] = data
+        os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+        node.modified = facts.st_mtime_ns
+
+    def do_replace(self) -> None:
+        name = self._name()
+        fresh = f"{name}.new"
+        node = self._write(fresh, self._bytes(self.choose.randrange(5000)))
+        (self.top / fresh).rename(self.top / name)
+        del self.nodes[fresh]
+        self.nodes[name] = node
+
+    def do_exchange_places(self) -> None:
+        one, two, three = self._name(), self._name(), self._new()
+        if one == two:
+            return
+        (self.top / one).rename(self.top / three)
+        (self.top / two).rename(self.top / one)
+        (self.top / three).rename(self.top / two)
+        self.nodes[one], self.nodes[two] = self.nodes[two], self.nodes[one]
+
+    def do_link(self) -> None:
+        name, new = self._name(), self._new()
+        if len(self.nodes) < 60:
+            os.link(self.top / name, self.top / new)
+            self.nodes[new] = self.nodes[name]
+
+    def do_truncate(self) -> None:
+        path, node = self._pick()
+        size = self.choose.randrange(20_000)
+        os.truncate(path, size)
+        node.content = node.content[:size].ljust(size, b"\0")
+        node.modified = 0
+
+    def do_make_sparse(self) -> None:
+        """Data, a hole of a megabyte, data."""
+        name = self._new()
+        node = self._write(name, b"begin")
+        with (self.top / name).open("r+b") as file:
+            file.seek(1 << 20)
+            file.write(b"end")
+        node.content = node.content.ljust(1 << 20, b"\0") + b"end"
+        for other in [n for n in self.nodes if len(self.nodes[n].content) > 1 << 20][:-2]:
+            self._remove(other)
+
+    def do_delete(self) -> None:
+        if len(self.nodes) > 20:
+            self._remove(self._name())
+
+    def do_delete_and_make_again(self) -> None:
+        name = self._name()
+        size = len(self.nodes[name].content)
+        self._remove(name)
+        self._write(name, self._bytes(size))
+
+    def do_make(self) -> None:
+        if len(self.nodes) < 60:
+            self._write(self._new(), self._bytes(self.choose.randrange(8000)))
+
+    def do_move_folder(self) -> None:
+        old = self.choose.choice([name for name in self.folders if name])
+        self.serial += 1
+        new = f"folder{self.serial}"
+        try:
+            (self.top / old).rename(self.top / new)
+        except OSError as error:
+            if error.errno == errno.EXDEV:  # a folder of an image: overlayfs leaves that to the caller
+                return
+            raise
+
+        def moved(name: str) -> str:
+            return new + name[len(old) :] if name == old or name.startswith(f"{old}/") else name
+
+        self.folders = [moved(name) for name in self.folders]
+        self.nodes = {moved(name): node for name, node in self.nodes.items()}
+        self.targets = {moved(name): target for name, target in self.targets.items()}
+        self.pipes = {moved(name) for name in self.pipes}
+
+    def do_remove_folder_and_make_again(self) -> None:
+        self.serial += 1
+        name = self.choose.choice([n for n in self.folders if n])
+        inside = [n for n in (*self.nodes, *self.targets, *self.pipes) if n.startswith(f"{name}/")]
+        if len(self.nodes) - len(inside) < 10 or any(n.startswith(f"{name}/") for n in self.folders):
+            return
+        for each in inside:
+            self._remove(each)
+        (self.top / name).rmdir()
+        (self.top / name).mkdir()
+        self._write(f"{name}/again{self.serial}", b"again")
+
+    def do_chmod(self) -> None:
+        path, node = self._pick()
+        node.mode = self.choose.choice([0o600, 0o640, 0o755, 0o4711, 0o1600])
+        path.chmod(node.mode)
+
+    def do_label(self) -> None:
+        if not EXACT:
+            return
+        path, node = self._pick()
+        label = self._bytes(self.choose.randrange(1, 40))
+        os.setxattr(path, "user.witness", label)
+        node.label = label
+
+    def do_unlabel(self) -> None:
+        path, node = self._pick()
+        if node.label:
+            os.removexattr(path, "user.witness")
+            node.label = b""
+
+    def do_set_time(self) -> None:
+        path, node = self._pick()
+        moment = self.choose.randrange(10**18, 2 * 10**18)
+        os.utime(path, ns=(moment, moment))
+        node.modified = moment
+
+    def do_symlink(self) -> None:
+        name = self.choose.choice([*self.targets, self._new()]) if self.targets else self._new()
+        if name in self.targets:
+            (self.top / name).unlink()
+        elif len(self.targets) > 5:
+            return
+        self.targets[name] = f"nowhere{self.choose.random()}"
+        (self.top / name).symlink_to(self.targets[name])
+
+    def do_fifo(self) -> None:
+        if self.pipes:
+            self._remove(next(iter(self.pipes)))
+        else:
+            name = self._new()
+            os.mkfifo(self.top / name)
+            self.pipes.add(name)
+
+    # What that is made of.
+
+    def _part_links(self) -> None:
+        """In a copy overlayfs keeps names of one file together only until one of them is written to."""
+        names: dict[int, list[str]] = {}
+        for name, node in self.nodes.items():
+            names.setdefault(id(node), []).append(name)
+        for several in names.values():
+            if len(several) > 1:
+                for name in several:
+                    node = self.nodes[name]
+                    content, mode = bytes(node.content), node.mode
+                    self._remove(name)
+                    self._write(name, content).mode = mode
+                    (self.top / name).chmod(mode)
+
+    def _bytes(self, size: int) -> bytes:
+        return self.choose.randbytes(size)
+
+    def _name(self) -> str:
+        name = self.choose.choice([name for name in self.nodes if name != "log"])
+        self.at_hand.append(self.nodes[name])
+        return name
+
+    def _pick(self, *, filled: bool = False) -> tuple[Path, Node]:
+        fits = range(1 if filled else 0, 10**6)
+        names = [name for name, node in self.nodes.items() if name != "log" and len(node.content) in fits]
+        name = self.choose.choice(names)
+        self.at_hand.append(self.nodes[name])
+        return self.top / name, self.nodes[name]
+
+    def _new(self) -> str:
+        self.serial += 1
+        folder = self.choose.choice(self.folders)
+        return f"{folder}/file{self.serial}".lstrip("/")
+
+    def _write(self, name: str, data: bytes) -> Node:
+        path = self.top / name
+        path.write_bytes(data)
+        path.chmod(0o600)
+        self.nodes[name] = Node(data)
+        return self.nodes[name]
+
+    def _remove(self, name: str) -> None:
+        (self.top / name).unlink()
+        self.nodes.pop(name, None)
+        self.targets.pop(name, None)
+        self.pipes.discard(name)
+
+
+def _label(path: Path) -> bytes:
+    try:
+        return os.getxattr(path, "user.witness")
+    except OSError:
+        return b""
+
+
+def files(folder: Path, status: Status) -> None:
+    """All of `Tree`, compared as a whole every few changes."""
+    tree = Tree(folder)
+    done: list[str] = []
+    while True:
+        complaint = tree.complaint or tree.wrong()
+        tree.complaint = ""
+        status.round(f"{complaint} (after {', '.join(done)})" if complaint else "")
+        done = [tree.step() for _ in range(8)]
+
+
+KINDS = {"counter": counter, "twins": twins, "blocks": blocks, "database": database, "files": files}
+
+
+def ask(rounds: int) -> dict[str, Any]:
+    """What every witness says once it has compared everything `rounds` times more."""
+    first: dict[str, int] = {}
+    while True:
+        told = {path.name.partition("-")[2]: _read(path) for path in STATUS.glob("witness-*")}
+        for kind, said in told.items():
+            first.setdefault(kind, said["rounds"])
+            if not Path(f"/proc/{said['pid']}").exists() or _state(said["pid"]) == "Z":
+                said["first"], said["wrong"] = said["first"] or "it has ended", said["wrong"] + 1
+                return told
+        if all(said["wrong"] or said["rounds"] >= first[kind] + rounds for kind, said in told.items()):
+            return told
+        time.sleep(0.002)
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    while True:
+        try:
+            return dict(json.loads(path.read_text()))
+        except ValueError:  # it is being written
+            time.sleep(0)
+
+
+def main(arguments: list[str]) -> None:
+    if arguments[0] == "ask":
+        sys.stdout.write(json.dumps(ask(int(arguments[1]))))
+        return
+    kind, folder = arguments[0], Path(arguments[1]) / arguments[0]
+    folder.mkdir(parents=True)
+    KINDS[kind](folder, Status(kind))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
