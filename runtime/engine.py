@@ -144,11 +144,17 @@ class Engine:
 
     def layers(self, container_id: str) -> list[Path]:
         """The folders of a container's layers on this host, its own first; none if of another kind."""
-        driver = (self._raw(container_id) or {}).get("GraphDriver") or {}
-        data = driver.get("Data") or {}
-        if driver.get("Name") != "overlay2" or not data.get("UpperDir"):
-            return []
-        return [Path(data["UpperDir"]), *(Path(path) for path in str(data["LowerDir"]).split(":"))]
+        return _layers(self._raw(container_id) or {})
+
+    def image_layers(self, ref: str) -> list[Path]:
+        """The folders of an image's layers on this host, the topmost first; none if of another kind."""
+        import docker.errors
+
+        with _translated("look at an image"):
+            try:
+                return _layers(self.client.images.get(ref).attrs)
+            except docker.errors.NotFound:
+                return []
 
     def logs(self, container_id: str) -> bytes:
         """The last lines the container's first process wrote."""
@@ -317,6 +323,15 @@ def _translated(what: str) -> Iterator[None]:
 
 def _filters(labels: Mapping[str, str]) -> list[str]:
     return [f"{key.replace('_', '.')}={value}" for key, value in labels.items()]
+
+
+def _layers(raw: Mapping[str, Any]) -> list[Path]:
+    driver = raw.get("GraphDriver") or {}
+    data = driver.get("Data") or {}
+    if driver.get("Name") != "overlay2" or not data.get("UpperDir"):
+        return []
+    lowers = [path for path in str(data.get("LowerDir") or "").split(":") if path]
+    return [Path(data["UpperDir"]), *map(Path, lowers)]
 
 
 def _addresses(found: Mapping[str, Any]) -> tuple[str, ...]:

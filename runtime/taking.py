@@ -25,6 +25,7 @@ from holdfast.runtime.guest_client import GuestClient
 from holdfast.runtime.interrupts import held
 from holdfast.runtime.lineage import parent
 from holdfast.runtime.text import plain
+from holdfast.runtime.verification import taken
 from holdfast.snapshots import capture, explain, files, manifest, service
 from holdfast.snapshots.capture import Captured
 from holdfast.snapshots.link import LinkLost, Refused, Target
@@ -202,6 +203,9 @@ class Taking:
             if self._baseline is not None:
                 baseline.write(self._staging, self._baseline)
                 timing = {**timing, "base": self._baseline.base or ""}
+            if processes is not None:
+                held = self._baseline.held if self._baseline is not None else None
+                taken.remember(self.controller, session, self._staging, image, held)
             entries = files.describe(self._staging)
             kept = Manifest(
                 id=self.row.id,

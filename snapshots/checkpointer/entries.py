@@ -6,29 +6,54 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from pycriu.images import fdinfo_pb2, pstree_pb2, tty_pb2
+from pycriu.images import (
+    core_pb2,
+    fdinfo_pb2,
+    fs_pb2,
+    memfd_pb2,
+    mm_pb2,
+    pagemap_pb2,
+    pstree_pb2,
+    remap_file_path_pb2,
+    seccomp_pb2,
+    tty_pb2,
+)
 
 _MAGIC_BYTES = 8
 _SIZE = struct.Struct("<I")
-# The message each image consists of; images with other data between the messages are not for this module.
+# The message each image consists of, by its name without the number. Images with other data between the
+# messages are not for this module.
 _MESSAGES: dict[str, Any] = {
-    "files.img": fdinfo_pb2.file_entry,
-    "pstree.img": pstree_pb2.pstree_entry,
-    "tty-info.img": tty_pb2.tty_info_entry,
+    "core": core_pb2.core_entry,
+    "fdinfo": fdinfo_pb2.fdinfo_entry,
+    "files": fdinfo_pb2.file_entry,
+    "fs": fs_pb2.fs_entry,
+    "ids": core_pb2.task_kobj_ids_entry,
+    "memfd": memfd_pb2.memfd_inode_entry,
+    "mm": mm_pb2.mm_entry,
+    "pagemap": pagemap_pb2.pagemap_entry,
+    "pstree": pstree_pb2.pstree_entry,
+    "remap-fpath": remap_file_path_pb2.remap_file_path_entry,
+    "seccomp": seccomp_pb2.seccomp_entry,
+    "tty-info": tty_pb2.tty_info_entry,
 }
+_FIRST: dict[str, Any] = {"pagemap": pagemap_pb2.pagemap_head}
+"""Where the first message is another."""
 
 
 def read(path: Path) -> tuple[bytes, list[Any]]:
     """The magic bytes and the messages; no messages if there is no such image."""
-    if not path.exists():
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
         return b"", []
-    data = path.read_bytes()
+    stem = path.stem.rstrip("0123456789").rstrip("-")
     entries: list[Any] = []
     position = _MAGIC_BYTES
     while position < len(data):
         (size,) = _SIZE.unpack_from(data, position)
         position += _SIZE.size
-        entry = _MESSAGES[path.name]()
+        entry = (_MESSAGES if entries else _MESSAGES | _FIRST)[stem]()
         entry.ParseFromString(data[position : position + size])
         entries.append(entry)
         position += size

@@ -53,6 +53,11 @@ def snapshot(name: str) -> Path:
     return STATE / "snapshots" / name / PROCESS_IMAGES
 
 
+def staged(name: str) -> Path:
+    """The process images of a capture under way."""
+    return STATE / "staging" / name / PROCESS_IMAGES
+
+
 def discard_staging(name: str) -> None:
     """Remove a staging folder, whatever is in it."""
     shutil.rmtree(STATE / "staging" / name, ignore_errors=True)

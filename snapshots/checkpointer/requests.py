@@ -66,7 +66,14 @@ class Hello:
     container: str | None
 
 
-Request = Dump | Restore | Hello
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """Say what the images in staging folder `folder` tell of the processes in them."""
+
+    folder: str
+
+
+Request = Dump | Restore | Hello | Describe
 
 
 def parse(line: bytes) -> Request:
@@ -94,6 +101,8 @@ def parse(line: bytes) -> Request:
                 old_addresses=_strings(raw, "old_addresses"),
                 new_addresses=_strings(raw, "new_addresses"),
             )
+        case "describe":
+            return Describe(_name(raw, "folder"))
         case other:
             raise BadRequest(f"there is no operation {other!r}")
 

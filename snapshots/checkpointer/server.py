@@ -20,6 +20,8 @@ from pathlib import Path
 
 from holdfast.snapshots.checkpointer import dump, folders, requests, restore, tree
 from holdfast.snapshots.checkpointer.channel import Channel
+from holdfast.snapshots.checkpointer.record.decode import decode
+from holdfast.snapshots.checkpointer.record.source import Source, Unreadable
 
 SOCKET = Path("/run/holdfast/checkpointer.sock")
 IDLE_LIMIT = 600.0  # seconds
@@ -82,6 +84,8 @@ def _work(connection: socket.socket) -> None:
         channel.send("error", code="target", message=str(error), errors=[])
     except (dump.DumpFailed, restore.RestoreFailed) as error:
         channel.send("error", code="criu", message=str(error), errors=error.errors[:50])
+    except Unreadable as error:
+        channel.send("error", code="images", message=str(error), errors=[])
     except OSError as error:
         channel.send("error", code="os", message=str(error), errors=[], errno=error.errno)
     except Exception as error:  # noqa: BLE001 - the last line of a process of its own
@@ -99,6 +103,8 @@ def _carry_out(request: requests.Request, channel: Channel) -> None:
                 with folders.loading(container):
                     pass
             channel.send("done", protocol=requests.PROTOCOL, **_versions())
+        case requests.Describe(folder):
+            channel.send("done", tree=decode(Source(folders.staged(folder))))
         case requests.Dump(target=target):
             with folders.loading(target.container):
                 dump.run(request, channel)

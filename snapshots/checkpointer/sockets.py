@@ -31,10 +31,10 @@ def adapt(entries: list[Any], old: tuple[str, ...], new: tuple[str, ...]) -> Out
     """Edit the file entries of a snapshot in place. Addresses are textual, IPv4 or IPv6."""
     moves = _moves(old, new)
     sockets = [entry.isk for entry in entries if entry.HasField("isk")]
-    ends = {(_text(s.src_addr), s.src_port, _text(s.dst_addr), s.dst_port) for s in sockets if s.dst_port}
+    ends = {(text_of(s.src_addr), s.src_port, text_of(s.dst_addr), s.dst_port) for s in sockets if s.dst_port}
     outcome = Outcome()
     for entry in sockets:
-        source, target = _text(entry.src_addr), _text(entry.dst_addr)
+        source, target = text_of(entry.src_addr), text_of(entry.dst_addr)
         if entry.proto == socket.IPPROTO_TCP and entry.dst_port:
             mirrored = (target, entry.dst_port, source, entry.src_port) in ends
             if not mirrored:
@@ -59,7 +59,7 @@ def _close(entry: Any) -> None:
 
 
 def _move(words: Any, moves: dict[str, str | None]) -> bool:
-    text = _text(words)
+    text = text_of(words)
     if text not in moves:
         return False
     replacement = moves[text]
@@ -83,8 +83,8 @@ def _moves(old: tuple[str, ...], new: tuple[str, ...]) -> dict[str, str | None]:
     return moves
 
 
-def _text(words: Any) -> str:
-    """CRIU keeps an address as one or four 32-bit words in network byte order."""
+def text_of(words: Any) -> str:
+    """An address in text; CRIU keeps an address as one or four 32-bit words in network byte order."""
     packed = b"".join(int(word).to_bytes(4, "little") for word in words)
     return str(ipaddress.ip_address(packed)) if len(packed) in (4, 16) else ""
 

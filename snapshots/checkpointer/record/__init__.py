@@ -1,0 +1,5 @@
+"""Says what a tree of processes is, in one form: as CRIU's images tell it, and as the kernel tells it.
+
+Both sides of a comparison are made here, so that they can be compared word by word on the host
+(`snapshots/record.py` has the form). Nothing here decides what is allowed or expected.
+"""

@@ -1,0 +1,83 @@
+"""The rights of a task, from CRIU's images and from the kernel. Pure.
+
+Capability sets are numbers, one bit for each capability (capabilities(7)). Ids are real, effective, saved,
+file system, as in /proc/PID/status. `seccomp` is the kernel's number of the mode: 0 none, 1 strict, 2 filter.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from holdfast.snapshots.checkpointer.proc.status import Status
+
+_MOST_FILTERS = 4096
+
+
+def of_core(core: Any, filters: list[Any]) -> dict[str, Any]:
+    """The rights a core image gives to its thread; `filters` are those of seccomp.img."""
+    thread = core.thread_core
+    creds = thread.creds
+    mode, last = _seccomp(core)
+    chain = _chain(filters, last) if mode == 2 else []
+    return {
+        "uids": [creds.uid, creds.euid, creds.suid, creds.fsuid],
+        "gids": [creds.gid, creds.egid, creds.sgid, creds.fsgid],
+        "groups": sorted(set(creds.groups)),
+        "inheritable": _bits(creds.cap_inh),
+        "permitted": _bits(creds.cap_prm),
+        "effective": _bits(creds.cap_eff),
+        "bounding": _bits(creds.cap_bnd),
+        "ambient": _bits(creds.cap_amb),
+        "no_new_privs": bool(creds.no_new_privs),
+        "securebits": creds.secbits,
+        "seccomp": mode,
+        "filters": len(chain),
+        "filter_digests": [_digest(one) for one in chain],
+    }
+
+
+def of_status(status: Status) -> dict[str, Any]:
+    """The rights a thread has. Its secure bits, and what its filters do, the kernel does not show."""
+    sets = status.capabilities
+    return {
+        "uids": [status.uids.real, status.uids.effective, status.uids.saved, status.uids.filesystem],
+        "gids": [status.gids.real, status.gids.effective, status.gids.saved, status.gids.filesystem],
+        "groups": sorted(set(status.groups)),
+        "inheritable": sets.inheritable,
+        "permitted": sets.permitted,
+        "effective": sets.effective,
+        "bounding": sets.bounding,
+        "ambient": sets.ambient,
+        "no_new_privs": status.no_new_privs,
+        "seccomp": status.seccomp_mode,
+        "filters": status.seccomp_filters,
+    }
+
+
+def _bits(words: Any) -> int:
+    return sum(int(word) << 32 * at for at, word in enumerate(words))
+
+
+def _seccomp(core: Any) -> tuple[int, int]:
+    """Mode, and the number of the filter that was added last. Older images have both per process."""
+    thread = core.thread_core
+    if thread.HasField("seccomp_mode"):
+        return int(thread.seccomp_mode), int(thread.seccomp_filter)
+    if core.HasField("tc") and core.tc.HasField("old_seccomp_mode"):
+        return int(core.tc.old_seccomp_mode), int(core.tc.old_seccomp_filter)
+    return 0, 0
+
+
+def _chain(filters: list[Any], last: int) -> list[Any]:
+    """The filters of a thread, the oldest first."""
+    found: list[Any] = []
+    at: int | None = last
+    while at is not None and at < len(filters) and len(found) < _MOST_FILTERS:
+        found.append(filters[at])
+        at = int(filters[at].prev) if filters[at].HasField("prev") else None
+    return found[::-1]
+
+
+def _digest(one: Any) -> str:
+    return hashlib.blake2b(bytes(one.filter) + bytes([one.flags & 0xFF]), digest_size=16).hexdigest()

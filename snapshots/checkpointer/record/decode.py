@@ -1,0 +1,130 @@
+"""What CRIU's images say of a tree: these are what is restored, not what the session tells. Pure.
+
+All numbers are as in the session: pids of its own namespace. Bounded: what is beyond the limits is counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from holdfast.snapshots.checkpointer.record import credentials, sharing
+from holdfast.snapshots.checkpointer.record.described import Files, terminals
+
+MAX_PROCESSES = 20_000
+MAX_DESCRIPTORS = 100_000
+"""Of all processes together."""
+_MAX_COMMAND = 1024
+_STATES = {1: "alive", 2: "zombie", 3: "stopped"}
+"""CRIU's task_state of protobuf core.proto."""
+_VSYSCALL = 0xFFFFFFFFFF600000
+"""A page the kernel has in every process of x86; not counted as its memory."""
+
+
+class Images(Protocol):
+    """What is read; see `source.Source`."""
+
+    def messages(self, name: str) -> list[Any]:
+        """The messages of an image."""
+
+    def memory(self, pid: int, start: int, size: int) -> bytes:
+        """Some bytes of a process's memory."""
+
+
+def decode(images: Images, *, commands: bool = True) -> dict[str, Any]:
+    """The whole of it. Without `commands` no memory is read.
+
+    Raises:
+        Unreadable: they are not images of CRIU.
+    """
+    pstree = images.messages("pstree")
+    filters = [one for entry in images.messages("seccomp") for one in entry.seccomp_filters]
+    ttys = images.messages("tty-info")
+    files = Files(images.messages("files"), ttys, images.messages("memfd"), images.messages("remap-fpath"))
+    decoding = _Decoding(images, files, filters, commands)
+    processes = [decoding.process(item) for item in pstree[:MAX_PROCESSES]]
+    told = files.sockets()
+    used: dict[str, dict[str, Any]] = {}
+    for process in sorted(processes, key=lambda one: int(one["pid"])):
+        for one in process["descriptors"]:
+            if one.get("key") in told:
+                used.setdefault(one["key"], {"id": f"{process['pid']}/{one['fd']}", **told[one["key"]]})
+    sharing.name(processes)
+    return {
+        "processes": processes,
+        "sockets": list(used.values()),
+        "terminals": terminals(ttys),
+        "left_out": max(0, len(pstree) - MAX_PROCESSES) + decoding.left_out,
+    }
+
+
+class _Decoding:
+    def __init__(self, images: Images, files: Files, filters: list[Any], commands: bool) -> None:
+        self._images = images
+        self._files = files
+        self._filters = filters
+        self._commands = commands
+        self._room = MAX_DESCRIPTORS
+        self._tables: dict[int, list[Any]] = {}
+        self.left_out = 0
+
+    def process(self, item: Any) -> dict[str, Any]:
+        pid = int(item.pid)
+        cores = self._images.messages(f"core-{pid}")
+        core = cores[0] if cores else None
+        state = _STATES.get(int(core.tc.task_state), "unknown") if core is not None else "unknown"
+        found: dict[str, Any] = {
+            "pid": pid,
+            "ppid": int(item.ppid),
+            "pgid": int(item.pgid),
+            "sid": int(item.sid),
+            "state": state,
+            "name": str(core.tc.comm)[:16] if core is not None else "",
+            "threads": [],
+            "descriptors": [],
+        }
+        if core is None or state == "zombie":
+            return found
+        if core.thread_core.HasField("comm"):
+            found["name"] = str(core.thread_core.comm)[:16]
+        found["threads"] = [self._thread(int(tid), core if tid == pid else None) for tid in item.threads]
+        self._memory(found, pid)
+        self._fs(found, pid)
+        found["descriptors"] = self._descriptors(pid)
+        return found
+
+    def _thread(self, tid: int, core: Any) -> dict[str, Any]:
+        if core is None:
+            core = (self._images.messages(f"core-{tid}") or [None])[0]
+        return {"tid": tid} | (credentials.of_core(core, self._filters) if core is not None else {})
+
+    def _memory(self, found: dict[str, Any], pid: int) -> None:
+        mms = self._images.messages(f"mm-{pid}")
+        if not mms:
+            return
+        mm = mms[0]
+        spans = [(int(v.start), int(v.end)) for v in mm.vmas if v.start < _VSYSCALL]
+        found["memory"] = sum(end - start for start, end in spans)
+        found["mappings"] = len(spans)
+        found["dumpable"] = int(mm.dumpable)
+        found["executable"] = self._files.name(int(mm.exe_file_id))
+        if self._commands:
+            size = min(_MAX_COMMAND, max(0, int(mm.mm_arg_end) - int(mm.mm_arg_start)))
+            words = self._images.memory(pid, int(mm.mm_arg_start), size) if size else b""
+            found["command"] = words.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
+
+    def _fs(self, found: dict[str, Any], pid: int) -> None:
+        for fs in self._images.messages(f"fs-{pid}")[:1]:
+            found["directory"] = self._files.name(int(fs.cwd_id))
+            found["root"] = self._files.name(int(fs.root_id))
+
+    def _descriptors(self, pid: int) -> list[dict[str, Any]]:
+        """Processes may share one table; the images have each once, by a number of its own."""
+        ids = self._images.messages(f"ids-{pid}")
+        number = int(ids[0].files_id) if ids else 0
+        if number not in self._tables:
+            self._tables[number] = self._images.messages(f"fdinfo-{number}")
+        infos = self._tables[number]
+        kept = infos[: max(0, self._room)]
+        self._room -= len(kept)
+        self.left_out += len(infos) - len(kept)
+        return [self._files.descriptor(info) for info in kept]

@@ -1,0 +1,170 @@
+"""Descriptors, sockets and terminals as CRIU's images describe them. Pure over decoded messages.
+
+A descriptor: fd, kind, what, offset (of regular files and memfd, else None), flags (of the open file, without
+close-on-exec), cloexec, deleted; `key` until `sharing.name` has replaced it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from typing import Any
+
+from holdfast.snapshots.checkpointer.proc.net import TCP_STATES, UNIX_TYPES
+from holdfast.snapshots.checkpointer.sockets import text_of
+
+# Numbers of fd_types in CRIU's fdinfo.proto, with the field of the entry that describes such a file.
+_TYPES = {
+    1: ("file", "reg"),
+    2: ("pipe", "pipe"),
+    3: ("fifo", "fifo"),
+    4: ("socket", "isk"),
+    5: ("socket", "usk"),
+    6: ("eventfd", "efd"),
+    7: ("eventpoll", "epfd"),
+    8: ("inotify", "ify"),
+    9: ("signalfd", "sgfd"),
+    10: ("socket", "psk"),
+    11: ("terminal", "tty"),
+    12: ("fanotify", "ffy"),
+    13: ("socket", "nlsk"),
+    14: ("namespace", "nsf"),
+    15: ("tun", "tunf"),
+    16: ("external", "ext"),
+    17: ("timerfd", "tfd"),
+    18: ("memfd", "memfd"),
+    19: ("bpf-map", "bpf"),
+    20: ("pidfd", "pidfd"),
+}
+_FORMATS = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
+_MASTER = os.makedev(5, 2)
+"""/dev/ptmx; its other ends have 136 and up (devices.txt of Linux)."""
+_LONGEST = 4096
+_FLAGS = os.O_ACCMODE | os.O_APPEND | os.O_NONBLOCK | os.O_DIRECT | os.O_PATH | os.O_DIRECTORY
+"""Of the flags of an open file those that programs see the effect of."""
+_LISTEN = 10  # tcp_states.h of Linux, for unix sockets, too
+
+
+class Files:
+    """The open files of a snapshot, by CRIU's number."""
+
+    def __init__(self, files: list[Any], terminals: list[Any], memfds: list[Any], remaps: list[Any]) -> None:
+        self._files = {int(entry.id): entry for entry in files}
+        self._terminals = {int(one.id): one for one in terminals}
+        self._memfds = {int(one.inode_id): one for one in memfds}
+        self._gone = {int(one.orig_id) for one in remaps}
+
+    def name(self, number: int) -> str:
+        """The path of a file; empty if it has none."""
+        entry = self._files.get(number)
+        return str(entry.reg.name)[:_LONGEST] if entry is not None and entry.HasField("reg") else ""
+
+    def descriptor(self, info: Any) -> dict[str, Any]:
+        """One descriptor of a process."""
+        kind, field = _TYPES.get(int(info.type), ("other", ""))
+        entry = self._files.get(int(info.id))
+        found: dict[str, Any] = {
+            "fd": int(info.fd),
+            "kind": kind,
+            "what": "",
+            "offset": None,
+            "flags": 0,
+            "cloexec": bool(info.flags & 1),
+            "deleted": int(info.id) in self._gone,
+        }
+        if entry is None or not field or not entry.HasField(field):
+            return found
+        file = getattr(entry, field)
+        found["flags"] = int(getattr(file, "flags", 0)) & _FLAGS
+        self._describe(found, kind, file)
+        return found
+
+    def sockets(self) -> dict[str, dict[str, Any]]:
+        """Every socket, by the key its descriptors have."""
+        told: dict[str, dict[str, Any]] = {}
+        for number, entry in self._files.items():
+            if entry.HasField("isk"):
+                told[f"socket {number}"] = _internet(entry.isk)
+            elif entry.HasField("usk"):
+                told[f"socket {number}"] = _unix(entry.usk)
+        return told
+
+    def _describe(self, found: dict[str, Any], kind: str, file: Any) -> None:
+        if kind == "file":
+            found["kind"] = (
+                _FORMATS.get(stat.S_IFMT(int(file.mode)), "file") if file.HasField("mode") else kind
+            )
+            found["what"] = str(file.name)[:_LONGEST]
+            if found["kind"] == "file" and not found["flags"] & os.O_PATH:
+                found["offset"] = int(file.pos)
+        elif kind == "terminal":
+            info = self._terminals.get(int(file.tty_info_id))
+            if info is not None and info.HasField("pty"):
+                found["what"] = f"{'master' if info.rdev == _MASTER else 'slave'} {info.pty.index}"
+        elif kind == "memfd":
+            inode = self._memfds.get(int(file.inode_id))
+            found["what"] = str(inode.name)[:_LONGEST] if inode is not None else ""
+            found["offset"] = int(file.pos)
+        elif kind in ("pipe", "fifo"):
+            found["key"] = f"{kind} {file.pipe_id}"
+        elif kind == "socket":
+            found["key"] = f"socket {file.id}"
+
+
+def terminals(found: list[Any]) -> list[dict[str, Any]]:
+    """The slave ends: number, session, foreground process group, modes, size."""
+    return [
+        {
+            "index": int(one.pty.index),
+            "session": int(one.sid),
+            "foreground": int(one.pgrp),
+            "modes": modes(one.termios),
+            "rows": int(one.winsize.ws_row),
+            "columns": int(one.winsize.ws_col),
+        }
+        for one in found
+        if one.HasField("pty") and one.rdev != _MASTER
+    ]
+
+
+def modes(termios: Any) -> str:
+    """The modes of a terminal in hexadecimal: four words of flags, then the 19 control characters.
+
+    CRIU has the characters as words of four, followed by what happened to be behind them in memory.
+    """
+    characters = b"".join(int(word).to_bytes(4, "little") for word in termios.c_cc[:5])[:19]
+    flags = (termios.c_iflag, termios.c_oflag, termios.c_cflag, termios.c_lflag)
+    return " ".join(f"{int(word):x}" for word in flags) + " " + characters.hex()
+
+
+def _internet(entry: Any) -> dict[str, Any]:
+    six = entry.family == socket.AF_INET6
+    kinds = {socket.IPPROTO_TCP: "tcp", socket.IPPROTO_UDP: "udp"}
+    kind = kinds.get(entry.proto, f"protocol {entry.proto}") + ("6" if six else "")
+    state = TCP_STATES[entry.state] if entry.state < len(TCP_STATES) else "unknown"
+    if kind.startswith("udp"):
+        state = "connected" if entry.dst_port else "bound"
+    return {
+        "kind": kind,
+        "state": state,
+        "local": text_of(entry.src_addr),
+        "local_port": int(entry.src_port),
+        "remote": text_of(entry.dst_addr) if entry.dst_port else "",
+        "remote_port": int(entry.dst_port),
+    }
+
+
+def _unix(entry: Any) -> dict[str, Any]:
+    name = bytes(entry.name)
+    path = (
+        ("@" + name[1:].decode("utf-8", "replace")) if name[:1] == b"\0" else name.decode("utf-8", "replace")
+    )
+    return {
+        "kind": f"unix {UNIX_TYPES.get(entry.type, 'other')}",
+        "state": "listening" if entry.state == _LISTEN else "",
+        "local": path.rstrip("\0")[:_LONGEST],
+        "local_port": 0,
+        "remote": "",
+        "remote_port": 0,
+    }

@@ -1,0 +1,57 @@
+"""Reads the images of a snapshot: their messages, and a few bytes of the memory in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from holdfast.snapshots.checkpointer import entries
+
+PAGE = 4096
+_IN_PARENT = 1
+_PRESENT = 4
+"""Flags of an entry (CRIU's pagemap.proto): its pages are in another snapshot; they are in this one."""
+
+
+class Unreadable(Exception):
+    """The images are not what CRIU writes."""
+
+
+class Source:
+    """The images in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def messages(self, name: str) -> list[Any]:
+        """The messages of an image; none if there is no such image."""
+        try:
+            return entries.read(self._folder / f"{name}.img")[1]
+        except Exception as error:  # protobuf has no class of its own for all it raises
+            raise Unreadable(f"{name}.img cannot be read ({type(error).__name__})") from error
+
+    def memory(self, pid: int, start: int, size: int) -> bytes:
+        """Up to `size` bytes of a process's memory from `start`, as far as they were captured."""
+        head, *maps = self.messages(f"pagemap-{pid}") or [None]
+        if head is None:
+            return b""
+        position = 0
+        for one in maps:
+            present = bool(one.flags & _PRESENT) and not one.flags & _IN_PARENT
+            pages = one.nr_pages or one.compat_nr_pages
+            if one.vaddr <= start < one.vaddr + pages * PAGE:
+                if not present:
+                    return b""
+                size = min(size, one.vaddr + pages * PAGE - start)
+                return self._read(f"pages-{head.pages_id}.img", position + start - one.vaddr, size)
+            if present:
+                position += pages * PAGE
+        return b""
+
+    def _read(self, name: str, position: int, size: int) -> bytes:
+        try:
+            with (self._folder / name).open("rb") as file:
+                file.seek(position)
+                return file.read(size)
+        except (OSError, OverflowError, ValueError):
+            return b""

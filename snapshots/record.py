@@ -1,0 +1,168 @@
+"""What a snapshot remembers of its processes at the freeze: the form of `record.json.gz`, and of its parts.
+
+Made after the thaw from CRIU's images, which are what will be restored; what the session says of itself (its
+kernels' names) is kept apart, for it may say anything. Read by verification, by audits, and by comparisons of
+snapshots. Pids are those of the session. Knows no engine and no session.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from holdfast.errors import SnapshotDamaged
+
+FILE = "record.json.gz"
+MAX_BYTES = 256 << 20
+
+Id = Annotated[int, Field(ge=0, lt=2**32)]
+Bits = Annotated[int, Field(ge=0, lt=2**64)]
+Pid = Annotated[int, Field(ge=0, lt=2**31)]
+Text = Annotated[str, Field(max_length=4200)]
+
+
+class _Part(BaseModel):
+    """Fields of later versions are passed over: a record is only ever compared in what both sides have."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Thread(_Part):
+    """The rights of one thread; `tid` in the session.
+
+    Ids are real, effective, saved, file system. Capability sets are one bit for each capability.
+    `seccomp` is 0 without, 1 strict, 2 with `filters` filters, whose digests are known only from images, the
+    oldest first. `securebits` are known only from images, too.
+    """
+
+    tid: Pid
+    uids: tuple[Id, Id, Id, Id]
+    gids: tuple[Id, Id, Id, Id]
+    groups: list[Id] = []
+    inheritable: Bits
+    permitted: Bits
+    effective: Bits
+    bounding: Bits
+    ambient: Bits
+    no_new_privs: bool
+    securebits: Bits | None = None
+    seccomp: int
+    filters: int
+    filter_digests: list[str] = []
+
+
+class Descriptor(_Part):
+    """One open descriptor.
+
+    `what` is a path, the name of a memfd, a terminal's end and number, or for what has no name the lowest
+    descriptor that leads to it, as PID/FD. `offset` is that of regular files and memfd, else None. `flags`
+    are those of open(2) that programs see the effect of. `deleted`: its name was gone.
+    """
+
+    fd: int
+    kind: str
+    what: Text = ""
+    offset: int | None = None
+    flags: int = 0
+    cloexec: bool = False
+    deleted: bool = False
+
+
+class Process(_Part):
+    """One process. `state` is alive, stopped (by a signal) or zombie; of a zombie nothing else is known.
+
+    `memory` is in bytes of address space, in `mappings` parts. `dumpable` as of prctl(2).
+    """
+
+    pid: Pid
+    ppid: Pid
+    pgid: Pid
+    sid: Pid
+    state: str
+    name: str = ""
+    command: Text = ""
+    executable: Text = ""
+    directory: Text = ""
+    root: Text = ""
+    memory: int | None = None
+    mappings: int | None = None
+    dumpable: int | None = None
+    threads: list[Thread] = []
+    descriptors: list[Descriptor] = []
+
+
+class Socket(_Part):
+    """A socket, by the lowest descriptor that leads to it; @ begins the name of an abstract one."""
+
+    id: str
+    kind: str
+    state: str
+    local: Text = ""
+    local_port: int = 0
+    remote: Text = ""
+    remote_port: int = 0
+
+
+class Terminal(_Part):
+    """A terminal: its session, foreground process group, modes as digits, and size."""
+
+    index: int
+    session: Pid
+    foreground: int
+    modes: Text
+    rows: int
+    columns: int
+
+
+class Tree(_Part):
+    """All processes of a session at one moment. `left_out` counts what was beyond the limits."""
+
+    processes: list[Process]
+    sockets: list[Socket] = []
+    terminals: list[Terminal] = []
+    left_out: int = 0
+
+
+class OpenFile(_Part):
+    """A regular file that was open: its content at the freeze, or why that is not known."""
+
+    path: Text
+    size: int = 0
+    digest: str = ""
+    skipped: str = ""
+
+
+class Record(_Part):
+    """What is kept. `kernels`, said by the session: names with what they stand for, by kernel."""
+
+    format: Literal[1] = 1
+    tree: Tree
+    files: list[OpenFile] = []
+    kernels: dict[str, dict[str, Any]] = {}
+
+
+def write(folder: Path, record: Record) -> None:
+    """Write the file into the folder of a snapshot. Raises OSError."""
+    data = record.model_dump_json(exclude_defaults=True).encode()
+    (folder / FILE).write_bytes(gzip.compress(data, compresslevel=1, mtime=0))
+
+
+def read(folder: Path) -> Record | None:
+    """The record of a snapshot; None if it was taken without.
+
+    Raises:
+        SnapshotDamaged: it cannot be read, or is of a format this version does not know.
+    """
+    try:
+        with gzip.open(folder / FILE) as file:
+            return Record.model_validate_json(file.read(MAX_BYTES + 1))
+    except FileNotFoundError:
+        return None
+    except (OSError, EOFError, zlib.error, ValidationError) as error:
+        raise SnapshotDamaged(
+            f"cannot use the record of snapshot {folder.name}: it is damaged or of a newer version"
+        ) from error

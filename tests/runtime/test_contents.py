@@ -1,0 +1,55 @@
+"""Digests of open files, read from the layers of an image."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from holdfast.runtime.verification import contents
+from holdfast.snapshots.record import OpenFile
+
+
+@pytest.fixture
+def layers(tmp_path: Path) -> list[Path]:
+    for name in ("upper", "lower"):
+        (tmp_path / name / "d").mkdir(parents=True)
+    (tmp_path / "upper/d/changed").write_text("new")
+    (tmp_path / "lower/d/changed").write_text("old")
+    (tmp_path / "lower/d/same").write_text("same")
+    return [tmp_path / "upper", tmp_path / "lower"]
+
+
+def told(layers: list[Path], *paths: str, elsewhere: tuple[str, ...] = ()) -> list[OpenFile]:
+    return contents.digests(paths, layers, elsewhere)
+
+
+def test_the_topmost_layer_that_has_it_counts(layers: list[Path]) -> None:
+    """A file that was changed has its new content, one that was not that of the image."""
+    changed, same = told(layers, "/d/changed", "/d/same")
+    (layers[0] / "d/changed").write_text("old")
+    assert changed.digest != told(layers, "/d/changed")[0].digest
+    assert (changed.size, same.size) == (3, 4)
+
+
+def test_no_link_is_followed_and_nothing_but_files_is_opened(layers: list[Path], tmp_path: Path) -> None:
+    """What the session put into its layer leads nowhere else."""
+    (tmp_path / "secret").write_text("of the host")
+    (layers[0] / "link").symlink_to(tmp_path / "secret")
+    (layers[0] / "folder").symlink_to(tmp_path)
+    os.mkfifo(layers[0] / "fifo")
+    for one in told(layers, "/link", "/folder/secret", "/fifo", "/d/../../secret", "/d"):
+        assert one.digest == ""
+        assert one.skipped
+
+
+def test_what_is_large_or_elsewhere_is_said_to_be_skipped(
+    layers: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit is never silent."""
+    monkeypatch.setattr(contents, "MAX_TOTAL", 5)
+    changed, same, mounted = told(layers, "/d/changed", "/d/same", "/m/x", elsewhere=("/m",))
+    assert changed.digest
+    assert same.skipped == "it is too large"
+    assert "image" in mounted.skipped

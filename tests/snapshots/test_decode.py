@@ -1,0 +1,159 @@
+"""What CRIU's images say of a tree, from messages made by hand."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from holdfast.snapshots.checkpointer.record.decode import decode
+from holdfast.snapshots.checkpointer.record.described import modes
+
+
+class Message(SimpleNamespace):
+    """A protobuf message as far as it is looked at: fields, and whether they are set."""
+
+    def HasField(self, name: str) -> bool:  # noqa: N802 - protobuf's name
+        return getattr(self, name, None) is not None
+
+
+class Images:
+    """Messages by image; memory by address."""
+
+    def __init__(self, **images: list[Any]) -> None:
+        self.images = {name.replace("_", "-"): found for name, found in images.items()}
+
+    def messages(self, name: str) -> list[Any]:
+        return self.images.get(name, [])
+
+    def memory(self, pid: int, start: int, size: int) -> bytes:
+        return b"sleep\x0010\x00"[: size if start else 0]
+
+
+def core(**changed: Any) -> Message:
+    ids = dict.fromkeys(("uid", "euid", "suid", "fsuid", "gid", "egid", "sgid", "fsgid"), 1000)
+    creds = {
+        **ids,
+        "groups": [1000, 4],
+        "cap_inh": [0, 0],
+        "cap_prm": [1 << 31, 1],
+        "cap_eff": [0, 0],
+        "cap_bnd": [0xFF, 0],
+        "cap_amb": [],
+        "no_new_privs": 1,
+        "secbits": 0,
+    }
+    thread = Message(creds=Message(**creds), seccomp_mode=2, seccomp_filter=1, comm="sleep")
+    tc = Message(task_state=1, comm="sleep")
+    return Message(**{"thread_core": thread, "tc": tc, **changed})
+
+
+def reg(number: int, path: str, **changed: Any) -> Message:
+    return entry(number, reg=Message(name=path, mode=0o100644, flags=0o2001, pos=7, **changed))
+
+
+def entry(number: int, **described: Any) -> Message:
+    return Message(id=number, **described)
+
+
+def tree(**images: list[Any]) -> Images:
+    return Images(
+        **{
+            "pstree": [Message(pid=301, ppid=0, pgid=301, sid=301, threads=[301])],
+            "core_301": [core()],
+            "ids_301": [Message(files_id=2)],
+            "seccomp": [
+                Message(
+                    seccomp_filters=[Message(filter=b"a", flags=0), Message(filter=b"b", flags=0, prev=0)]
+                )
+            ],
+            **images,
+        }
+    )
+
+
+def test_the_rights_of_a_thread() -> None:
+    """Ids in the kernel's order, words of capabilities as one number, the chain of filters oldest first."""
+    [process] = decode(tree())["processes"]
+    [thread] = process["threads"]
+
+    assert thread["uids"] == [1000] * 4
+    assert thread["groups"] == [4, 1000]
+    assert thread["permitted"] == (1 << 31) + (1 << 32)
+    assert (thread["no_new_privs"], thread["seccomp"], thread["filters"]) == (True, 2, 2)
+    assert thread["filter_digests"][0] != thread["filter_digests"][1]
+
+
+def test_a_chain_of_filters_that_leads_nowhere_or_round_ends() -> None:
+    """Numbers in an image are not trusted to be of it."""
+    circle = [
+        Message(seccomp_filters=[Message(filter=b"a", flags=0, prev=1), Message(filter=b"", flags=0, prev=0)])
+    ]
+    assert decode(tree(seccomp=circle))["processes"][0]["threads"][0]["filters"] == 4096
+    assert decode(tree(seccomp=[]))["processes"][0]["threads"][0]["filters"] == 0
+
+
+def test_descriptors_say_what_they_are() -> None:
+    """Files with path and offset, terminals with end and number, pipes by the first who has them."""
+    files = [
+        reg(1, "/etc/passwd"),
+        entry(2, pipe=Message(pipe_id=9, flags=1)),
+        entry(3, pipe=Message(pipe_id=9, flags=0)),
+        entry(4, tty=Message(tty_info_id=5, flags=2)),
+    ]
+    infos = [
+        Message(id=1, type=1, fd=0, flags=1),
+        Message(id=2, type=2, fd=4, flags=0),
+        Message(id=3, type=2, fd=3, flags=0),
+        Message(id=4, type=11, fd=5, flags=0),
+        Message(id=99, type=77, fd=6, flags=0),
+    ]
+    ttys = [
+        Message(
+            id=5,
+            rdev=0x8803,
+            pty=Message(index=3),
+            sid=301,
+            pgrp=301,
+            termios=Message(c_iflag=1, c_oflag=2, c_cflag=3, c_lflag=4, c_cc=[0x04030201] * 19),
+            winsize=Message(ws_row=24, ws_col=80),
+        )
+    ]
+    images = tree(
+        files=files, fdinfo_2=infos, tty_info=ttys, remap_fpath=[Message(orig_id=1, remap_id=1, remap_type=1)]
+    )
+    told = decode(images)
+    found = {one["fd"]: one for one in told["processes"][0]["descriptors"]}
+
+    assert (found[0]["kind"], found[0]["what"], found[0]["offset"]) == ("file", "/etc/passwd", 7)
+    assert (found[0]["cloexec"], found[0]["deleted"], found[0]["flags"]) == (True, True, 0o2001)
+    assert (found[3]["what"], found[4]["what"]) == ("301/3", "301/3")
+    assert (found[5]["kind"], found[5]["what"]) == ("terminal", "slave 3")
+    assert (found[6]["kind"], found[6]["what"]) == ("other", "")
+    assert told["terminals"][0]["foreground"] == 301
+
+
+def test_modes_leave_out_what_stood_behind_them() -> None:
+    """Nineteen control characters; of the words behind them nothing is known."""
+    one = Message(c_iflag=1, c_oflag=2, c_cflag=3, c_lflag=4, c_cc=[1, 2, 3, 4, 5, 6])
+    other = Message(c_iflag=1, c_oflag=2, c_cflag=3, c_lflag=4, c_cc=[1, 2, 3, 4, 0x99000005, 7, 8])
+    assert modes(one) == modes(other)
+
+
+def test_a_zombie_has_no_rights_and_no_descriptors() -> None:
+    """Only that it is there, and whose child."""
+    [process] = decode(tree(core_301=[core(tc=Message(task_state=2, comm="gone"))]))["processes"]
+    assert (process["state"], process["threads"], process["descriptors"]) == ("zombie", [], [])
+
+
+def test_the_command_is_read_from_the_memory_in_the_images() -> None:
+    """Where the kernel would look for it."""
+    mm = Message(
+        mm_arg_start=4096,
+        mm_arg_end=4105,
+        exe_file_id=1,
+        dumpable=1,
+        vmas=[Message(start=0, end=8192), Message(start=0xFFFFFFFFFF600000, end=0xFFFFFFFFFF601000)],
+    )
+    [process] = decode(tree(mm_301=[mm], files=[reg(1, "/usr/bin/sleep")]))["processes"]
+    assert process["command"] == "sleep 10"
+    assert (process["executable"], process["memory"], process["mappings"]) == ("/usr/bin/sleep", 8192, 1)

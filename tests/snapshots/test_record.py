@@ -1,0 +1,36 @@
+"""The record of a snapshot on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import SnapshotDamaged
+from holdfast.snapshots import record
+from holdfast.snapshots.record import Descriptor, OpenFile, Process, Record, Tree
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    """Nothing is lost on the way, defaults included."""
+    process = Process(
+        pid=3, ppid=0, pgid=3, sid=3, state="alive", descriptors=[Descriptor(fd=1, kind="pipe")]
+    )
+    kept = Record(
+        tree=Tree(processes=[process]), files=[OpenFile(path="/a", digest="x")], kernels={"main": {}}
+    )
+    record.write(tmp_path, kept)
+    assert record.read(tmp_path) == kept
+
+
+def test_a_snapshot_of_before_has_none(tmp_path: Path) -> None:
+    """No record is no error."""
+    assert record.read(tmp_path) is None
+
+
+@pytest.mark.parametrize("data", [b"", b"not gzip", b'{"format": 1}'])
+def test_damage_is_told(tmp_path: Path, data: bytes) -> None:
+    """A file that is no record is an error of the snapshot."""
+    (tmp_path / record.FILE).write_bytes(data)
+    with pytest.raises(SnapshotDamaged):
+        record.read(tmp_path)
