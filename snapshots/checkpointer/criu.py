@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,11 +49,12 @@ def start(
     work: int,
     also_inherit: Sequence[int] = (),
     restores: int = 0,
+    environment: Mapping[str, str] | None = None,
 ) -> Running:
     """Run CRIU in the namespaces of `init_pid` (none: in our own).
 
     `images` and `work` are descriptors of folders for -D and -W; those of `also_inherit` stay open, too.
-    `restores` is the inner pid of the root of the tree that will be restored.
+    `restores` is the inner pid of the root of the tree that will be restored; `environment` is for the guard.
     """
     Path(KDAT).mkdir(exist_ok=True)
     ours, theirs = socket.socketpair()
@@ -73,7 +74,8 @@ def start(
         kdat = opening(KDAT, os.O_DIRECTORY)
         plugins = opening(EMPTY, os.O_DIRECTORY)
         inherited += [fd for fd in (*entered, kdat, plugins) if fd >= 0]
-        environment = {
+        variables = {
+            **(environment or {}),
             "LD_PRELOAD": GUARD,
             "HOLDFAST_GUARD": " ".join(map(str, (*entered, theirs.fileno(), kdat, restores))),
         }
@@ -87,7 +89,7 @@ def start(
         with namespaces.children_in(init_pid) if init_pid is not None else nullcontext():
             process = subprocess.Popen(
                 command,
-                env=environment,
+                env=variables,
                 pass_fds=inherited,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -77,7 +77,14 @@ def run(request: Dump, channel: Channel) -> None:
         *(["--leave-running"] if request.leave_running else []),
     ]
     started = time.monotonic()
-    running = criu.start(arguments, init_pid=target.init_pid, images=folder, work=folder)
+    left_out = " ".join(f"{item.pid}:{item.fd}" for item in request.substitute)
+    running = criu.start(
+        arguments,
+        init_pid=target.init_pid,
+        images=folder,
+        work=folder,
+        environment={"HOLDFAST_SUBSTITUTE": left_out},
+    )
     capture = _Capture(request, channel, root, images, tree.FreezeWatch(root))
     status = -1
     try:

@@ -12,11 +12,12 @@
  *   dlopen   refused.
  *   openat   adoption: see become_subreaper.
  *   write    output waiting in a terminal: see below.
- *   prlimit  prlimit(2) on a process of another uid needs CAP_SYS_RESOURCE. Where that is
- *            missing the real ids of the target are taken on for the one call.
+ *   syscall  limits of processes: see guard_limits.c
+ *   recvmsg  descriptors of the session that CRIU could not keep: see guard_substitute.c
  *
  * HOLDFAST_GUARD="MNT NET UTS CONTROL KDAT ROOT" names five open descriptors (-1: none) and the pid
- * of the root of the tree that is restored (0: nothing is restored).
+ * of the root of the tree that is restored (0: nothing is restored). HOLDFAST_SUBSTITUTE is there in a
+ * capture, and names what is left out of it: see guard_substitute.c.
  */
 #define _GNU_SOURCE
 #include <asm/ioctls.h>
@@ -33,6 +34,8 @@
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
+
+#include "guard.h"
 
 static const char KDAT[] = "/run/criu.kdat";
 static int control_fd = -1;
@@ -55,6 +58,8 @@ __attribute__((constructor)) static void enter_session(void)
 		die("read HOLDFAST_GUARD");
 	}
 	unsetenv("HOLDFAST_GUARD");
+	read_substitutions(getenv("HOLDFAST_SUBSTITUTE"));
+	unsetenv("HOLDFAST_SUBSTITUTE");
 	unsetenv("LD_PRELOAD");
 	if (net >= 0 && setns(net, CLONE_NEWNET) < 0)
 		die("enter the network namespace");
@@ -159,6 +164,7 @@ static void become_subreaper(void)
 
 int openat64(int directory, const char *path, int flags, ...)
 {
+	int substitute;
 	mode_t mode = 0;
 	va_list args;
 
@@ -167,6 +173,9 @@ int openat64(int directory, const char *path, int flags, ...)
 		mode = va_arg(args, mode_t);
 	va_end(args);
 	become_subreaper();
+	substitute = substituted_fdinfo(directory, path);
+	if (substitute >= 0)
+		return substitute;
 	return (int)syscall(SYS_openat, directory, path, flags, mode);
 }
 
@@ -200,60 +209,6 @@ int unlink(const char *path)
 	if (redirected(path))
 		return unlinkat(kdat_fd, trusted_name(path), 0);
 	return unlinkat(AT_FDCWD, path, 0);
-}
-
-static long (*libc_syscall)(long, ...);
-
-/* The ids in a line "Uid:\t1\t1\t1\t1" of /proc/PID/status. */
-static int real_ids(long pid, unsigned *uid, unsigned *gid)
-{
-	char path[64], line[256];
-	int found = 0;
-	FILE *status;
-
-	snprintf(path, sizeof(path), "/proc/%ld/status", pid);
-	status = fopen(path, "re");
-	if (status == NULL)
-		return -1;
-	while (fgets(line, sizeof(line), status) != NULL) {
-		found += sscanf(line, "Uid: %u", uid) == 1;
-		found += sscanf(line, "Gid: %u", gid) == 1;
-	}
-	fclose(status);
-	return found == 2 ? 0 : -1;
-}
-
-long syscall(long number, ...)
-{
-	long a, b, c, d, e, f, result;
-	unsigned uid, gid;
-	int saved;
-	va_list args;
-
-	va_start(args, number);
-	a = va_arg(args, long);
-	b = va_arg(args, long);
-	c = va_arg(args, long);
-	d = va_arg(args, long);
-	e = va_arg(args, long);
-	f = va_arg(args, long);
-	va_end(args);
-	if (libc_syscall == NULL)
-		*(void **)&libc_syscall = dlsym(RTLD_NEXT, "syscall");
-	result = libc_syscall(number, a, b, c, d, e, f);
-	if (number != SYS_prlimit64 || result != -1 || errno != EPERM || a <= 0 || real_ids(a, &uid, &gid) < 0)
-		return result;
-	/* Raw calls: the libc wrappers would change every thread. The effective ids stay 0. */
-	if (libc_syscall(SYS_setresgid, gid, -1L, -1L) == 0 && libc_syscall(SYS_setresuid, uid, -1L, -1L) == 0) {
-		result = libc_syscall(number, a, b, c, d, e, f);
-		saved = errno;
-	} else {
-		saved = EPERM;
-	}
-	libc_syscall(SYS_setresuid, 0L, -1L, -1L);
-	libc_syscall(SYS_setresgid, 0L, -1L, -1L);
-	errno = saved;
-	return result;
 }
 
 /* Output that waits in a terminal is taken out to be kept, and written back through the other end: to the

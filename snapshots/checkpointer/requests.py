@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 PROTOCOL = 1
 MAX_LINE = 64 * 1024
+MAX_SUBSTITUTES = 256  # MOST in guard_substitute.c
 
 _CONTAINER = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[0-9a-f]{12}")
@@ -34,12 +35,25 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
+class Substitute:
+    """A descriptor that is left out of the copy, and of every process it is shared with; pids are inner ones.
+
+    `with_what` is "null": something that is never ready, or at its end (guard_substitute.c).
+    """
+
+    pid: int
+    fd: int
+    with_what: str = "null"
+
+
+@dataclass(frozen=True, slots=True)
 class Dump:
     """Capture the target's tree into staging folder `folder`; end it afterwards unless `leave_running`."""
 
     target: Target
     folder: str
     leave_running: bool
+    substitute: tuple[Substitute, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +104,9 @@ def parse(line: bytes) -> Request:
         case "hello":
             return Hello(None if raw.get("container") is None else _container(raw))
         case "dump":
-            return Dump(_target(raw), _name(raw, "folder"), bool(raw.get("leave_running", True)))
+            return Dump(
+                _target(raw), _name(raw, "folder"), bool(raw.get("leave_running", True)), _substitutes(raw)
+            )
         case "restore":
             return Restore(
                 target=_target(raw),
@@ -130,6 +146,22 @@ def _pid(raw: dict[str, object], key: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 < value < 2**22:
         raise BadRequest(f"{key!r} must be a process id")
     return value
+
+
+def _substitutes(raw: dict[str, object]) -> tuple[Substitute, ...]:
+    value = raw.get("substitute", [])
+    if not isinstance(value, list) or len(value) > MAX_SUBSTITUTES:
+        raise BadRequest(f"'substitute' must be a list of at most {MAX_SUBSTITUTES}")
+    return tuple(_substitute(item) for item in value)
+
+
+def _substitute(item: object) -> Substitute:
+    if not isinstance(item, dict) or item.get("with") != "null":
+        raise BadRequest("an item of 'substitute' must be {pid, fd, with: \"null\"}")
+    fd = item.get("fd")
+    if not isinstance(fd, int) or isinstance(fd, bool) or not 0 <= fd < 2**30:
+        raise BadRequest("'fd' must be a descriptor")
+    return Substitute(_pid(item, "pid"), fd)
 
 
 def _strings(raw: dict[str, object], key: str) -> tuple[str, ...]:

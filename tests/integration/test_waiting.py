@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import ExecResult, Holdfast, LiveUnsupported, Session, SessionBusy
+from holdfast import ExecResult, Holdfast, Session, SessionBusy
 
 pytestmark = pytest.mark.engine
 
@@ -133,12 +133,3 @@ def test_a_question_is_captured_and_answered_in_a_fork(hf: Holdfast) -> None:
     assert answered.text == "\nopened\n"
     assert here == asked.waiting
     assert session.answer("wrong\n").exit_code == 1
-
-
-def test_a_program_that_holds_dev_tty_open_is_a_reason(shared: Session) -> None:
-    """Such a prompt cannot be captured; it is refused in words, and the program waits on."""
-    asked = shared.exec("python3 -c 'import getpass; getpass.getpass()'")
-    with pytest.raises(LiveUnsupported, match="/dev/tty"):
-        shared.snapshot()
-    assert shared.shell().observed == asked.waiting
-    assert shared.answer("x\n").ok

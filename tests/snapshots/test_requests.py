@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.snapshots.checkpointer import requests
-from holdfast.snapshots.checkpointer.requests import BadRequest, Dump, Hello, Restore, Target
+from holdfast.snapshots.checkpointer.requests import BadRequest, Dump, Hello, Restore, Substitute, Target
 
 CONTAINER = "0123456789abcdef" * 4
 DUMP: dict[str, Any] = {
@@ -28,6 +28,33 @@ def parse(raw: dict[str, Any]) -> requests.Request:
 def test_a_dump_names_its_target() -> None:
     """A capture is of one container, its first process and its supervisor."""
     assert parse(DUMP) == Dump(Target(CONTAINER, 4000, 301), "00112233aabb", leave_running=True)
+
+
+def test_a_dump_may_leave_descriptors_out() -> None:
+    """By the pid inside and the number there."""
+    request = parse(DUMP | {"substitute": [{"pid": 310, "fd": 7, "with": "null"}]})
+    assert isinstance(request, Dump)
+    assert request.substitute == (Substitute(310, 7),)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        "310:7",
+        [7],
+        [{"pid": 310, "fd": 7}],
+        [{"pid": 310, "fd": 7, "with": "/etc/shadow"}],
+        [{"pid": 310, "fd": -1, "with": "null"}],
+        [{"pid": 310, "fd": "7 1:2", "with": "null"}],
+        [{"pid": 1, "fd": 7, "with": "null"}],
+        [{"pid": 310, "fd": 7, "with": "null"}] * 257,
+    ],
+)
+def test_what_is_left_out_has_a_fixed_form(value: object) -> None:
+    """Numbers in bounds, and nothing that would be opened by name."""
+    with pytest.raises(BadRequest):
+        parse(DUMP | {"substitute": value})
 
 
 def test_a_restore_carries_addresses() -> None:
