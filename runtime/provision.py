@@ -91,6 +91,7 @@ def create_container(
         seccomp=seccomp.profile(),
         network=network,
         mptcp=Path("/proc/sys/net/mptcp/enabled").exists(),
+        ipv6=Path("/proc/sys/net/ipv6/conf/lo/disable_ipv6").exists(),
     )
     with held():
         return engine.create_session_container(**made)

@@ -173,12 +173,17 @@ def container_options(
     seccomp: Mapping[str, Any],
     network: str,
     mptcp: bool,
+    ipv6: bool = False,
 ) -> dict[str, Any]:
     """What the SDK's `containers.create` is given for a session.
 
     `network` is the name of the sessions' bridge, `mptcp` whether the host's kernel has multipath TCP:
-    such sockets cannot be checkpointed, so they are switched off.
+    such sockets cannot be checkpointed, so they are switched off. `ipv6`: whether it has that; `localhost`
+    is ::1 too then, which engines switch off.
     """
+    sysctls = {"net.mptcp.enabled": "0"} if mptcp else {}
+    if ipv6:
+        sysctls["net.ipv6.conf.lo.disable_ipv6"] = "0"
     made: dict[str, Any] = {
         "image": image,
         "name": name,
@@ -195,7 +200,7 @@ def container_options(
         "cap_drop": ["ALL"],
         "cap_add": list(CAPABILITIES),
         "security_opt": [f"seccomp={json.dumps(seccomp, separators=(',', ':'))}"],
-        "sysctls": {"net.mptcp.enabled": "0"} if mptcp else {},
+        "sysctls": sysctls,
         "pids_limit": options.pids,
         "mem_limit": options.memory,
         "memswap_limit": options.memory,

@@ -29,6 +29,7 @@ CAPABILITIES = (
     "SYS_PTRACE",  # stop and read the session's processes
     "SYS_TIME",  # restored clocks continue: time namespaces (time_namespaces(7))
     "NET_ADMIN",  # read and repair TCP connections
+    "NET_RAW",  # half-closed connections: CRIU gives them the end of the stream again by a packet of its own
     "DAC_READ_SEARCH",
     "SYS_RESOURCE",  # limits and pipe sizes above the default; some machines cannot give it
     "CHOWN",

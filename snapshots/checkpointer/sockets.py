@@ -1,9 +1,10 @@
 """Decides what becomes of each internet socket of a snapshot in a container with another address.
 
 Pure over the decoded `files.img`. A connection survives when both of its ends are in the snapshot:
-loopback, or the container talking to its own address. Any other belongs to the parent, which still
-uses it; the copy is restored as a closed socket, so that the program reads end-of-file and cannot
-write. Nothing is sent: a reset from here would carry the parent's address and ports.
+loopback, or the container talking to its own address. So does an end whose other end was closed before
+the capture, with what is still to be read. Any other belongs to the parent, which still uses it; the
+copy is restored as a closed socket, so that the program reads end-of-file and cannot write. Nothing is
+sent: a reset from here would carry the parent's address and ports.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 # Linux include/net/tcp_states.h
+_TCP_SYN_SENT = 2
 _TCP_CLOSE = 7
+_TCP_CLOSE_WAIT = 8
 _SHUT_BOTH = 3  # SK_SHUTDOWN__BOTH of CRIU's sk-opts.proto
 
 
@@ -37,7 +40,7 @@ def adapt(entries: list[Any], old: tuple[str, ...], new: tuple[str, ...]) -> Out
         source, target = text_of(entry.src_addr), text_of(entry.dst_addr)
         if entry.proto == socket.IPPROTO_TCP and entry.dst_port:
             mirrored = (target, entry.dst_port, source, entry.src_port) in ends
-            if not mirrored:
+            if not mirrored and not _left_by_a_peer_inside(entry, target, moves):
                 _close(entry)
                 outcome.closed += 1
                 continue
@@ -51,11 +54,24 @@ def adapt(entries: list[Any], old: tuple[str, ...], new: tuple[str, ...]) -> Out
     return outcome
 
 
+def _left_by_a_peer_inside(entry: Any, target: str, moves: dict[str, str | None]) -> bool:
+    """Whether the other end said all it had to say, and no packet to it would leave the session."""
+    return entry.state == _TCP_CLOSE_WAIT and (target in moves or _is_loopback(target))
+
+
+def _is_loopback(text: str) -> bool:
+    parsed = ipaddress.ip_address(text)
+    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
+    return (mapped or parsed).is_loopback
+
+
 def _close(entry: Any) -> None:
+    # A program that still waits for its connection asks the kernel again, and gets one of its own.
+    shutdown = 0 if entry.state == _TCP_SYN_SENT else _SHUT_BOTH
     entry.state = _TCP_CLOSE
     entry.src_port = 0
     entry.dst_port = 0
-    entry.shutdown = _SHUT_BOTH
+    entry.shutdown = shutdown
 
 
 def _move(words: Any, moves: dict[str, str | None]) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,24 +111,31 @@ def cli(home: Home) -> Cli:
 
 
 class Witnesses:
-    """Programs in a session that notice if a copy of it is not of one instant: see witness.py."""
+    """Programs in a session that notice if a copy of it is not of one instant: see tests/inside/witness."""
 
     ALL = ("counter", "twins", "blocks", "database", "files")
 
-    def start(self, session: Session, *kinds: str) -> None:
+    def install(self, hf: Holdfast, session: Session) -> None:
+        """Put the programs into the session: /srv/witness."""
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as archive:
+            for path in sorted((Path(__file__).parents[1] / "inside" / "witness").glob("*.py")):
+                archive.add(path, f"witness/{path.name}")
+        hf.engine.client.api.put_archive(str(session.row.container_id), "/srv", packed.getvalue())
+
+    def start(self, hf: Holdfast, session: Session, *kinds: str) -> None:
         """Start them as jobs of the session's shell, and wait until each has compared all it has."""
-        program = Path(__file__).with_name("witness.py").read_text()
-        session.exec(f"cat > /srv/witness.py <<'END_OF_WITNESS'\n{program}\nEND_OF_WITNESS", timeout=60)
+        self.install(hf, session)
+        session.exec("export PYTHONPATH=/srv PYTHONDONTWRITEBYTECODE=1", timeout=60)
         for kind in kinds or self.ALL:
-            session.exec(f"python3 /srv/witness.py {kind} /srv/work 2>/srv/{kind}.err &", timeout=60)
-        session.exec(
-            f"until [ $(ls /dev/shm/witness-* | wc -l) = {len(kinds or self.ALL)} ]; do :; done", timeout=60
-        )
+            session.exec(f"python3 -m witness {kind} /srv/work 2>/srv/{kind}.err &", timeout=60)
+        count = len(kinds or self.ALL)
+        session.exec(f"until [ $(ls /dev/shm/witness-* | wc -l) = {count} ]; do :; done", timeout=60)
         assert self.wrong(session) == {}
 
     def ask(self, session: Session, rounds: int = 2) -> dict[str, Any]:
         """What each says, after so many comparisons more."""
-        said = session.exec(f"python3 /srv/witness.py ask {rounds}", timeout=240)
+        said = session.exec(f"python3 -m witness ask {rounds}", timeout=240)
         assert said.exit_code == 0, said.text
         return dict(json.loads(said.text[said.text.index("{") :]))
 

@@ -15,7 +15,7 @@ def test_nothing_is_torn_under_every_kind_of_write(hf: Holdfast, witnesses: Any)
     """Counters, mapped files, a database, checksummed blocks and a changing tree agree in each copy with what
     their programs remember, and go on to."""
     session = hf.new("torn")
-    witnesses.start(session)
+    witnesses.start(hf, session)
     for number in range(4):
         snapshot = session.snapshot()
         copy = snapshot.restore(f"copy-{number}")
@@ -28,7 +28,7 @@ def test_nothing_is_torn_under_every_kind_of_write(hf: Holdfast, witnesses: Any)
 def test_copies_of_copies_are_not_torn_either(hf: Holdfast, witnesses: Any) -> None:
     """What was written before is in the image then, and overlayfs changes it in another way."""
     session = hf.new("torn")
-    witnesses.start(session)
+    witnesses.start(hf, session)
     for number in range(2):
         session = session.snapshot().restore(f"copy-{number}")
         assert witnesses.wrong(session, 3) == {}

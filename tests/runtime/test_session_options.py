@@ -42,6 +42,8 @@ def test_the_defaults_are_safe() -> None:
 def test_a_kernel_without_multipath_tcp_is_not_asked_about_it() -> None:
     """The switch is set only where the host has it: setting it elsewhere is an error."""
     assert _made(SessionOptions(), mptcp=False)["sysctls"] == {}
+    made = _made(SessionOptions(), mptcp=False, ipv6=True)
+    assert made["sysctls"] == {"net.ipv6.conf.lo.disable_ipv6": "0"}
 
 
 def test_what_is_chosen_arrives() -> None:

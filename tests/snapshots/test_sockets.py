@@ -6,10 +6,12 @@ import ipaddress
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from holdfast.snapshots.checkpointer.sockets import adapt
 
 TCP, UDP = 6, 17
-ESTABLISHED, CLOSE, LISTEN = 1, 7, 10
+ESTABLISHED, SYN_SENT, CLOSE, CLOSE_WAIT, LISTEN = 1, 2, 7, 8, 10
 
 
 def words(address: str) -> list[int]:
@@ -79,6 +81,38 @@ def test_one_end_of_a_loopback_connection_is_not_enough() -> None:
     half = connection("127.0.0.1", 5000, "127.0.0.1", 80)
 
     assert adapt([half], (), ()).closed == 1
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "::1", "::ffff:127.0.0.1", "172.17.0.2", "::ffff:172.17.0.2"]
+)
+def test_what_a_closed_peer_within_has_left_is_kept(address: str) -> None:
+    """The peer's socket is gone, but not what it sent: an answer that was not read yet."""
+    left = connection(address, 80, address, 5000)
+    isk(left).state = CLOSE_WAIT
+
+    outcome = adapt([left], ("172.17.0.2",), ("172.17.0.3",))
+
+    assert outcome.closed == 0
+    assert isk(left).state == CLOSE_WAIT
+    assert isk(left).dst_port == 5000
+
+
+def test_what_a_closed_peer_outside_has_left_is_not() -> None:
+    """Closing such a socket would send a packet to it."""
+    left = connection("172.17.0.2", 5000, "93.184.216.34", 80)
+    isk(left).state = CLOSE_WAIT
+
+    assert adapt([left], ("172.17.0.2",), ("172.17.0.3",)).closed == 1
+
+
+def test_a_program_that_still_connects_connects_anew() -> None:
+    """Its call goes on after the restore, with a socket that was never connected and can be."""
+    asking = connection("172.17.0.2", 5000, "93.184.216.34", 443)
+    isk(asking).state = SYN_SENT
+
+    assert adapt([asking], ("172.17.0.2",), ("172.17.0.3",)).closed == 1
+    assert (isk(asking).state, isk(asking).dst_port, isk(asking).shutdown) == (CLOSE, 0, 0)
 
 
 def test_the_old_address_becomes_the_new_one() -> None:

@@ -19,7 +19,7 @@ COPIES = int(os.environ.get("HOLDFAST_TEST_COPIES", "200"))
 def test_two_hundred_copies_are_not_torn(hf: Holdfast, witnesses: Any, tell: Callable[[str], None]) -> None:
     """Each copy is restored and its programs compare all they have, twice at least; so does the parent."""
     session = hf.new("torn")
-    witnesses.start(session)
+    witnesses.start(hf, session)
     torn: dict[int, dict[str, str]] = {}
     frozen: list[float] = []
     for number in range(COPIES):
