@@ -21,6 +21,7 @@ from holdfast.snapshots.checkpointer import (
     folders,
     namespaces,
     sockets,
+    streams,
     terminals,
     tmpfs,
     tree,
@@ -88,6 +89,7 @@ def _prepare(kept: Path, images: Path, request: Restore) -> sockets.Outcome:
         if source.suffix == ".img" and source.name not in _REWRITTEN:
             os.link(source, images / source.name)
     magic, found = entries.read(kept / "files.img")
+    streams.hold_back(images)
     outcome = sockets.adapt(found, request.old_addresses, request.new_addresses)
     entries.write(images / "files.img", magic, found)
     magic, ttys = entries.read(kept / "tty-info.img")

@@ -14,9 +14,11 @@ class Status:
     """Tells how often all was compared, how often something was wrong, and what it was the first time."""
 
     def __init__(self, kind: str) -> None:
-        self._fd = os.open(STATUS / f"witness-{kind}", os.O_RDWR | os.O_CREAT, 0o600)
+        begun = STATUS / f"begun-{kind}"
+        self._fd = os.open(begun, os.O_RDWR | os.O_CREAT, 0o600)
         self.told: dict[str, Any] = {"pid": os.getpid(), "rounds": 0, "wrong": 0, "first": "", "notes": 0}
         self._write()
+        begun.rename(STATUS / f"witness-{kind}")
 
     def round(self, complaint: str) -> None:
         self.told["rounds"] += 1

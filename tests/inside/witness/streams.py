@@ -16,6 +16,8 @@ from witness.status import Status
 
 # Its length is no multiple of anything: bytes that are lost, doubled or moved are found out.
 PATTERN = random.Random(3).randbytes((1 << 16) + 1)
+MOST = 1 << 16
+TWICE = PATTERN * 2
 CHUNKS = (1, 700, 1448, 4096, 30_001, 65_536)
 NUMBER = struct.Struct("<Q")
 Pair = tuple[socket.socket, socket.socket]
@@ -23,11 +25,11 @@ Pair = tuple[socket.socket, socket.socket]
 
 def _expected(offset: int, size: int) -> bytes:
     start = offset % len(PATTERN)
-    return (PATTERN * 3)[start : start + size]
+    return TWICE[start : start + size]
 
 
 class _End:
-    """One end in a process of its own: writes as much as fits, reads now and then, so that queues are full."""
+    """One end in a process of its own: writes what fits, reads now and then, so that queues are full."""
 
     def __init__(self, connection: socket.socket, shared: mmap.mmap, index: int) -> None:
         self._connection = connection
@@ -38,14 +40,13 @@ class _End:
         threading.Thread(target=self._write, daemon=True).start()
         offset = 0
         while True:
-            data = self._connection.recv(200_000)
+            data = self._connection.recv(MOST)
             if not data or data != _expected(offset, len(data)):
                 self._tell(0, f"{'end' if not data else 'other bytes'} at {offset}")
                 return
             offset += len(data)
             self._tell(offset, "")
-            if offset % 7 == 0:
-                time.sleep(0.002)
+            time.sleep(0.003)
 
     def _tell(self, offset: int, complaint: str) -> None:
         NUMBER.pack_into(self._shared, self._index * 512, offset)
@@ -82,7 +83,7 @@ def _streaming(make: Callable[[Path], Pair]) -> Callable[[Path, Status], None]:
             if any(said) or all(one > two for one, two in zip(now, seen, strict=True)):
                 status.round(" ".join(said).strip())
                 seen = now
-            time.sleep(0.001)
+            time.sleep(0.005)
 
     return run
 
@@ -133,6 +134,7 @@ def _datagrams(make: Callable[[Path], Pair]) -> Callable[[Path, Status], None]:
                 if back >= number:
                     break
             status.round("" if back == number else f"{back} instead of {number}")
+            time.sleep(0.001)
 
     return run
 
