@@ -11,17 +11,17 @@
  *   kdat     /run/criu.kdat is read raw by CRIU; it is redirected to the checkpointer.
  *   dlopen   refused.
  *   openat   adoption: see become_subreaper.
- *   write    output waiting in a terminal: see below.
+ *   write    output waiting in a terminal: see guard_terminals.c
+ *   setsid   controlling terminals of what is restored: see guard_terminals.c
  *   syscall  limits of processes: see guard_limits.c
  *   recvmsg  descriptors of the session that CRIU could not keep: see guard_substitute.c
  *
  * HOLDFAST_GUARD="MNT NET UTS CONTROL KDAT ROOT" names five open descriptors (-1: none) and the pid
  * of the root of the tree that is restored (0: nothing is restored). HOLDFAST_SUBSTITUTE is there in a
- * capture, and names what is left out of it: see guard_substitute.c.
+ * capture, and names what is left out of it: see guard_substitute.c. HOLDFAST_TERMINALS is there in a restore,
+ * and names the terminals that come back: see guard_terminals.c.
  */
 #define _GNU_SOURCE
-#include <asm/ioctls.h>
-#include <asm/termbits.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +42,7 @@ static int control_fd = -1;
 static int kdat_fd = -1;
 static pid_t root_pid;
 
-static void die(const char *what)
+void die(const char *what)
 {
 	dprintf(2, "guard: cannot %s: %s\n", what, strerror(errno));
 	_exit(97);
@@ -68,6 +68,8 @@ __attribute__((constructor)) static void enter_session(void)
 	/* Last: from here on every path is the session's. */
 	if (mnt >= 0 && setns(mnt, CLONE_NEWNS) < 0)
 		die("enter the mount namespace");
+	make_terminals(getenv("HOLDFAST_TERMINALS"));
+	unsetenv("HOLDFAST_TERMINALS");
 	if (net >= 0)
 		close(net);
 	if (uts >= 0)
@@ -173,7 +175,9 @@ int openat64(int directory, const char *path, int flags, ...)
 		mode = va_arg(args, mode_t);
 	va_end(args);
 	become_subreaper();
-	substitute = substituted_fdinfo(directory, path);
+	substitute = made_terminal(path, flags);
+	if (substitute < 0)
+		substitute = substituted_fdinfo(directory, path);
 	if (substitute >= 0)
 		return substitute;
 	return (int)syscall(SYS_openat, directory, path, flags, mode);
@@ -209,27 +213,4 @@ int unlink(const char *path)
 	if (redirected(path))
 		return unlinkat(kdat_fd, trusted_name(path), 0);
 	return unlinkat(AT_FDCWD, path, 0);
-}
-
-/* Output that waits in a terminal is taken out to be kept, and written back through the other end: to the
- * captured session as well as to the restored one. It went through output processing when the program
- * wrote it; a second time would turn "\r\n" into "\r\r\n". Nobody else sees the mode change: all tasks
- * of the session stand still.
- */
-ssize_t write(int fd, const void *data, size_t size)
-{
-	struct termios before, raw;
-	ssize_t written;
-	int saved;
-
-	if (syscall(SYS_ioctl, fd, TCGETS, &before) < 0 || !(before.c_oflag & OPOST))
-		return syscall(SYS_write, fd, data, size);
-	raw = before;
-	raw.c_oflag &= ~(tcflag_t)OPOST;
-	syscall(SYS_ioctl, fd, TCSETS, &raw);
-	written = syscall(SYS_write, fd, data, size);
-	saved = errno;
-	syscall(SYS_ioctl, fd, TCSETS, &before);
-	errno = saved;
-	return written;
 }

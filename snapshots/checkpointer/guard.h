@@ -2,6 +2,9 @@
 #ifndef HOLDFAST_GUARD_H
 #define HOLDFAST_GUARD_H
 
+/* End this process, saying what cannot be done, and errno. */
+void die(const char *what) __attribute__((noreturn));
+
 /* Note what is to be left out of a capture; NULL: nothing is captured. */
 void read_substitutions(const char *spec);
 
@@ -9,5 +12,11 @@ void read_substitutions(const char *spec);
  * folder `directory`) names; -1 if that is kept.
  */
 int substituted_fdinfo(int directory, const char *path);
+
+/* Make the terminals that come back, in the session's mount namespace; NULL: nothing is restored. */
+void make_terminals(const char *spec);
+
+/* A descriptor of the master of the terminal that `path` stands for; -1 if it stands for none. */
+int made_terminal(const char *path, int flags);
 
 #endif

@@ -53,7 +53,7 @@ def run(request: Restore, channel: Channel) -> None:
     images = folders.create_scratch(request.scratch)
     lazy: criu.Running | None = None
     try:
-        outcome = _prepare(kept, images, request)
+        outcome, made = _prepare(kept, images, request)
         tmpfs.load(target.init_pid, kept, facts["tmpfs"])
         # What is restored inherits these from CRIU, and CRIU from this process.
         cgroups.join(target.init_pid)
@@ -63,7 +63,7 @@ def run(request: Restore, channel: Channel) -> None:
         started = time.monotonic()
         if request.lazy:
             lazy = _start_lazy_pages(folder, images)
-        _restore(request, folder)
+        _restore(request, folder, made)
         ended = time.monotonic()
         channel.send(
             "done",
@@ -84,22 +84,26 @@ def run(request: Restore, channel: Channel) -> None:
         folders.discard_scratch(request.scratch)
 
 
-def _prepare(kept: Path, images: Path, request: Restore) -> sockets.Outcome:
+def _prepare(kept: Path, images: Path, request: Restore) -> tuple[sockets.Outcome, str]:
+    """Fill the scratch folder. Returns what became of sockets, and what the guard is told of terminals."""
     for source in kept.iterdir():
         if source.suffix == ".img" and source.name not in _REWRITTEN:
             os.link(source, images / source.name)
     magic, found = entries.read(kept / "files.img")
     streams.hold_back(images)
     outcome = sockets.adapt(found, request.old_addresses, request.new_addresses)
-    entries.write(images / "files.img", magic, found)
-    magic, ttys = entries.read(kept / "tty-info.img")
+    tty_magic, ttys = entries.read(kept / "tty-info.img")
+    made = ""
     if ttys:
-        terminals.adapt(ttys, entries.read(kept / "pstree.img")[1])
-        entries.write(images / "tty-info.img", magic, ttys)
-    return outcome
+        processes = entries.read(kept / "pstree.img")[1]
+        terminals.adapt(ttys, processes)
+        made = terminals.plan(found, ttys, processes)
+        entries.write(images / "tty-info.img", tty_magic, ttys)
+    entries.write(images / "files.img", magic, found)
+    return outcome, made
 
 
-def _restore(request: Restore, folder: int) -> None:
+def _restore(request: Restore, folder: int, made: str) -> None:
     arguments = [
         "restore",
         "--restore-detached",
@@ -114,6 +118,7 @@ def _restore(request: Restore, folder: int) -> None:
         images=folder,
         work=folder,
         restores=request.target.root_pid,
+        environment={"HOLDFAST_TERMINALS": made},
     )
     try:
         status = running.process.wait(timeout=RESTORE_LIMIT)

@@ -1,11 +1,34 @@
-"""Mends the terminals of a snapshot where CRIU would refuse to restore them.
+"""Mends the terminals of a snapshot, and says which are to be made before its processes.
 
-Pure over the decoded `tty-info.img` and `pstree.img`.
+Pure over the decoded `files.img`, `tty-info.img` and `pstree.img`; guard_terminals.c makes what is planned.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+
+def plan(files: list[Any], terminals: list[Any], processes: list[Any]) -> str:
+    """Rename each master in `files` to what the guard knows it by; return what the guard is told of all.
+
+    A session whose leader is gone has no terminal any more.
+    """
+    leaders = {process.pid for process in processes if process.pid == process.sid}
+    sessions = {entry.pty.index: entry.sid for entry in terminals if entry.HasField("pty")}
+    masters = {entry.tty.regf_id: entry.tty.tty_info_id >> 1 for entry in files if _is_master(entry)}
+    for entry in files:
+        if entry.HasField("reg") and entry.id in masters:
+            entry.reg.name = f"/dev/holdfast-ptmx-{masters[entry.id]}"
+    told = []
+    for index in sorted(set(masters.values())):
+        session = sessions.get(index, 0)
+        told.append(f"{index}:{session if session in leaders else 0}")
+    return " ".join(told)
+
+
+def _is_master(entry: Any) -> bool:
+    # CRIU numbers the two ends of a terminal: twice its index, and one more for the master.
+    return bool(entry.HasField("tty") and entry.tty.tty_info_id % 2)
 
 
 def adapt(terminals: list[Any], processes: list[Any]) -> int:

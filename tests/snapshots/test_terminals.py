@@ -1,10 +1,11 @@
-"""Terminals whose foreground process group ended at the moment of the capture."""
+"""What becomes of terminals in a copy."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import SimpleNamespace
 
-from holdfast.snapshots.checkpointer.terminals import adapt
+from holdfast.snapshots.checkpointer.terminals import adapt, plan
 
 
 @dataclass
@@ -20,6 +21,32 @@ class Process:
     """As much of CRIU's pstree_entry as is looked at."""
 
     pgid: int
+    pid: int = 0
+    sid: int = 0
+
+
+class Entry(SimpleNamespace):
+    """One of CRIU's messages: what it has not been given, it has not."""
+
+    def HasField(self, name: str) -> bool:  # noqa: N802 - as protobuf calls it
+        return hasattr(self, name)
+
+
+@dataclass
+class Master:
+    """The master of a terminal and the special file it was opened by."""
+
+    index: int
+    id: int
+    name: str = "/dev/ptmx"
+    entries: list[Entry] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        tty = SimpleNamespace(tty_info_id=2 * self.index + 1, regf_id=self.id + 1)
+        self.entries = [
+            Entry(id=self.id, tty=tty),
+            Entry(id=self.id + 1, reg=SimpleNamespace(name=self.name)),
+        ]
 
 
 def test_a_group_without_members_is_replaced() -> None:
@@ -43,3 +70,23 @@ def test_a_terminal_of_no_session_is_left_alone() -> None:
     terminal = Terminal(sid=0, pgrp=0)
 
     assert adapt([terminal], []) == 0
+
+
+def test_terminals_are_made_before_their_sessions() -> None:
+    """In the order of the index, each with the session that has it, if its leader lives."""
+    masters = [Master(4, 10), Master(0, 20), Master(2, 30)]
+    infos = [Entry(sid=sid, pty=SimpleNamespace(index=index)) for index, sid in ((4, 302), (0, 0), (2, 700))]
+    processes = [Process(302, pid=302, sid=302), Process(702, pid=702, sid=700)]
+    slave = [
+        Entry(id=40, tty=SimpleNamespace(tty_info_id=8, regf_id=41)),
+        Entry(id=41, reg=SimpleNamespace(name="/dev/pts/4")),
+    ]
+    files = [entry for master in masters for entry in master.entries] + slave
+
+    assert plan(files, infos, processes) == "0:0 2:0 4:302"
+    assert [entry.reg.name for entry in files if entry.HasField("reg")] == [
+        "/dev/holdfast-ptmx-4",
+        "/dev/holdfast-ptmx-0",
+        "/dev/holdfast-ptmx-2",
+        "/dev/pts/4",
+    ]

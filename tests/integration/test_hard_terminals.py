@@ -1,4 +1,4 @@
-"""Programs that hold a terminal by /dev/tty, or have changed their user, are captured at their prompt."""
+"""Programs at prompts and in terminals of their own: the same in copies, and in copies of copies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,20 @@ from holdfast.snapshots import service
 
 pytestmark = pytest.mark.engine
 
-SETUP = """
+# /srv/front says whether its terminal is there by both names and in its hands; /srv/pane runs inside tmux.
+SETUP = r"""
+cat > /srv/front <<'END'
+#!/usr/bin/python3
+import os
+os.close(os.open("/dev/tty", os.O_RDWR))
+print("at", os.ttyname(0)[:8], os.tcgetpgrp(0) == os.getpgrp())
+END
+cat > /srv/pane <<'END'
+trap '/srv/front > /tmp/pane; tmux wait-for -S done' INT
+tmux wait-for -S up
+while :; do sleep 0.1; done
+END
+chmod +x /srv/front
 useradd --create-home bob
 echo root:rootpw | chpasswd
 openssl genrsa -aes128 -passout pass:secret -out /srv/key.pem 2048 2>/srv/said && chmod 644 /srv/key.pem
@@ -28,6 +41,12 @@ PROMPTS = {
     "less": ("seq 500 | less", "q", ""),
     "su": ("su bob -c 'su root -c id'", "rootpw\n", "uid=0(root)"),
 }
+# A job that reads its terminal from the background is stopped by SIGTTIN.
+JOBS = """
+{ read -r line; echo got $line; } &
+until [ "$(ps -o stat= $!)" = T ]; do :; done
+tmux new-session -d 'bash /srv/pane'; tmux wait-for up
+"""
 HOLDS = """
 import os, select, socket
 outside = socket.socket(socket.AF_UNIX)
@@ -40,10 +59,10 @@ print(os.getpid(), outside.fileno(), file.fileno())
 """
 
 
-def _await_prompt(task: Task) -> None:
+def _await(task: Task, *ends: bytes) -> None:
     """Not by what it waits for: what a program that has changed its user is blocked on is closed."""
     deadline = time.monotonic() + 60
-    while not task.output().rstrip().endswith((b":", b"\x1b[K")):
+    while not task.output().rstrip().endswith(ends):
         assert time.monotonic() < deadline, task.output()
         time.sleep(0.02)
 
@@ -56,19 +75,32 @@ def _answered(session: Session, task: str, text: str) -> str:
     return done.text
 
 
-def test_prompts_are_answered_in_copies_and_in_the_parent(hf: Holdfast) -> None:
-    """Each program is captured while it asks, goes on in a copy of a copy, and waits on in the parent."""
+def test_prompts_and_terminals_in_copies_and_in_the_parent(hf: Holdfast) -> None:
+    """What asks by /dev/tty or has changed its user is answered; what has a terminal keeps it, jobs too."""
     parent = hf.new("prompts")
     assert parent.exec(SETUP, timeout=60).ok
     tasks = {}
     for name, (command, _, _) in PROMPTS.items():
         task = parent.detach(command, name=name)
-        _await_prompt(task)
+        _await(task, b":", b"\x1b[K")
         tasks[name] = task.id
+    shell = parent.detach("su bob", name="shell")
+    _await(shell, b"$")
+    loop = parent.detach("trap 'echo interrupted' INT; echo up; while :; do sleep 0.1; done", name="loop")
+    _await(loop, b"up")
+    assert parent.exec(JOBS, timeout=60).ok
     copy = parent.snapshot().restore("copy").snapshot().restore("copy-of-copy")
     for session in (copy, parent):
         for name, (_, answer, said) in PROMPTS.items():
             assert said in _answered(session, tasks[name], answer)
+        assert "at /dev/pts True" in _answered(session, shell.id, "/srv/front; exit\n")
+        session.task(loop.id).signal("INT")
+        _await(session.task(loop.id), b"interrupted")
+        inside = session.exec("tmux send-keys C-c; tmux wait-for done; cat /tmp/pane", timeout=60)
+        assert inside.text.splitlines()[-1] == "at /dev/pts True"
+        asked = session.exec("fg %1", timeout=60)
+        assert asked.waiting is not None
+        assert session.answer("typed\n").text.endswith("got typed\n")
 
 
 def test_what_cannot_be_kept_can_be_left_out(

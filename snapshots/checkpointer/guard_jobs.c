@@ -1,0 +1,38 @@
+/* Stopped jobs.
+ *
+ * A job in the background that reads or sets its terminal is stopped by SIGTTIN or SIGTTOU. CRIU knows only the
+ * other two stop signals; to it such a job is one that was stopped by SIGSTOP, and it is that in a copy.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/ptrace.h>
+#include <sys/types.h>
+
+long ptrace(enum __ptrace_request request, ...)
+{
+	static long (*libc_ptrace)(enum __ptrace_request, ...);
+	siginfo_t *info;
+	void *address, *data;
+	va_list args;
+	long result;
+	pid_t pid;
+
+	va_start(args, request);
+	pid = va_arg(args, pid_t);
+	address = va_arg(args, void *);
+	data = va_arg(args, void *);
+	va_end(args);
+	if (libc_ptrace == NULL)
+		*(void **)&libc_ptrace = dlsym(RTLD_NEXT, "ptrace");
+	result = libc_ptrace(request, pid, address, data);
+	info = data;
+	/* A group stop, as PTRACE_SEIZE reports it (ptrace(2)): the event is in the upper bytes of the code. */
+	if (request == PTRACE_GETSIGINFO && result == 0 && info->si_code >> 8 == PTRACE_EVENT_STOP &&
+	    (info->si_signo == SIGTTIN || info->si_signo == SIGTTOU)) {
+		info->si_code += SIGSTOP - info->si_signo;
+		info->si_signo = SIGSTOP;
+	}
+	return result;
+}
