@@ -1,0 +1,1 @@
+"""Copies what a session wrote over its image, most of it before the session stands still."""

@@ -1,0 +1,154 @@
+"""Copies a session's layer in passes: all of it while the session runs, what changed since while it stands.
+
+A file is as it was if the kernel's record of it is: inode, size, times, mode, owner. Programs cannot set the
+time of the last change (ctime). Where that would not tell, a file is copied again: it was changed within a
+tick of the kernel's clock before it was looked at; somebody had it open for writing (`contents`) and
+changed it not long ago; it is mapped for writing (`mapped`).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from holdfast.snapshots.checkpointer.layers import contents, entry, merge, scan
+from holdfast.snapshots.checkpointer.layers.entry import Entry
+from holdfast.snapshots.checkpointer.layers.scan import Identity, Seen
+
+# While the session runs, what changed during a pass is copied by another one, unless it is little. Bytes.
+PASSES = 3
+LITTLE = 16 << 20
+# No single write(2) takes longer than this. Nanoseconds.
+LONG_WRITE = 600 * 10**9
+
+
+class LayerCopy:
+    """The copy of one layer in a folder of its own.
+
+    Used once before the freeze (`first`, `pause`), and again in it (`resume`, `last`, `save`), perhaps by
+    another process.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[str, tuple[Identity, Entry]] = {}
+        # Where the contents of a settled file are.
+        self._contents: dict[Identity, tuple[int, int]] = {}
+        self._lower: list[list[Entry]] = []
+        self._end = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes copied so far."""
+        return self._end
+
+    def first(self, upper: Path, lowers: Sequence[Path] = ()) -> None:
+        """Copy everything that is there, and the layers it is to be put together with, topmost first.
+
+        Raises:
+            Unsupported: the layers cannot be read from here.
+            OSError: they cannot be read or written.
+        """
+        self._folder.mkdir(mode=0o700)
+        (self._folder / entry.DATA).touch(mode=0o600)
+        for number, lower in enumerate(reversed(lowers)):
+            self._lower.append(self._pass(lower, f"{number}:", set()))
+        for _ in range(PASSES):
+            before = self._end
+            self._pass(upper, "", set())
+            if self._end - before < LITTLE:
+                break
+
+    def last(self, upper: Path, mapped: Iterable[str]) -> None:
+        """Copy again what is not as it was; then the copy is complete."""
+        self._pass(upper, "", set(mapped))
+
+    def pause(self) -> None:
+        """Write down what is known, so that `resume` can go on with it."""
+        facts = {
+            "end": self._end,
+            "identities": [list(identity) for identity, _ in self._known.values()],
+            "contents": [[list(identity), *where] for identity, where in self._contents.items()],
+            "lower": [[entry.as_fields(item) for item in layer] for layer in self._lower],
+        }
+        entry.write(self._folder / entry.FIRST, [item for _, item in self._known.values()], **facts)
+
+    def resume(self) -> None:
+        """Go on with what `pause` wrote."""
+        entries, facts = entry.read(self._folder / entry.FIRST)
+        self._end = facts["end"]
+        for item, identity in zip(entries, facts["identities"], strict=True):
+            self._known[item.path] = (tuple(identity), item)
+        self._contents = {tuple(identity): (offset, size) for identity, offset, size in facts["contents"]}
+        self._lower = [[Entry(**fields) for fields in layer] for layer in facts["lower"]]
+
+    def save(self) -> None:
+        """Write down the layer that was copied."""
+        top = [item for _, item in self._known.values()]
+        entry.write(self._folder / entry.ENTRIES, merge.merged([*self._lower, top]) if self._lower else top)
+
+    def _pass(self, layer: Path, group: str, mapped: set[str]) -> list[Entry]:
+        found: dict[str, tuple[Identity, Entry]] = {}
+        # By inode: files with several names are copied once.
+        names: dict[int, list[Entry]] = {}
+        folder = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        data = os.open(self._folder / entry.DATA, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            for seen in scan.scan(folder, self._unchanged):
+                item, inode = seen.entry, seen.identity[0]
+                if item.kind == entry.FILE:
+                    if seen.identity[2] > 1:
+                        item.group = f"{group}{inode}"
+                    self._fill(seen, data, mapped, names.setdefault(inode, []))
+                # What is not settled is looked at again, whatever it looks like then.
+                found[item.path] = (seen.identity if seen.settled else (), item)
+        finally:
+            os.close(data)
+            os.close(folder)
+        if not group:
+            self._known = found
+        return [item for _, item in found.values()]
+
+    def _unchanged(self, path: str, identity: Identity) -> Entry | None:
+        known = self._known.get(path)
+        return known[1] if known is not None and known[0] == identity else None
+
+    def _fill(self, seen: Seen, data: int, mapped: set[str], others: list[Entry]) -> None:
+        """See that the contents of a file are there. `others` are the names of it that were seen before."""
+        item = seen.entry
+        there = (others[0].offset, others[0].size) if others else self._contents.get(seen.identity)
+        if there is not None and item.path not in mapped:
+            item.offset, item.size = there
+        else:
+            self._copy(seen, data)
+            if seen.settled:
+                self._contents[seen.identity] = (item.offset, item.size)
+            for other in others:
+                other.offset, other.size = item.offset, item.size
+        others.append(item)
+
+    def _copy(self, seen: Seen, data: int) -> None:
+        item = seen.entry
+        item.offset, item.size, seen.settled = self._end, 0, False
+        try:
+            source = seen.open()
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ELOOP, errno.ENXIO):
+                raise
+            return
+        try:
+            quiet = scan.settled(seen.identity, LONG_WRITE) or contents.written_by_nobody(source)
+            found = os.fstat(source)
+            if not stat.S_ISREG(found.st_mode):
+                return
+            seen.identity = scan.identify(found)
+            seen.settled = quiet and scan.settled(seen.identity)
+            item.size = found.st_size
+            contents.copy(source, data, item.offset, item.size)
+        finally:
+            os.close(source)
+        self._end += item.size
+        os.ftruncate(data, self._end)

@@ -1,0 +1,37 @@
+"""Puts several layers together into one that has the same effect.
+
+Pure. An engine stacks a limited number of layers (overlayfs: about 120); before that, those above the image a
+session was once made from become one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from holdfast.snapshots.checkpointer.layers import entry
+from holdfast.snapshots.checkpointer.layers.entry import Entry
+
+
+def merged(layers: Iterable[Iterable[Entry]]) -> list[Entry]:
+    """One layer of several, given from the lowest to the topmost; parents come before what is in them."""
+    found: dict[str, Entry] = {}
+    for layer in layers:
+        for item in layer:
+            _put(found, item)
+    return [found[path] for path in sorted(found, key=lambda path: path.split("/"))]
+
+
+def _put(found: dict[str, Entry], item: Entry) -> None:
+    below = found.get(item.path)
+    if below is not None and (item.kind != entry.DIRECTORY or item.opaque):
+        _cut(found, item.path)
+    elif below is not None and (below.kind != entry.DIRECTORY or below.opaque):
+        # What was no directory hid everything below it, and so does the directory in its place.
+        item.opaque = True
+    found[item.path] = item
+
+
+def _cut(found: dict[str, Entry], path: str) -> None:
+    inside = path + "/"
+    for name in [name for name in found if name.startswith(inside)]:
+        del found[name]

@@ -1,0 +1,177 @@
+"""Lists a folder in which an overlay keeps its changes, without following anything in it.
+
+The folder belongs to a session, which may be running and replace a directory by a link at any moment: every
+step is taken from the descriptor of the folder above.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from holdfast.snapshots.checkpointer.layers import entry
+from holdfast.snapshots.checkpointer.layers.entry import Entry
+
+# Deeper than any tree made in earnest; each level is an open descriptor.
+DEEPEST = 400
+# Changes within one tick of the kernel's clock have the same time (10 ms at 100 Hz). Nanoseconds.
+UNSETTLED = 50_000_000
+
+_OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
+# Renamed directories and files without contents, which only the overlay itself can put together.
+_STRANGE = ("redirect", "metacopy")
+# Kept; what else there is belongs to the overlay or to a security module of this host.
+_KEPT = ("user.", "security.capability", "system.posix_acl_")
+# The image format uses these names for what is deleted.
+_RESERVED = ".wh."
+
+Identity = tuple[int, ...]
+
+
+class Unsupported(Exception):
+    """The layer has something in it that cannot be copied from outside of the overlay."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """An entry and what tells whether it has changed: equal identities, once settled, are equal files.
+
+    `open()` gives a descriptor of a regular file's contents. Whether a file is settled is only known then.
+    """
+
+    entry: Entry
+    identity: Identity
+    settled: bool
+    open: Callable[[], int]
+
+
+def identify(found: os.stat_result) -> Identity:
+    """Inode, time of the last change, number of names, and whatever else such a change may have been to."""
+    return (
+        found.st_ino,
+        found.st_ctime_ns,
+        found.st_nlink,
+        found.st_mtime_ns,
+        found.st_size,
+        found.st_mode,
+        found.st_uid,
+        found.st_gid,
+    )
+
+
+def settled(identity: Identity, least: int = UNSETTLED) -> bool:
+    """Whether the last change was so long ago (nanoseconds) that another one would have another time."""
+    return identity[1] < time.time_ns() - least
+
+
+def scan(folder: int, known: Callable[[str, Identity], Entry | None]) -> Iterator[Seen]:
+    """Everything below a folder given by its descriptor; parents come before what is in them.
+
+    `known` gives the entry a path had when its identity was the same, so that its attributes need not be
+    read again; None if it has to be looked at.
+
+    Raises:
+        Unsupported: of anything in it.
+        OSError: it cannot be read; what vanishes meanwhile is left out.
+    """
+    yield from _scan(folder, "", 0, known)
+
+
+def _scan(
+    folder: int, prefix: str, depth: int, known: Callable[[str, Identity], Entry | None]
+) -> Iterator[Seen]:
+    if depth > DEEPEST:
+        raise Unsupported(f"directories are nested more than {DEEPEST} deep")
+    with os.scandir(folder) as listing:
+        items = list(listing)
+    for item in items:
+        if item.name.startswith(_RESERVED):
+            continue
+        path = prefix + item.name
+        try:
+            found = item.stat(follow_symlinks=False)
+            seen = _look(folder, item.name, path, found, known)
+        except FileNotFoundError:
+            continue
+        if seen is None:
+            continue
+        yield seen
+        if seen.entry.kind == entry.DIRECTORY:
+            yield from _below(folder, item.name, path, depth, known)
+
+
+def _below(
+    folder: int, name: str, path: str, depth: int, known: Callable[[str, Identity], Entry | None]
+) -> Iterator[Seen]:
+    try:
+        below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    try:
+        yield from _scan(below, path + "/", depth + 1, known)
+    finally:
+        os.close(below)
+
+
+def _look(
+    folder: int,
+    name: str,
+    path: str,
+    found: os.stat_result,
+    known: Callable[[str, Identity], Entry | None],
+) -> Seen | None:
+    identity = identify(found)
+    made = known(path, identity)
+    if made is None:
+        kind = _kind(found)
+        if kind is None:
+            return None
+        made = Entry(path, kind)
+        if kind != entry.WHITEOUT:
+            _describe(made, folder, name, found)
+    return Seen(made, identity, settled(identity), lambda: _open(folder, name))
+
+
+def _describe(made: Entry, folder: int, name: str, found: os.stat_result) -> None:
+    made.mode, made.uid, made.gid = stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid
+    made.mtime = found.st_mtime_ns
+    if made.kind == entry.FILE:
+        made.size = found.st_size
+    elif made.kind == entry.LINK:
+        made.target = os.readlink(name, dir_fd=folder)
+    elif made.kind in (entry.CHARACTER, entry.BLOCK):
+        made.device = found.st_rdev
+    # There is no listxattr for a name in a folder; the last step of this path is not followed.
+    here = f"/proc/self/fd/{folder}/{name}"
+    for attribute in os.listxattr(here, follow_symlinks=False):
+        if attribute in _OPAQUE:
+            made.opaque = os.getxattr(here, attribute, follow_symlinks=False) == b"y"
+        elif ".overlay." in attribute and attribute.rpartition(".")[2] in _STRANGE:
+            raise Unsupported("the overlay keeps renamed directories in a way only it can read")
+        elif attribute.startswith(_KEPT):
+            value = os.getxattr(here, attribute, follow_symlinks=False)
+            made.attributes[attribute] = value.decode("latin-1")
+
+
+def _kind(found: os.stat_result) -> str | None:
+    mode = found.st_mode
+    if stat.S_ISREG(mode):
+        return entry.FILE
+    if stat.S_ISDIR(mode):
+        return entry.DIRECTORY
+    if stat.S_ISLNK(mode):
+        return entry.LINK
+    if stat.S_ISFIFO(mode):
+        return entry.FIFO
+    if stat.S_ISCHR(mode):
+        return entry.CHARACTER if found.st_rdev else entry.WHITEOUT
+    # A socket is bound anew by whoever is restored with it.
+    return entry.BLOCK if stat.S_ISBLK(mode) else None
+
+
+def _open(folder: int, name: str) -> int:
+    # Not blocking: what was a file a moment ago may be a pipe now.
+    return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)

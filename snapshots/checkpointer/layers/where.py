@@ -1,0 +1,63 @@
+"""Finds the folders a container's files are in, from what the kernel says about its root mount.
+
+The engine's folder of layers is mounted at /layers; HOLDFAST_LAYERS names it as the host calls it. Pure
+over the text of proc_pid_mountinfo(5).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path("/layers")
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """The folder a container writes to, and those of its image, the topmost first."""
+
+    upper: Path
+    lowers: tuple[Path, ...]
+
+
+def layers(init_pid: int) -> Layers | None:
+    """The layers of a container; None if its files are kept in another way, or out of sight."""
+    there = os.environ.get("HOLDFAST_LAYERS", "")
+    if not there:
+        return None
+    return find(Path(f"/proc/{init_pid}/mountinfo").read_text(), there, HERE)
+
+
+def find(mountinfo: str, there: str, here: Path) -> Layers | None:
+    """Look for the overlay mounted at the root; folders below `there` are found below `here`."""
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        fields, last = before.split(), after.split()
+        if len(fields) > 4 and fields[4] == "/" and len(last) > 2 and last[0] == "overlay":
+            return _parse(last[2], there, here)
+    return None
+
+
+def _parse(options: str, there: str, here: Path) -> Layers | None:
+    upper: list[str] = []
+    lowers: list[str] = []
+    for option in options.split(","):
+        name, _, value = option.partition("=")
+        if name == "upperdir":
+            upper = [value]
+        elif name in ("lowerdir", "lowerdir+"):
+            lowers += value.split(":")
+    found = [_moved(path, there, here) for path in (*upper, *lowers)]
+    if not upper or not lowers or None in found:
+        return None
+    top, *rest = [path for path in found if path is not None]
+    return Layers(top, tuple(rest))
+
+
+def _moved(path: str, there: str, here: Path) -> Path | None:
+    plain = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found.group(1), 8)), path)
+    if not plain.startswith(there.rstrip("/") + "/"):
+        return None
+    return here / plain.removeprefix(there.rstrip("/") + "/")
