@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import EngineUnavailable
+from holdfast.runtime.interrupts import held
 
 if TYPE_CHECKING:
     import docker
@@ -136,6 +137,17 @@ class Engine:
                     raise
                 self._wait_removed(container_id)
         return True
+
+    @contextmanager
+    def paused(self, container_id: str) -> Iterator[None]:
+        """Let the processes of a container stand still for as long as the block takes."""
+        with held(), _translated("pause container"):
+            self.client.api.pause(container_id)
+        try:
+            yield
+        finally:
+            with held():
+                self.unpause(container_id)
 
     def unpause(self, container_id: str) -> None:
         """Let the processes of a paused container go on."""

@@ -11,6 +11,7 @@ import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -28,6 +29,7 @@ from holdfast.runtime.text import plain
 from holdfast.runtime.verification import taken
 from holdfast.snapshots import capture, explain, files, manifest, service
 from holdfast.snapshots.capture import Captured
+from holdfast.snapshots.filing import Filing
 from holdfast.snapshots.link import LinkLost, Refused, Target
 from holdfast.snapshots.manifest import Manifest, Processes
 
@@ -69,6 +71,15 @@ class Taking:
         if container is None or not container.running:
             raise SessionDead(f"cannot snapshot session {session.name}: its container is gone")
         self._container: ContainerState = container
+        labels = {
+            "holdfast.home": controller.home.digest,
+            "holdfast.role": "snapshot",
+            "holdfast.snapshot": row.id,
+            "holdfast.operation": operation.id,
+        }
+        ask = partial(service.ask, controller.engine, controller.home, controller.progress)
+        self._files = Filing(controller.engine, ask, container, self._staging, image_ref(row.id), labels)
+        self._ask = ask
 
     def filesystem(self) -> SnapshotRow:
         """Keep the files, of a moment at which everything in the container is paused."""
@@ -78,9 +89,7 @@ class Taking:
         # The files can be kept without the supervisor, and one of an older version knows no moments.
         with suppress(GuestError):
             moment = moment_of(GuestClient(self._run_dir).request("moment"))
-        with held():
-            image = self._commit(pause=True)
-        return self._finish(image, None, moment)
+        return self._finish(self._files.pausing(), None, moment)
 
     def live(self) -> SnapshotRow:
         """Keep files, memory and processes; the session runs on."""
@@ -114,11 +123,9 @@ class Taking:
 
         First the checkpointer is started if need be, and no restore of this container may still be loading.
         """
-        home, engine = self.controller.home, self.controller.engine
-        with service.ask(
-            engine, home, self.controller.progress, "hello", container=self._container.id
-        ) as link:
+        with self._ask("hello", container=self._container.id) as link:
             versions = link.until("done")
+        self._files.begin()
         with GuestClient(self._run_dir).connect() as connection:
             frame = connection.ask("prepare")
             # Half a connection to outside would make the capture fail.
@@ -141,16 +148,11 @@ class Taking:
     def _capture(self, prepared: _Prepared, settle: Callable[[Captured], None] | None = None) -> Captured:
         target = Target(self._container.id, self._container.pid, prepared.root_pid)
         try:
-            link = service.ask(
-                self.controller.engine,
-                self.controller.home,
-                self.controller.progress,
-                "dump",
-                folder=self._operation,
-                leave_running=not self._ends_session,
-                **target.fields(),
+            link = self._ask(
+                "dump", folder=self._operation, leave_running=not self._ends_session, **target.fields()
             )
-            return capture.run(link, lambda: self._commit_frozen(prepared), settle)
+            commit = partial(self._files.commit, pause=False) if self._files.by_engine else None
+            return capture.run(link, lambda: self._check_paused(prepared), commit, settle)
         except Refused as refusal:
             self._refuse(refusal)
         except LinkLost as error:
@@ -159,23 +161,13 @@ class Taking:
                 hint="the session runs on; try again",
             ) from error
 
-    def _commit_frozen(self, prepared: _Prepared) -> str:
+    def _check_paused(self, prepared: _Prepared) -> None:
         # Everything stands still: what the guest says of itself now is so in the copy.
         if not run_dir.holds(self._run_dir, layout.paused_name(prepared.token)):
             raise CaptureFailed(
                 f"cannot snapshot session {self.session.name}: it was ready for longer than it waits",
                 hint="the session runs on; try again when the machine has less to do",
             )
-        return self._commit(pause=False)
-
-    def _commit(self, *, pause: bool) -> str:
-        labels = {
-            "holdfast.home": self.controller.home.digest,
-            "holdfast.role": "snapshot",
-            "holdfast.snapshot": self.row.id,
-            "holdfast.operation": self._operation,
-        }
-        return self.controller.engine.commit(self._container.id, image_ref(self.row.id), labels, pause=pause)
 
     def _finish_live(self, captured: Captured, prepared: _Prepared) -> SnapshotRow:
         processes = Processes(
@@ -194,7 +186,7 @@ class Taking:
             "memory_bytes": processes.memory_bytes,
             **prepared.moment,
         }
-        return self._finish(captured.image_id, processes, timing)
+        return self._finish(captured.image_id or self._files.keep(), processes, timing)
 
     def _finish(self, image: str, processes: Processes | None, timing: dict[str, Any]) -> SnapshotRow:
         """Digests, manifest, rename; from then on the snapshot is there."""

@@ -1,7 +1,8 @@
 """One live capture, seen from the host: files, memory and tmpfs of the same instant.
 
-The checkpointer says when every process stands still; the files are committed from then on, while memory
-is written. Nothing is let go before both are done. Knows no store and no sessions beyond a container.
+The checkpointer says when every process stands still. Files it does not copy itself are committed from then
+on, while memory is written. Nothing is let go before both are done. Knows no store and no sessions beyond a
+container.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from holdfast.snapshots.link import Link, LinkLost
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """What came out. `frozen_seconds` is how long the session stood still, as the checkpointer saw it."""
+    """What came out. `frozen_seconds` is how long the session stood still, as the checkpointer saw it.
+
+    `image_id` is empty unless the engine committed the files meanwhile.
+    """
 
     image_id: str
     last_pid: int
@@ -38,7 +41,7 @@ class _Commit:
         self._thread = threading.Thread(target=self._run, name="commit")
         self._thread.start()
 
-    def finish(self) -> str:
+    def finish(self, *, again: bool) -> str:
         if self._thread is None:
             self.begin()
         assert self._thread is not None
@@ -46,7 +49,8 @@ class _Commit:
         if self._error is not None:
             raise self._error
         assert self._image is not None
-        return self._image
+        # CRIU gave a deleted file its name back while it wrote memory; the first commit may lack it.
+        return self._commit() if again else self._image
 
     def wait(self) -> None:
         """Wait for a commit under way, whatever comes of it: the engine finishes what it was asked for."""
@@ -60,18 +64,27 @@ class _Commit:
             self._error = error
 
 
-def run(link: Link, commit: Callable[[], str], settle: Callable[[Captured], None] | None = None) -> Captured:
+def run(
+    link: Link,
+    check: Callable[[], None],
+    commit: Callable[[], str] | None,
+    settle: Callable[[Captured], None] | None = None,
+) -> Captured:
     """Follow a capture that was asked for over `link` to its end.
 
-    `commit` keeps the files and returns the image's id; it may be called twice. `settle`, if given, runs
-    when all is captured and the processes still stand still: if it raises, they go on.
+    Args:
+        link: on which the checkpointer was asked.
+        check: is called once everything stands still.
+        commit: keeps the files then and returns the image's id; it may be called twice. None if the
+            checkpointer copies them.
+        settle: is called when all is captured and the processes still stand still.
 
     Raises:
         Refused, LinkLost: the checkpointer failed.
-        HoldfastError: of `commit` or `settle`. The session runs on in every case.
+        HoldfastError: of `check`, `commit` or `settle`. The session runs on in every case.
     """
     started = time.monotonic()
-    work = _Commit(commit)
+    work = None if commit is None else _Commit(commit)
     try:
         captured: Captured | None = None
         frozen_at = started
@@ -79,9 +92,13 @@ def run(link: Link, commit: Callable[[], str], settle: Callable[[Captured], None
             match event["event"]:
                 case "frozen":
                     frozen_at = time.monotonic()
-                    work.begin()
+                    check()
+                    if work is not None:
+                        work.begin()
                 case "dumped":
-                    captured = _kept(work, commit, event, frozen_at, started)
+                    image = "" if work is None else work.finish(again=bool(event["files_changed"]))
+                    now = time.monotonic()
+                    captured = Captured(image, int(event["last_pid"]), now - frozen_at, now - started)
                     if settle is not None:
                         settle(captured)
                     link.decide("go")
@@ -95,15 +112,5 @@ def run(link: Link, commit: Callable[[], str], settle: Callable[[Captured], None
         raise LinkLost("cannot go on: the checkpointer ended in the middle of a capture")
     finally:
         link.close()
-        work.wait()
-
-
-def _kept(
-    work: _Commit, commit: Callable[[], str], event: dict[str, Any], frozen_at: float, started: float
-) -> Captured:
-    image = work.finish()
-    if event["files_changed"]:
-        # CRIU gave a deleted file its name back while it wrote memory; the first commit may lack it.
-        image = commit()
-    now = time.monotonic()
-    return Captured(image, int(event["last_pid"]), now - frozen_at, now - started)
+        if work is not None:
+            work.wait()

@@ -18,6 +18,7 @@ from holdfast.errors import EngineError, LiveUnsupported
 from holdfast.images import build
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.home import Home
+from holdfast.snapshots.layer.image import usable
 from holdfast.snapshots.link import Link, LinkLost
 
 START_SECONDS = 30.0
@@ -43,6 +44,7 @@ CAPABILITIES = (
     "SETFCAP",
     "NET_BIND_SERVICE",
     "SYS_CHROOT",
+    "LEASE",  # learn whether a file is open for writing (fcntl(2), F_SETLEASE)
 )
 _OPTIONAL = "SYS_RESOURCE"
 
@@ -141,7 +143,21 @@ def _run(engine: Engine, home: Home, image: str, capabilities: tuple[str, ...]) 
             _bind(Path("/sys/fs/cgroup"), "/host/cgroup"),
         ],
     }
+    layers = layer_folder(engine)
+    if layers is not None:
+        options["environment"] = {"HOLDFAST_LAYERS": str(layers)}
+        seen = _bind(layers, "/layers")
+        # What the engine mounts below it must not be held here: it is not taken along, and goes when it goes.
+        seen["ReadOnly"] = True
+        seen["BindOptions"] = {"NonRecursive": True, "Propagation": "rslave"}
+        options["mounts"].append(seen)
     engine.client.containers.run(image, **options)
+
+
+def layer_folder(engine: Engine) -> Path | None:
+    """Where the engine keeps what containers write; None if it does that in another way."""
+    info = engine.info()
+    return Path(str(info["DockerRootDir"])) / "overlay2" if usable(info) else None
 
 
 def _bind(source: Path, target: str) -> docker.types.Mount:

@@ -2,8 +2,9 @@
 
 The order is what makes memory, files and tmpfs one instant:
 
-  CRIU stops all tasks ─► "frozen" to the host, which commits the files meanwhile
-  CRIU writes memory      tmpfs is archived here
+  the files are copied beforehand (layers), if they can be
+  CRIU stops all tasks ─► "frozen" to the host, which commits the files meanwhile if they could not
+  CRIU writes memory      tmpfs is archived here, and files that changed are copied again
   CRIU holds (post-dump) ─► "dumped" to the host, which answers "go" once the files are kept
   CRIU lets go         ─► "done"
 
@@ -22,6 +23,8 @@ from pathlib import Path
 
 from holdfast.snapshots.checkpointer import criu, folders, tmpfs, tree
 from holdfast.snapshots.checkpointer.channel import Channel
+from holdfast.snapshots.checkpointer.layers import keep
+from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
 from holdfast.snapshots.checkpointer.requests import Dump
 
 # A host that holds a session frozen for longer than this has lost its way. Seconds.
@@ -45,6 +48,7 @@ class _Capture:
     root: int
     images: Path
     watch: tree.FreezeWatch
+    layer: LayerCopy | None
     frozen_at: float = 0.0
     agreed: bool = False
     tmpfs: list[str] = field(default_factory=list)
@@ -55,6 +59,16 @@ class _Capture:
         self.last_pid = tree.highest_inner_pid(self.root)
         self.channel.send("frozen")
         self.tmpfs = tmpfs.save(self.request.target.init_pid, self.images)
+        self.copy_layer()
+
+    def copy_layer(self) -> None:
+        if self.layer is not None:
+            keep.complete(self.layer, self.request.target.init_pid)
+
+    def save_layer(self) -> None:
+        if self.layer is not None:
+            self.layer.save()
+            folders.give_to_owner(self.images.parent)
 
 
 def run(request: Dump, channel: Channel) -> None:
@@ -62,6 +76,7 @@ def run(request: Dump, channel: Channel) -> None:
     target = request.target
     tree.check_container(target.init_pid, target.container)
     root = tree.find_by_inner_pid(target.init_pid, target.root_pid)
+    layer = keep.begun(request.folder)
     images = folders.create_staging(request.folder)
     folder = folders.open_folder(images)
     arguments = [
@@ -85,7 +100,7 @@ def run(request: Dump, channel: Channel) -> None:
         work=folder,
         environment={"HOLDFAST_SUBSTITUTE": left_out},
     )
-    capture = _Capture(request, channel, root, images, tree.FreezeWatch(root))
+    capture = _Capture(request, channel, root, images, tree.FreezeWatch(root), layer)
     status = -1
     try:
         _drive(capture, running)
@@ -102,7 +117,9 @@ def run(request: Dump, channel: Channel) -> None:
         _reap(running.process)
         os.close(folder)
         if not capture.agreed:
-            folders.discard_staging(request.folder)
+            folders.discard_staging(request.folder, folders.PROCESS_IMAGES)
+    if request.leave_running:
+        capture.save_layer()
     channel.send(
         "done",
         seconds=ended - started,
@@ -131,6 +148,10 @@ def _host_agrees(capture: _Capture) -> bool:
     # A file that was unlinked while open is linked back into the session's files during the dump;
     # files the host kept before that moment lack it.
     changed = (capture.images / "remap-fpath.img").exists()
+    if changed:
+        capture.copy_layer()
+    if not capture.request.leave_running:
+        capture.save_layer()
     _keep_facts(capture)
     capture.channel.send("dumped", files_changed=changed, last_pid=capture.last_pid)
     capture.agreed = capture.channel.ready(HOLD_LIMIT) and capture.channel.receive(64) == b"go"

@@ -20,9 +20,14 @@ PROCESS_IMAGES = "images"
 OLD_SCRATCH = 3600.0  # seconds
 
 
+def staging(name: str) -> Path:
+    """The folder of a capture under way."""
+    return STATE / "staging" / name
+
+
 def create_staging(name: str) -> Path:
     """A new staging folder's folder for process images, readable by its owner only."""
-    folder = STATE / "staging" / name
+    folder = staging(name)
     folder.mkdir(mode=0o700, exist_ok=True)
     images = folder / PROCESS_IMAGES
     images.mkdir(mode=0o700)
@@ -55,12 +60,12 @@ def snapshot(name: str) -> Path:
 
 def staged(name: str) -> Path:
     """The process images of a capture under way."""
-    return STATE / "staging" / name / PROCESS_IMAGES
+    return staging(name) / PROCESS_IMAGES
 
 
-def discard_staging(name: str) -> None:
-    """Remove a staging folder, whatever is in it."""
-    shutil.rmtree(STATE / "staging" / name, ignore_errors=True)
+def discard_staging(name: str, part: str = "") -> None:
+    """Remove a staging folder or a part of it, whatever is in it."""
+    shutil.rmtree(staging(name) / part, ignore_errors=True)
 
 
 def open_folder(path: Path) -> int:

@@ -87,7 +87,22 @@ class Describe:
     folder: str
 
 
-Request = Dump | Restore | Hello | Describe
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Copy the container's layer into staging folder `folder`, together with `flatten` layers below it.
+
+    With `last` the second time: only what has changed since; then the copy is complete. The caller sees to it
+    that the container stands still then.
+    """
+
+    container: str
+    init_pid: int
+    folder: str
+    flatten: int
+    last: bool
+
+
+Request = Dump | Restore | Hello | Describe | Files
 
 
 def parse(line: bytes) -> Request:
@@ -119,6 +134,14 @@ def parse(line: bytes) -> Request:
             )
         case "describe":
             return Describe(_name(raw, "folder"))
+        case "files":
+            return Files(
+                _container(raw),
+                _pid(raw, "init_pid"),
+                _name(raw, "folder"),
+                _count(raw, "flatten"),
+                bool(raw.get("last", False)),
+            )
         case other:
             raise BadRequest(f"there is no operation {other!r}")
 
@@ -162,6 +185,13 @@ def _substitute(item: object) -> Substitute:
     if not isinstance(fd, int) or isinstance(fd, bool) or not 0 <= fd < 2**30:
         raise BadRequest("'fd' must be a descriptor")
     return Substitute(_pid(item, "pid"), fd)
+
+
+def _count(raw: dict[str, object], key: str) -> int:
+    value = raw.get(key, 0)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 128:
+        raise BadRequest(f"{key!r} must be a number of layers")
+    return value
 
 
 def _strings(raw: dict[str, object], key: str) -> tuple[str, ...]:

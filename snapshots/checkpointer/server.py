@@ -20,6 +20,7 @@ from pathlib import Path
 
 from holdfast.snapshots.checkpointer import dump, folders, requests, restore, tree
 from holdfast.snapshots.checkpointer.channel import Channel
+from holdfast.snapshots.checkpointer.layers import keep
 from holdfast.snapshots.checkpointer.record.decode import decode
 from holdfast.snapshots.checkpointer.record.source import Source, Unreadable
 
@@ -105,12 +106,28 @@ def _carry_out(request: requests.Request, channel: Channel) -> None:
             channel.send("done", protocol=requests.PROTOCOL, **_versions())
         case requests.Describe(folder):
             channel.send("done", tree=decode(Source(folders.staged(folder))))
+        case requests.Files():
+            _keep_files(request, channel)
         case requests.Dump(target=target):
             with folders.loading(target.container):
                 dump.run(request, channel)
         case requests.Restore(target=target):
             with folders.loading(target.container):
                 restore.run(request, channel)
+
+
+def _keep_files(request: requests.Files, channel: Channel) -> None:
+    tree.check_container(request.init_pid, request.container)
+    if not request.last:
+        kept = keep.begin(request.init_pid, request.folder, request.flatten)
+    elif (copy := keep.begun(request.folder)) is None:
+        kept = False
+    else:
+        keep.complete(copy, request.init_pid)
+        copy.save()
+        kept = True
+    folders.give_to_owner(folders.staging(request.folder))
+    channel.send("done", kept=kept)
 
 
 @functools.cache

@@ -32,8 +32,8 @@ class Entry:
     """One name. Times are in nanoseconds, `offset` is that of the contents in `data`.
 
     `target` is that of a symbolic link. Names of the same file are of the same `group`; a file with a single
-    name has none. Attributes are kept as text, one character to a byte. `opaque`: what lower layers have below
-    this directory is hidden.
+    name has none. Attributes are kept as text, one character to a byte. A directory that is `opaque` hides
+    what lower layers have below it.
     """
 
     path: str

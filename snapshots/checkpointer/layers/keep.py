@@ -1,0 +1,56 @@
+"""Keeps the files of a container in a staging folder: before it stands still, and while it does."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from holdfast.snapshots.checkpointer import folders, tree
+from holdfast.snapshots.checkpointer.layers import entry, mapped, where
+from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
+from holdfast.snapshots.checkpointer.layers.scan import Unsupported
+
+
+def begin(init_pid: int, folder: str, flatten: int) -> bool:
+    """Copy what is there now. False if the files can only be kept by the engine; then nothing remains.
+
+    Raises:
+        OSError: they cannot be read or written.
+    """
+    # Sent to who holds a lease when somebody wants to write; it is given back at once, anyway.
+    signal.signal(signal.SIGIO, signal.SIG_IGN)
+    found = where.layers(init_pid)
+    if found is None:
+        return False
+    copy = LayerCopy(_folder(folder))
+    try:
+        # The topmost layer is the engine's own, for the files it mounts into the container.
+        copy.first(found.upper, found.lowers[1 : 1 + flatten])
+        copy.pause()
+    except Unsupported:
+        folders.discard_staging(folder, entry.FOLDER)
+        return False
+    return True
+
+
+def begun(folder: str) -> LayerCopy | None:
+    """What `begin` copied, to go on with; None if it did not."""
+    if not (_folder(folder) / entry.FIRST).exists():
+        return None
+    copy = LayerCopy(_folder(folder))
+    copy.resume()
+    return copy
+
+
+def complete(copy: LayerCopy, init_pid: int) -> None:
+    """Copy what has changed since, while nothing in the container runs."""
+    found = where.layers(init_pid)
+    if found is None:
+        raise OSError("the container's files are no longer where they were")
+    copy.last(found.upper, mapped.mapped(tree.tree(init_pid)))
+
+
+def _folder(folder: str) -> Path:
+    staging = folders.staging(folder)
+    staging.mkdir(mode=0o700, exist_ok=True)
+    return staging / entry.FOLDER

@@ -1,0 +1,130 @@
+"""How the files of a session become an image: of a copy of its layer, or by the engine.
+
+A copy is made mostly before the session stands still, so that the freeze does not grow with what was ever
+written, only with what is being written. Where the layer cannot be read, the engine commits the container,
+inside the freeze.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from holdfast.errors import CaptureFailed, ImageError, LiveUnsupported
+from holdfast.runtime.engine import ContainerState, Engine
+from holdfast.snapshots.checkpointer.layers import entry
+from holdfast.snapshots.layer import image
+from holdfast.snapshots.layer.archive import LayerArchive
+from holdfast.snapshots.link import Link, LinkLost, Refused
+
+# Overlays are limited to about 120 layers, and each makes the first look at a file slower.
+MOST_LAYERS = 24
+
+
+class Ask(Protocol):
+    """Sends a request to the checkpointer."""
+
+    def __call__(self, op: str, /, **fields: object) -> Link:
+        """As `snapshots.service.ask`."""
+
+
+class Filing:
+    """The files of one session's container while a snapshot of it is taken.
+
+    Args:
+        engine: where the container is.
+        ask: how the checkpointer is asked.
+        container: must be running.
+        staging: the folder of the capture; the checkpointer knows it by its name.
+        ref: the name of the image to be made.
+        labels: of the image.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        ask: Ask,
+        container: ContainerState,
+        staging: Path,
+        ref: str,
+        labels: Mapping[str, str],
+    ) -> None:
+        self._engine = engine
+        self._ask = ask
+        self._container = container
+        self._staging = staging
+        self._ref = ref
+        self._labels = labels
+        self._parent: image.Parent | None = None
+
+    def begin(self) -> None:
+        """Copy what can be copied while the session runs.
+
+        Raises:
+            CaptureFailed: it cannot be read or written.
+            LinkLost, EngineError: the checkpointer or the engine failed.
+        """
+        if not image.usable(self._engine.info()):
+            return
+        below = image.parent(self._engine, self._container.image_id)
+        above = len(below.layers) - below.base
+        flatten = above if above >= MOST_LAYERS else 0
+        if self._asked(flatten=flatten):
+            self._parent = below.without(flatten)
+
+    @property
+    def by_engine(self) -> bool:
+        """Whether the engine has to commit the container while it stands still."""
+        return self._parent is None
+
+    def pausing(self) -> str:
+        """Make the image of a moment at which the container is paused, without its processes; return its id.
+
+        Raises:
+            EngineError, CaptureFailed, OSError: it could not be made; the container runs on.
+        """
+        with suppress(LiveUnsupported, ImageError):  # the engine can do it without a checkpointer
+            self.begin()
+        if self.by_engine:
+            return self.commit(pause=True)
+        with self._engine.paused(self._container.id):
+            self._asked(last=True)
+        return self.keep()
+
+    def commit(self, *, pause: bool) -> str:
+        """Have the engine make the image of the container as it is, and return its id."""
+        below = image.parent(self._engine, self._container.image_id)
+        labels = {**self._labels, image.BASE_LABEL: str(below.base)}
+        return self._engine.commit(self._container.id, self._ref, labels, pause=pause)
+
+    def keep(self) -> str:
+        """Make the image of what was copied, and return its id.
+
+        Raises:
+            EngineError: the engine refuses.
+            OSError: the copy cannot be read.
+        """
+        assert self._parent is not None
+        layer = self._staging / entry.FOLDER
+        made = image.add(self._engine, self._parent, LayerArchive(layer), self._ref, self._labels)
+        shutil.rmtree(layer)
+        return made
+
+    def _asked(self, **fields: object) -> bool:
+        target = {
+            "container": self._container.id,
+            "init_pid": self._container.pid,
+            "folder": self._staging.name,
+        }
+        try:
+            with self._ask("files", **target, **fields) as link:
+                return bool(link.until("done")["kept"])
+        except Refused as refusal:
+            raise CaptureFailed(f"cannot copy the session's files: {refusal}") from refusal
+        except LinkLost as error:
+            raise CaptureFailed(
+                "cannot copy the session's files: the checkpointer ended meanwhile"
+            ) from error

@@ -1,0 +1,1 @@
+"""Makes an image of the copy of a session's layer."""

@@ -1,0 +1,115 @@
+"""The copy of a layer as the engine reads it: a tar archive in which names stand for what was deleted.
+
+Pure but for reading the copy. The form is that of the image format: `.wh.NAME` hides a name of the layers
+below, `.wh..wh..opq` all that a directory has there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from holdfast.snapshots.checkpointer.layers import entry
+from holdfast.snapshots.checkpointer.layers.entry import Entry
+
+_PIECE = 1 << 20
+_TYPES = {
+    entry.FILE: tarfile.REGTYPE,
+    entry.DIRECTORY: tarfile.DIRTYPE,
+    entry.LINK: tarfile.SYMTYPE,
+    entry.FIFO: tarfile.FIFOTYPE,
+    entry.CHARACTER: tarfile.CHRTYPE,
+    entry.BLOCK: tarfile.BLKTYPE,
+}
+
+
+class LayerArchive:
+    """An archive that is made while it is read, of known size. `digest` is known once all of it was read."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read what is in the layer's folder.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        self._data = folder / entry.DATA
+        self._headers = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - lives as long as this
+        self._members: list[tuple[int, int, int]] = []
+        self._digest = hashlib.sha256()
+        self.size = 2 * tarfile.BLOCKSIZE
+        for header, offset, size in _members(entry.read(folder / entry.ENTRIES)[0]):
+            self._headers.write(header)
+            self._members.append((len(header), offset, size))
+            self.size += len(header) + _padded(size)
+
+    @property
+    def digest(self) -> str:
+        """The layer's name in an image: a digest of the whole archive."""
+        return f"sha256:{self._digest.hexdigest()}"
+
+    def read(self) -> Iterator[bytes]:
+        """The archive, piece by piece; once.
+
+        Raises:
+            OSError: the copy cannot be read.
+        """
+        for piece in self._pieces():
+            self._digest.update(piece)
+            yield piece
+
+    def _pieces(self) -> Iterator[bytes]:
+        self._headers.seek(0)
+        with self._headers as headers, self._data.open("rb") as data:
+            for length, offset, size in self._members:
+                yield headers.read(length)
+                for at in range(offset, offset + size, _PIECE):
+                    yield os.pread(data.fileno(), min(_PIECE, offset + size - at), at)
+                yield b"\0" * (_padded(size) - size)
+        yield b"\0" * (2 * tarfile.BLOCKSIZE)
+
+
+def _members(entries: list[Entry]) -> Iterator[tuple[bytes, int, int]]:
+    """Headers in the order of the archive, each with offset and size of what follows it."""
+    first: dict[str, str] = {}
+    for item in entries:
+        if item.kind == entry.WHITEOUT:
+            above, slash, name = item.path.rpartition("/")
+            yield _header(tarfile.TarInfo(f"{above}{slash}.wh.{name}")), 0, 0
+            continue
+        made = _described(item)
+        if item.group and item.group in first:
+            made.type, made.linkname = tarfile.LNKTYPE, first[item.group]
+            yield _header(made), 0, 0
+            continue
+        if item.group:
+            first[item.group] = item.path
+        made.size = item.size
+        yield _header(made), item.offset, item.size
+        if item.opaque:
+            yield _header(tarfile.TarInfo(f"{item.path}/.wh..wh..opq")), 0, 0
+
+
+def _described(item: Entry) -> tarfile.TarInfo:
+    made = tarfile.TarInfo(item.path)
+    made.type = _TYPES[item.kind]
+    made.mode, made.uid, made.gid = item.mode, item.uid, item.gid
+    made.linkname = item.target
+    made.devmajor, made.devminor = os.major(item.device), os.minor(item.device)
+    made.pax_headers = {"mtime": f"{item.mtime // 10**9}.{item.mtime % 10**9:09}"}
+    for name, value in item.attributes.items():
+        # Bytes that are no text survive this only as escapes.
+        as_text = value.encode("latin-1").decode("utf-8", "surrogateescape")
+        made.pax_headers[f"SCHILY.xattr.{name}"] = as_text
+    return made
+
+
+def _header(made: tarfile.TarInfo) -> bytes:
+    return made.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
+
+
+def _padded(size: int) -> int:
+    return -(-size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE

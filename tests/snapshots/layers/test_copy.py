@@ -1,0 +1,269 @@
+"""Copying a layer in passes: what a later pass finds changed, and what it must not rely on."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from holdfast.snapshots.checkpointer.layers import contents, copy, entry, scan
+from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
+from holdfast.snapshots.checkpointer.layers.entry import Entry
+
+
+@pytest.fixture
+def upper(tmp_path: Path) -> Path:
+    folder = tmp_path / "upper"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "copy"
+
+
+@pytest.fixture(autouse=True)
+def settled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests do not wait for the clock to tick; what depends on it says so."""
+    monkeypatch.setattr(scan, "UNSETTLED", 0)
+    monkeypatch.setattr(scan, "settled", lambda identity, least=0: identity[1] < time.time_ns() - least)
+
+
+def age(path: Path) -> None:
+    """Make sure that the next change of a file has another time."""
+    before = path.stat(follow_symlinks=False).st_ctime_ns
+    probe = path.parent / "probe"
+    while True:
+        probe.touch()
+        now = probe.stat().st_ctime_ns
+        probe.unlink()
+        if now > before:
+            return
+
+
+def complete(upper: Path, folder: Path, *, mapped: tuple[str, ...] = ()) -> LayerCopy:
+    made = LayerCopy(folder)
+    made.resume()
+    made.last(upper, mapped)
+    made.save()
+    return made
+
+
+def begin(upper: Path, folder: Path) -> LayerCopy:
+    made = LayerCopy(folder)
+    made.first(upper)
+    made.pause()
+    return made
+
+
+def saved(folder: Path) -> dict[str, Entry]:
+    return {item.path: item for item in entry.read(folder / entry.ENTRIES)[0]}
+
+
+def data(folder: Path, item: Entry) -> bytes:
+    with (folder / entry.DATA).open("rb") as file:
+        return os.pread(file.fileno(), item.size, item.offset)
+
+
+def test_what_did_not_change_is_not_copied_again(upper: Path, folder: Path) -> None:
+    """The second pass costs what was written meanwhile, not what was ever written."""
+    (upper / "old").write_bytes(b"o" * 100_000)
+    (upper / "new").write_bytes(b"n")
+    age(upper / "new")
+    first = begin(upper, folder)
+    (upper / "new").write_bytes(b"changed")
+    last = complete(upper, folder)
+    assert last.size == first.size + len(b"changed")
+    found = saved(folder)
+    assert data(folder, found["old"]) == b"o" * 100_000
+    assert data(folder, found["new"]) == b"changed"
+
+
+def test_what_was_removed_meanwhile_is_not_in_the_copy(upper: Path, folder: Path) -> None:
+    """The copy is that of the last pass."""
+    (upper / "gone").write_text("x")
+    (upper / "folder").mkdir()
+    (upper / "folder" / "inside").write_text("y")
+    begin(upper, folder)
+    (upper / "gone").unlink()
+    (upper / "folder").rename(upper / "moved")
+    complete(upper, folder)
+    assert sorted(saved(folder)) == ["moved", "moved/inside"]
+
+
+def test_what_is_in_a_moved_directory_is_not_copied_again(upper: Path, folder: Path) -> None:
+    """A file is known by what it is, not by where it is."""
+    (upper / "folder").mkdir()
+    (upper / "folder" / "large").write_bytes(b"l" * 1_000_000)
+    first = begin(upper, folder)
+    (upper / "folder").rename(upper / "moved")
+    last = complete(upper, folder)
+    assert last.size == first.size
+    assert data(folder, saved(folder)["moved/large"]) == b"l" * 1_000_000
+
+
+def test_a_change_that_keeps_size_and_time_is_seen(upper: Path, folder: Path) -> None:
+    """Programs can set the time of a file's contents, but not that of its last change."""
+    file = upper / "file"
+    file.write_text("before")
+    os.utime(file, ns=(1, 1))
+    age(file)
+    begin(upper, folder)
+    file.write_text("behind")
+    os.utime(file, ns=(1, 1))
+    complete(upper, folder)
+    assert data(folder, saved(folder)["file"]) == b"behind"
+
+
+def test_a_change_within_a_tick_is_copied_again(
+    upper: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that changed just before it was copied may change again without another time."""
+    monkeypatch.setattr(scan, "settled", lambda identity, least=10**12: False)
+    (upper / "file").write_text("fresh")
+    first = begin(upper, folder)
+    last = complete(upper, folder)
+    assert last.size > first.size
+
+
+def test_a_file_that_is_open_for_writing_is_copied_again(upper: Path, folder: Path) -> None:
+    """A long write changes the time when it begins; nothing tells that it went on after the copy."""
+    file = upper / "file"
+    file.write_bytes(b"12345678")
+    age(file)
+    with file.open("r+b"):
+        first = begin(upper, folder)
+    last = complete(upper, folder)
+    assert last.size == first.size + 8
+
+
+def test_a_file_that_nobody_writes_can_be_told(upper: Path) -> None:
+    """The kernel knows who has a file open for writing, or mapped for it."""
+    file = upper / "file"
+    file.write_bytes(b"x" * mmap.PAGESIZE)
+    with file.open("rb") as reading:
+        assert contents.written_by_nobody(reading.fileno())
+        with file.open("r+b") as writing:
+            assert not contents.written_by_nobody(reading.fileno())
+            shared = mmap.mmap(writing.fileno(), mmap.PAGESIZE)
+        assert not contents.written_by_nobody(reading.fileno())
+        shared.close()
+        assert contents.written_by_nobody(reading.fileno())
+
+
+def test_a_file_that_is_mapped_for_writing_is_copied_again_under_all_its_names(
+    upper: Path, folder: Path
+) -> None:
+    """A write to a mapped page that is dirty already changes no time."""
+    file = upper / "b"
+    file.write_bytes(b"x" * mmap.PAGESIZE)
+    os.link(file, upper / "a")
+    os.link(file, upper / "c")
+    age(file)
+    begin(upper, folder)
+    with file.open("r+b") as writing, mmap.mmap(writing.fileno(), mmap.PAGESIZE) as shared:
+        shared[:3] = b"new"
+        complete(upper, folder, mapped=("b",))
+    found = saved(folder)
+    assert {data(folder, found[name])[:3] for name in "abc"} == {b"new"}
+    assert len({found[name].group for name in "abc"}) == 1
+
+
+def test_holes_take_no_space(upper: Path, folder: Path) -> None:
+    """A file that is mostly nothing is so in the copy, too."""
+    with (upper / "sparse").open("wb") as file:
+        file.seek(64 << 20)
+        file.write(b"end")
+    (upper / "after").write_bytes(b"after")
+    begin(upper, folder)
+    complete(upper, folder)
+    found = saved(folder)
+    assert found["sparse"].size == (64 << 20) + 3
+    assert data(folder, found["sparse"]) == b"\0" * (64 << 20) + b"end"
+    assert data(folder, found["after"]) == b"after"
+    assert (folder / entry.DATA).stat().st_blocks * 512 < 4 << 20
+
+
+def test_everything_is_described(upper: Path, folder: Path) -> None:
+    """Modes, owners, times, links, pipes, attributes and names that are no text come through."""
+    (upper / "link").symlink_to("/etc/passwd")
+    os.mkfifo(upper / "pipe", 0o640)
+    strange = upper / "\udcff\nname"
+    strange.write_bytes(b"s")
+    strange.chmod(0o4711)
+    os.utime(strange, ns=(5, 1_600_000_000_123_456_789))
+    os.setxattr(strange, "user.note", b"\x00\xff")
+    (upper / "folder").mkdir(0o1777)
+    (upper / "folder").chmod(0o1777)
+    begin(upper, folder)
+    complete(upper, folder)
+    found = saved(folder)
+    assert (found["link"].kind, found["link"].target) == (entry.LINK, "/etc/passwd")
+    assert (found["pipe"].kind, found["pipe"].mode) == (entry.FIFO, 0o640)
+    assert (found["folder"].kind, found["folder"].mode) == (entry.DIRECTORY, 0o1777)
+    item = found["\udcff\nname"]
+    assert (item.mode, item.mtime, item.uid) == (0o4711, 1_600_000_000_123_456_789, os.getuid())
+    assert item.attributes == {"user.note": "\x00\xff"}
+
+
+def test_links_of_a_session_are_not_followed(upper: Path, folder: Path, tmp_path: Path) -> None:
+    """A directory that becomes a link to somewhere else while it is listed leads nowhere."""
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "key").write_text("secret")
+    (upper / "folder").mkdir()
+    (upper / "folder" / "key").write_text("own")
+
+    def swap(_path: str, _identity: object) -> None:
+        if (upper / "folder").is_dir() and not (upper / "folder").is_symlink():
+            (upper / "folder").rename(upper / "aside")
+            (upper / "folder").symlink_to(secret)
+
+    descriptor = os.open(upper, os.O_RDONLY)
+    try:
+        found = list(scan.scan(descriptor, swap))
+    finally:
+        os.close(descriptor)
+    assert "folder/key" not in {seen.entry.path for seen in found}
+
+
+def test_a_tree_without_bottom_is_refused(upper: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Directories nested for ever do not take all descriptors."""
+    monkeypatch.setattr(scan, "DEEPEST", 5)
+    (upper / "/".join("abcdefg")).mkdir(parents=True)
+    with pytest.raises(scan.Unsupported, match="nested"):
+        LayerCopy(folder).first(upper)
+
+
+def test_reserved_names_are_left_out(upper: Path, folder: Path) -> None:
+    """A file called like the sign for a deletion cannot delete anything in an image."""
+    (upper / ".wh.etc").write_text("x")
+    (upper / ".wh..").write_text("x")
+    begin(upper, folder)
+    complete(upper, folder)
+    assert saved(folder) == {}
+
+
+def test_passes_are_repeated_while_much_changes(
+    upper: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is written during a long first pass is copied before the freeze, too, within limits."""
+    monkeypatch.setattr(copy, "LITTLE", 10)
+    file = upper / "file"
+    passes = 0
+    real = LayerCopy._pass
+
+    def counting(self: LayerCopy, layer: Path, group: str, mapped: set[str]) -> list[Entry]:
+        nonlocal passes
+        passes += 1
+        age(file) if file.exists() else None
+        file.write_bytes(b"%d" % passes * 20)
+        return real(self, layer, group, mapped)
+
+    monkeypatch.setattr(LayerCopy, "_pass", counting)
+    LayerCopy(folder).first(upper)
+    assert passes == copy.PASSES
