@@ -137,7 +137,9 @@ class Witnesses:
         """What each says, after so many comparisons more."""
         said = session.exec(f"python3 -m witness ask {rounds}", timeout=240)
         assert said.exit_code == 0, said.text
-        return dict(json.loads(said.text[said.text.index("{") :]))
+        # The shell may have said something of its jobs around it.
+        found, _ = json.JSONDecoder().raw_decode(said.text, said.text.index("{"))
+        return dict(found)
 
     def wrong(self, session: Session, rounds: int = 2) -> dict[str, str]:
         """The first complaint of each that has one."""

@@ -63,6 +63,23 @@ class _End:
             offset, turn = offset + size, turn + 1
 
 
+def outer(_folder: Path, status: Status) -> None:
+    """One end here, the other one outside, at the address in OUTER; that one compares, too."""
+    host, _, port = os.environ["OUTER"].rpartition(":")
+    connection = socket.create_connection((host, int(port)))
+    connection.sendall(b"pattern\n")
+    shared = mmap.mmap(-1, 4096)
+    threading.Thread(target=_End(connection, shared, 0).run, daemon=True).start()
+    seen = 0
+    while True:
+        now = NUMBER.unpack_from(shared, 0)[0]
+        said = shared[8:508].rstrip(b"\0").decode()
+        if said or now > seen:
+            status.round(said)
+            seen = now
+        time.sleep(0.005)
+
+
 def _streaming(make: Callable[[Path], Pair]) -> Callable[[Path, Status], None]:
     """A round is that both ends have read something more, and all of it was right."""
 
@@ -177,4 +194,5 @@ KINDS: dict[str, Callable[[Path, Status], None]] = {
     "udp-own": _datagrams(_udp("")),
     "unix-datagrams": _datagrams(_unix_datagrams),
     "packets": _datagrams(_packets),
+    "outer": outer,
 }
