@@ -17,7 +17,8 @@ from typing import Any
 # Linux include/net/tcp_states.h
 _TCP_SYN_SENT = 2
 _TCP_CLOSE = 7
-_TCP_CLOSE_WAIT = 8
+# The other end has said all it had to say.
+_ENDED = (_TCP_CLOSE, 8, 9)  # CLOSE, CLOSE_WAIT, LAST_ACK
 _SHUT_BOTH = 3  # SK_SHUTDOWN__BOTH of CRIU's sk-opts.proto
 
 
@@ -56,7 +57,7 @@ def adapt(entries: list[Any], old: tuple[str, ...], new: tuple[str, ...]) -> Out
 
 def _left_by_a_peer_inside(entry: Any, target: str, moves: dict[str, str | None]) -> bool:
     """Whether the other end said all it had to say, and no packet to it would leave the session."""
-    return entry.state == _TCP_CLOSE_WAIT and (target in moves or _is_loopback(target))
+    return entry.state in _ENDED and (target in moves or _is_loopback(target))
 
 
 def _is_loopback(text: str) -> bool:

@@ -83,18 +83,19 @@ def test_one_end_of_a_loopback_connection_is_not_enough() -> None:
     assert adapt([half], (), ()).closed == 1
 
 
+@pytest.mark.parametrize("state", [CLOSE, CLOSE_WAIT])
 @pytest.mark.parametrize(
     "address", ["127.0.0.1", "::1", "::ffff:127.0.0.1", "172.17.0.2", "::ffff:172.17.0.2"]
 )
-def test_what_a_closed_peer_within_has_left_is_kept(address: str) -> None:
+def test_what_a_closed_peer_within_has_left_is_kept(address: str, state: int) -> None:
     """The peer's socket is gone, but not what it sent: an answer that was not read yet."""
     left = connection(address, 80, address, 5000)
-    isk(left).state = CLOSE_WAIT
+    isk(left).state = state
 
     outcome = adapt([left], ("172.17.0.2",), ("172.17.0.3",))
 
     assert outcome.closed == 0
-    assert isk(left).state == CLOSE_WAIT
+    assert isk(left).state == state
     assert isk(left).dst_port == 5000
 
 
