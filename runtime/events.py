@@ -35,6 +35,7 @@ NOTABLE = (
     "attached",
     "detached",
     "lease",
+    "hook_failed",
 )
 """What is told unless other kinds are asked for."""
 LATEST = 4e9

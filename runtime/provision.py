@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import (
     EngineError,
@@ -20,7 +21,7 @@ from holdfast.errors import (
     SessionError,
     StoreError,
 )
-from holdfast.runtime import run_dir
+from holdfast.runtime import awakening
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_client import GuestClient
@@ -29,6 +30,9 @@ from holdfast.runtime.interrupts import held
 from holdfast.runtime.session_options import SessionOptions, container_options
 from holdfast.runtime.store.rows import SessionRow
 from holdfast.runtime.text import plain
+
+if TYPE_CHECKING:
+    from holdfast.snapshots.manifest import Manifest
 
 # A supervisor answers within half a second on an idle machine.
 START_SECONDS = 60.0
@@ -52,22 +56,26 @@ def container_name(session_id: str) -> str:
 
 
 def prepare_run_dir(home: Home, row: SessionRow) -> Path:
-    """Make the folder the session will see, with the file that tells it who it is."""
+    """Make the folder the session will see."""
     folder = home.run_dir(row.id)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"cannot make {folder}: {error.strerror or error}") from error
-    identity = {"session": row.id, "name": row.name, "generation": row.generation}
-    chosen = {"user": row.options.get("user"), "workdir": row.options.get("workdir")}
-    run_dir.write_json(folder, layout.SESSION_NAME, identity | chosen)
     return folder
 
 
 def create_container(
-    engine: Engine, home: Home, row: SessionRow, operation_id: str, command: Iterable[str] = ("start",)
+    engine: Engine,
+    home: Home,
+    row: SessionRow,
+    operation_id: str,
+    command: Iterable[str] = ("start",),
+    kept: Manifest | None = None,
 ) -> str:
-    """Create, but not start, the container of a session and return its id.
+    """Create, but not start, the container of a session, tell it who it is, and return its id.
+
+    `kept` is the snapshot that it is made from, if it is.
 
     Raises:
         InvalidArgument: the host has not what the options name.
@@ -94,7 +102,9 @@ def create_container(
         ipv6=Path("/proc/sys/net/ipv6/conf/lo/disable_ipv6").exists(),
     )
     with held():
-        return engine.create_session_container(**made)
+        container = engine.create_session_container(**made)
+    awakening.say_who(home.run_dir(row.id), replace(row, container_id=container), kept)
+    return container
 
 
 def start(engine: Engine, container_id: str) -> None:

@@ -13,10 +13,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holdfast.errors import LiveUnsupported, RestoreFailed, SnapshotDamaged, StoreError
-from holdfast.runtime import ids, provision, run_dir
-from holdfast.runtime.guest import layout
+from holdfast.runtime import awakening, ids, provision
 from holdfast.runtime.taking import image_ref
-from holdfast.snapshots import explain, manifest, raw, service
+from holdfast.snapshots import explain, files, manifest, service
 from holdfast.snapshots.link import LinkLost, Refused, Target
 from holdfast.snapshots.manifest import Manifest, Processes
 
@@ -37,6 +36,8 @@ class Restoring:
         self.controller = controller
         self.snapshot = snapshot
         self._operation = operation.id
+        self._hooks: dict[str, list[str]] = {}
+        """Of each session, what its hooks had to complain of."""
         self._folder = controller.home.snapshots / snapshot.id
         try:
             self.kept: Manifest = manifest.read(self._folder)
@@ -51,11 +52,8 @@ class Restoring:
         Raises:
             SnapshotDamaged, RestoreFailed, EngineError, SessionError: the first that went wrong.
         """
-        with (
-            raw.held(self._folder),
-            ThreadPoolExecutor(AT_ONCE + 1, thread_name_prefix="restore") as pool,
-        ):
-            verified = pool.submit(raw.prepare, self.controller.home.root, self._folder, self.kept)
+        with ThreadPoolExecutor(AT_ONCE + 1, thread_name_prefix="restore") as pool:
+            verified = pool.submit(files.verify, self._folder, self.kept)
             if self.kept.processes is not None:
                 self._check_machine(self.kept.processes)
             pending = [pool.submit(self._one, row, verified) for row in rows]
@@ -73,7 +71,12 @@ class Restoring:
         store.complete(
             self._operation,
             sessions={
-                row.id: {**made, "container_id": container, "generation": row.generation}
+                row.id: {
+                    **made,
+                    "container_id": container,
+                    "generation": row.generation,
+                    "details": {**row.details, "hooks": self._hooks[row.id]},
+                }
                 for row, container in zip(rows, containers, strict=True)
             },
         )
@@ -86,17 +89,17 @@ class Restoring:
         command = ["start"]
         if processes is not None:
             command = ["await", str(processes.root_pid)]
-            who = {"session": row.id, "name": row.name, "generation": row.generation}
-            run_dir.write_json(
-                folder, layout.WAKE_NAME, {"token": processes.token, "event": "restored", **who}
-            )
         started = replace(row, image=self.kept.image)
-        container = provision.create_container(engine, home, started, self._operation, command)
+        container = provision.create_container(engine, home, started, self._operation, command, self.kept)
+        if processes is not None:
+            became = replace(row, container_id=container)
+            awakening.wake(folder, became, processes.token, "restored", self.snapshot.id)
         provision.start(engine, container)
         verified.result()
         if processes is not None:
             self._restore_tree(container, processes)
         provision.await_guest(engine, container, folder)
+        self._hooks[row.id] = awakening.told(self.controller.progress, row.name, folder)
         return container
 
     def _restore_tree(self, container: str, processes: Processes) -> None:

@@ -95,6 +95,8 @@ _SENTENCES: Mapping[str, Callable[[Fields], str]] = {
     "shell_ended": lambda of: f"shell {of('shell')} (pid {of('pid')}) {of.end()}; a new one follows",
     "waiting": _waiting,
     "woken": lambda of: f"the session {_WOKEN.get(of('event'), 'goes on')}",
+    "hook": lambda of: f"hook {of('hook')} was told that the session was {of('event')}",
+    "hook_failed": lambda of: f"hook {of('hook')} ({of('event')}): {of('trouble')}",
     "session_ended": lambda of: f"the session cannot be followed further ({of('cause')}): {of('message')}",
 }
 

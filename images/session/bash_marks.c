@@ -10,6 +10,8 @@
  * Before E and D the shell's state is written down (bash_state.h), so that who hears of the end of a command
  * finds what it changed.
  *
+ * Before a command runs, and when it has, the shell looks whether its session has become another (bash_self.h).
+ *
  * Every mark carries the nonce of the shell and a number that only grows, so that recorded output,
  * shown again, holds no marks. It is silent in every process but the one named in the file `pid`.
  *
@@ -27,6 +29,8 @@
 #include <unistd.h>
 
 #include "bash_state.h"
+
+#include "bash_self.h"
 
 #define DEFAULT_FOLDER "/var/lib/holdfast/shells/main/control"
 /* An unused function key: a program that gets it by accident ignores it. */
@@ -212,6 +216,7 @@ static int get_character(void)
         if (active() && at_primary()) {
             pending_end = 0;
             settle();
+            self_look();
             state_tell(folder);
             mark('E', last_command_exit_value & 255, serial);
         }
@@ -327,6 +332,7 @@ static void deprep(void)
         pending_end = 1;
         if (!fed)
             leave_line();
+        self_look();
         mark('C', -1, fed ? serial : 0);
     }
 }
@@ -431,6 +437,7 @@ static void load(const char *where)
     snprintf(nonce, sizeof nonce, "%.*s", (int)strcspn(text, "\n"), text);
     free(text);
     next_epoch();
+    self_begin();
     loaded = 1;
 
     old_startup = rl_startup_hook;

@@ -61,20 +61,24 @@ struct shell_alias {
 };
 enum {
     IS_EXPORTED = 0x1,
+    IS_READONLY = 0x2,
     IS_ARRAY = 0x4,
     IS_ASSOC = 0x40,
+    IS_NAMEREF = 0x800,
     IS_INVISIBLE = 0x1000,
 };
 static const struct {
     int bit;
     char letter;
-} state_letters[] = {{IS_EXPORTED, 'x'}, {0x2, 'r'},   {IS_ARRAY, 'a'}, {0x10, 'i'},  {IS_ASSOC, 'A'},
-                     {0x100, 'u'},       {0x200, 'l'}, {0x400, 'c'},    {0x800, 'n'}, {0x80, 't'}};
+} state_letters[] = {{IS_EXPORTED, 'x'}, {IS_READONLY, 'r'}, {IS_ARRAY, 'a'}, {0x10, 'i'},       {IS_ASSOC, 'A'},
+                     {0x100, 'u'},       {0x200, 'l'},       {0x400, 'c'},    {IS_NAMEREF, 'n'}, {0x80, 't'}};
+/* What the session itself sets: it differs in every copy, and nobody did that. */
+static const char *const state_ours[] = {"HOLDFAST_SESSION", "HOLDFAST_NAME", "HOLDFAST_GENERATION", "HOLDFAST_IDENTITY"};
 
 extern struct shell_variable **all_shell_variables(void), **all_shell_functions(void);
 extern struct shell_alias **all_aliases(void);
 extern char *named_function_string(char *, struct command *, int);
-extern char *the_current_working_directory;
+extern char *the_current_working_directory, *current_host_name;
 
 struct state_function {
     struct shell_variable *variable;
@@ -164,6 +168,11 @@ static int state_passes_over(const struct shell_variable *variable)
     if (name[0] == '_' && !name[1])
         return 1;
     if (strcmp(name, "OLDPWD") == 0 || strcmp(name, "PIPESTATUS") == 0)
+        return 1;
+    for (size_t i = 0; i < sizeof state_ours / sizeof *state_ours; i++)
+        if (strcmp(name, state_ours[i]) == 0)
+            return 1;
+    if (strcmp(name, "HOSTNAME") == 0 && current_host_name && strcmp(variable->value, current_host_name) == 0)
         return 1;
     if (variable->attributes & IS_EXPORTED)
         return 0;

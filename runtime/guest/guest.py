@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from holdfast.kernels.guest.chronicle import CellChronicle
 from holdfast.kernels.guest.kernel import Kernel
+from holdfast.runtime.guest import holdfast_session
 from holdfast.runtime.guest.account import Account
 from holdfast.runtime.guest.changes import Changes
 from holdfast.runtime.guest.chronicle import Chronicle
 from holdfast.runtime.guest.connection import Refusal
 from holdfast.runtime.guest.desk import Desk
+from holdfast.runtime.guest.facts import Awakening, publish
+from holdfast.runtime.guest.hooks import Hooks
 from holdfast.runtime.guest.identity import Identity
 from holdfast.runtime.guest.journal import Journal
 from holdfast.runtime.guest.keyboard import Keyboard
@@ -57,24 +61,43 @@ class Guest:
         for shell in self.shells.values():
             shell.watching.tell = partial(self._waits, shell.name)
         self.kernels = {MAIN: self._kernel(MAIN, DEFAULT_SPEC)}
+        self.hooks = Hooks(layout, account, reaper, self.journal.append)
         self.changes = Changes(self)
         self.journal.heard = self.changes.heard
 
-    def start(self) -> None:
+    def start(self, awakening: Awakening) -> None:
         """Start the shell at once and the kernel in the background."""
-        self.woke("started")
+        publish(self.layout.identity, self.identity, awakening)
+        self.woke(awakening)
         self.lineage.look()
         for shell in self.shells.values():
             shell.start()
         for kernel in self.kernels.values():
             kernel.begin()
 
-    def woke(self, event: str) -> None:
+    def become(self, told: Mapping[str, Any], event: str) -> None:
+        """Go on after a pause, as who the host says that this is now."""
+        before, self.identity = self.identity, self.identity.updated(dict(told))
+        snapshot = told.get("snapshot")
+        awakening = Awakening(event, snapshot if isinstance(snapshot, str) else "", before)
+        if event == "restored":
+            holdfast_session.reseed(everything=True)
+            publish(self.layout.identity, self.identity, awakening)
+        self.woke(awakening)
+
+    def woke(self, awakening: Awakening) -> None:
         """Write down that this session begins, or goes on: which one it is may have changed."""
         identity = self.identity
         self.journal.append(
-            "woken", event=event, session=identity.session, generation=identity.generation, actor="system"
+            "woken",
+            event=awakening.event,
+            session=identity.session,
+            generation=identity.generation,
+            snapshot=awakening.snapshot or None,
+            actor="system",
         )
+        if awakening.snapshot:
+            self.hooks.begin(awakening, identity)
 
     def moment(self) -> dict[str, Any]:
         """Return where the session's records end now; a snapshot keeps it."""

@@ -10,18 +10,24 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Id and name of the session, whose processes it runs and where, and how often it was restored."""
+    """Id and name of the session, whose processes it runs and where, and how often it was restored.
+
+    `container` is the id of its container, if the host said so.
+    """
 
     session: str = ""
     name: str = ""
     user: str | None = None
     workdir: str | None = None
     generation: int = 0
+    container: str = ""
 
     def updated(self, told: dict[str, Any]) -> Identity:
         """Return this identity with what the host told; what has the wrong type is ignored."""
         changes: dict[str, Any] = {
-            key: told[key] for key in ("session", "name") if isinstance(told.get(key), str) and told[key]
+            key: told[key]
+            for key in ("session", "name", "container")
+            if isinstance(told.get(key), str) and told[key]
         }
         if isinstance(told.get("generation"), int):
             changes["generation"] = told["generation"]

@@ -23,6 +23,10 @@ SESSION_NAME = "session.json"
 WAKE_NAME = "wake.json"
 JOURNAL_NAME = "journal"
 
+SYSTEM_HOOKS = Path("/etc/holdfast/hooks.d")
+"""Programs in it, and in HOME_HOOKS of the user, are run when the session goes on after a capture."""
+HOME_HOOKS = Path(".config/holdfast/hooks.d")
+
 MAIN = "main"
 """Name of the shell and of the kernel that every session has."""
 DEFAULT_SPEC = "python3"
@@ -93,6 +97,41 @@ class ShellPaths:
 
 
 @dataclass(frozen=True, slots=True)
+class IdentityPaths:
+    """The folder that tells everybody in the session who it is.
+
+    In the container's own file system, not in the shared folder: what programs have open there is in a copy.
+    """
+
+    folder: Path
+
+    @property
+    def facts(self) -> Path:
+        """All that is known, a JSON object; replaced as a whole."""
+        return self.folder / "identity.json"
+
+    @property
+    def generation(self) -> Path:
+        """The number of restores before this session; written last, and in place, for who watches it."""
+        return self.folder / "generation"
+
+    @property
+    def variables(self) -> Path:
+        """What a running shell takes into its environment; `bash_self.h` reads it."""
+        return self.folder / "variables"
+
+    @property
+    def listeners(self) -> Path:
+        """A FIFO of each program that wants to hear of captures and restores; see `holdfast_session.py`."""
+        return self.folder / "listeners"
+
+    @property
+    def answers(self) -> Path:
+        """The FIFO into which they say that they have heard."""
+        return self.folder / "answers"
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """All paths of one supervisor."""
 
@@ -100,6 +139,7 @@ class Layout:
     state: Path = STATE_DIR
     marks: Path = MARKS_LIBRARY
     workspace: Path = WORKSPACE
+    hooks: Path = SYSTEM_HOOKS
 
     @property
     def socket(self) -> Path:
@@ -139,6 +179,11 @@ class Layout:
     def journal_copy(self) -> Path:
         """What the journal of this session got since it began, for the host."""
         return self.run / JOURNAL_NAME
+
+    @property
+    def identity(self) -> IdentityPaths:
+        """Where the session finds out who it is."""
+        return IdentityPaths(self.state / "identity")
 
     def shell(self, name: str) -> ShellPaths:
         """Paths of the shell of that name."""

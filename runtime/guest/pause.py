@@ -42,6 +42,7 @@ class Pause:
     async def prepare(self, call: Call) -> None:
         """Answer when nothing but this connection is left; it is closed right after."""
         guest, layout = self._guest, self._guest.layout
+        await guest.hooks.settled()
         token = secrets.token_hex(16)
         try:
             layout.wake.unlink(missing_ok=True)
@@ -115,13 +116,12 @@ class Pause:
         guest.layout.paused(self._token).unlink(missing_ok=True)
         self._token = ""
         self._hold(hold=False)
-        guest.identity = guest.identity.updated(told)
         guest.layout.wake.unlink(missing_ok=True)
         guest.journal.resume()
         event = told.get("event")
         for desk in guest.desks.values():
             desk.woken(copy=event == "restored")
-        guest.woke(event if event in ("resumed", "restored") else "aborted")
+        guest.become(told, event if event in ("resumed", "restored") else "aborted")
         guest.watch.resume()
         logger.info("%s as %s", told.get("event", "woke"), guest.identity)
         self._waking = self._loop.create_task(self._server.listen())

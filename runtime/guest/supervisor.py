@@ -29,9 +29,11 @@ from holdfast.runtime.guest.account import Account
 from holdfast.runtime.guest.boundedlog import log_to
 from holdfast.runtime.guest.call import Call
 from holdfast.runtime.guest.clock import SteadyLoop
+from holdfast.runtime.guest.facts import Awakening
 from holdfast.runtime.guest.guest import Guest
+from holdfast.runtime.guest.hooks import words
 from holdfast.runtime.guest.identity import Identity, read_object
-from holdfast.runtime.guest.layout import MARKS_LIBRARY, RUN_DIR, STATE_DIR, WORKSPACE, Layout
+from holdfast.runtime.guest.layout import MARKS_LIBRARY, RUN_DIR, STATE_DIR, SYSTEM_HOOKS, WORKSPACE, Layout
 from holdfast.runtime.guest.pause import Pause
 from holdfast.runtime.guest.reaper import Reaper, become_subreaper
 from holdfast.runtime.guest.server import Server
@@ -68,11 +70,12 @@ async def _supervise(layout: Layout) -> None:
         loop.add_signal_handler(number, over.set if number == signal.SIGTERM else _ignore)
     reaper = Reaper()
     reaper.install(loop)
-    identity = Identity().updated(read_object(layout.session) or {})
+    told = read_object(layout.session) or {}
+    identity = Identity().updated(told)
     if identity.workdir is not None:
         layout = replace(layout, workspace=Path(identity.workdir))
     guest = Guest(layout, identity, Account.of(identity.user), reaper)
-    guest.start()
+    guest.start(Awakening.of(told))
 
     async def hello(guest: Guest, call: Call) -> None:
         await call.finish("hello", **guest.hello())
@@ -80,8 +83,12 @@ async def _supervise(layout: Layout) -> None:
     async def prepare(_: Guest, call: Call) -> None:
         await pause.prepare(call)
 
+    async def hooks(guest: Guest, call: Call) -> None:
+        await call.finish("hooks", words(await guest.hooks.settled()))
+
     operations = {
         "hello": hello,
+        "hooks": hooks,
         "prepare": prepare,
         **shell_operations.OPERATIONS,
         **task_operations.OPERATIONS,
@@ -108,6 +115,7 @@ def _layout(argv: Sequence[str] | None) -> Layout:
     parser.add_argument("--state", type=Path, default=STATE_DIR)
     parser.add_argument("--marks", type=Path, default=MARKS_LIBRARY)
     parser.add_argument("--workspace", type=Path, default=WORKSPACE)
+    parser.add_argument("--hooks", type=Path, default=SYSTEM_HOOKS)
     return Layout(**vars(parser.parse_args(argv)))
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from holdfast.runtime.guest.account import OOM_SCORE, Account
 from holdfast.runtime.guest.bash import TERM
+from holdfast.runtime.guest.facts import told
 from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
 from holdfast.runtime.guest.marks import MarkFilter, Piece
 from holdfast.runtime.guest.output import Gap, T, no_pause, visible
@@ -265,7 +266,7 @@ class Tasks:
         return Terminal(
             ["/bin/bash", "-c", order.command],
             cwd=order.cwd,
-            env={**env, "TERM": TERM, "HOLDFAST_TASK": order.id},
+            env={**told(env, os.environ), "TERM": TERM, "HOLDFAST_TASK": order.id},
             size=order.size,
             in_child=in_child,
         )

@@ -129,6 +129,7 @@ class Guest:
 
     def _start(self) -> subprocess.Popen[bytes]:
         options = {"run": self.run, "state": self.folder / "state", "workspace": self.folder / "work"}
+        options["hooks"] = self.folder / "hooks"
         source = "from holdfast.runtime.guest.supervisor import main; main()"
         return subprocess.Popen(
             [

@@ -1,0 +1,271 @@
+"""For programs in a session: who it is, and what to do when it goes on after a capture, or as a copy.
+
+    import holdfast_session
+
+    @holdfast_session.on_restore
+    def again(event):
+        connect_to_the_database()
+
+It stands alone: the session image has it where Python finds it. Functions are called in a thread of their
+own, one after the other, in the order they were registered. Before, generators of random numbers are seeded
+anew in a copy, but for those that were seeded by hand; see `reseed`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import random
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+__all__ = ["Event", "identity", "on_restore", "on_resume", "reseed"]
+
+_DEFAULT = "/var/lib/holdfast/identity/identity.json"
+_LONGEST = 65536
+_MOST_TOLD = 500
+
+
+class Event(NamedTuple):
+    """What happened. `kind` is `resumed` (a snapshot was taken, of this very program) or `restored` (this is
+    a copy, or was suspended). `generation` grows with every restore.
+    """
+
+    kind: str
+    snapshot: str
+    session: str
+    name: str
+    generation: int
+    old_session: str
+    old_name: str
+    old_generation: int
+
+
+Function = TypeVar("Function", bound=Callable[[Event], object])
+
+_functions: dict[str, list[Callable[[Event], object]]] = {"restored": [], "resumed": []}
+_lock = threading.RLock()
+_fifo: Path | None = None
+_fd = -1
+_in_kernel = False
+_watched: list[str] = []
+"""Functions of `random` that tell us of seeds."""
+_seeded = False
+"""Whether the user chose the seed of `random`."""
+
+
+def identity() -> dict[str, Any]:
+    """Return who the session is: session, name, generation, hostname, addresses, container, event, parent."""
+    told = json.loads(_file().read_bytes())
+    return dict(told)
+
+
+def on_restore(function: Function) -> Function:
+    """Call a function with an `Event` in every copy of this program, and after a suspension.
+
+    The restore waits for it a few seconds. An exception is told to who restores; nothing else comes of it.
+    """
+    return _register("restored", function)
+
+
+def on_resume(function: Function) -> Function:
+    """Call a function with an `Event` after each live snapshot, in the program it was taken of."""
+    return _register("resumed", function)
+
+
+def reseed(*, everything: bool = False) -> None:
+    """Seed what would give the same numbers in every copy: `random`, numpy's global generator, OpenSSL,
+    uuid1, names of temporary files.
+
+    Args:
+        everything: those of `random` and numpy, too, whose seed was chosen by hand.
+    """
+    if everything or not _seeded:
+        random.Random.seed(_instance())
+    for each in (_numpy, _openssl, _names):
+        # What another version of a library has not is left as it is.
+        with contextlib.suppress(AttributeError, TypeError, ValueError):
+            each(everything)
+
+
+def load_ipython_extension(_shell: object) -> None:
+    """Be told of restores in this kernel or IPython. Its configuration in the session image asks for it."""
+    global _in_kernel
+    _in_kernel = True
+    _listen()
+    begun, now = os.environ.get("HOLDFAST_GENERATION"), _generation()
+    if _fifo is not None and begun is not None and begun != now:
+        reseed()  # restored since this program began, and before it could be told
+
+
+def _register(kind: str, function: Function) -> Function:
+    """A function of the same name takes the place of the earlier one: cells of a notebook are run again."""
+    with _lock:
+        name = _name_of(function)
+        found = [one for one in _functions[kind] if name == "<lambda>" or _name_of(one) != name]
+        _functions[kind] = [*found, function]
+    _listen()
+    return function
+
+
+def _name_of(function: object) -> str:
+    name = str(getattr(function, "__qualname__", function))
+    return "<lambda>" if name.endswith("<lambda>") else f"{getattr(function, '__module__', '')}.{name}"
+
+
+# Who tells.
+
+
+def _file() -> Path:
+    return Path(os.environ.get("HOLDFAST_IDENTITY") or _DEFAULT)
+
+
+def _listen() -> None:
+    """Leave a FIFO where the supervisor looks for them, and hear what comes by it."""
+    global _fifo, _fd
+    with _lock:
+        if _fifo is not None:
+            return
+        path = _file().parent / "listeners" / f"{os.getpid()}-{os.urandom(4).hex()}"
+        try:
+            os.mkfifo(path, 0o600)
+            _fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return  # not in a session: nothing will ever be told
+        _fifo = path
+        threading.Thread(target=_hear, args=(_fd, path.parents[1]), name="holdfast", daemon=True).start()
+        if not _watched:
+            _watch_seeds()
+            atexit.register(_forget)
+            os.register_at_fork(after_in_child=_left)
+
+
+def _generation() -> str:
+    try:
+        return (_file().parent / "generation").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _left() -> None:
+    """In a forked child: it has no thread that listens."""
+    global _fifo, _fd
+    if _fifo is not None:
+        os.close(_fd)
+    _fifo, _fd = None, -1
+
+
+def _forget() -> None:
+    if _fifo is not None:
+        with contextlib.suppress(OSError):
+            _fifo.unlink()
+
+
+def _hear(fd: int, folder: Path) -> None:
+    rest = b""
+    while True:
+        *lines, rest = (rest + os.read(fd, _LONGEST)).split(b"\n")
+        for line in lines:
+            with contextlib.suppress(ValueError, TypeError):
+                told = json.loads(line)
+                number = told.pop("number")
+                _answer(folder, number, _be_told(Event(**told)))
+
+
+def _be_told(event: Event) -> tuple[int, str]:
+    """Do what is to be done. Returns how many functions were called, and what went wrong."""
+    if event.kind == "restored":
+        if _in_kernel:
+            os.environ.update(
+                HOLDFAST_SESSION=event.session,
+                HOLDFAST_NAME=event.name,
+                HOLDFAST_GENERATION=str(event.generation),
+                HOSTNAME=os.uname().nodename,
+            )
+        reseed()
+    called, wrong = 0, ""
+    for function in list(_functions.get(event.kind, ())):
+        called += 1
+        try:
+            function(event)
+        except BaseException as error:  # noqa: BLE001 - of somebody else's function; the others follow
+            traceback.print_exc()
+            wrong = wrong or f"{getattr(function, '__name__', 'a function')}: {type(error).__name__}: {error}"
+    return called, wrong[:_MOST_TOLD]
+
+
+def _answer(folder: Path, number: str, outcome: tuple[int, str]) -> None:
+    called, wrong = outcome
+    line = json.dumps({"number": number, "called": called, "wrong": wrong}).encode() + b"\n"
+    with contextlib.suppress(OSError):  # nobody waits any more
+        fd = os.open(folder / "answers", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            os.write(fd, line)
+        finally:
+            os.close(fd)
+
+
+# What would repeat.
+
+
+def _instance() -> random.Random:
+    """The generator behind the functions of the module `random`."""
+    return random.random.__self__  # type: ignore[attr-defined,no-any-return]
+
+
+def _watch_seeds() -> None:
+    """Notice who seeds `random` by hand: he wants the numbers that follow from it, in copies too."""
+
+    def watched(name: str) -> Callable[..., Any]:
+        original = getattr(random, name)
+
+        def wrapper(*args: Any, **options: Any) -> Any:
+            global _seeded
+            result = original(*args, **options)
+            _seeded = name == "setstate" or (args[0] if args else options.get("a")) is not None
+            return result
+
+        wrapper.__name__ = wrapper.__qualname__ = name
+        wrapper.__doc__, wrapper.__module__ = original.__doc__, "random"
+        wrapper.__wrapped__ = original  # type: ignore[attr-defined]
+        return wrapper
+
+    for name in ("seed", "setstate"):
+        setattr(random, name, watched(name))
+        _watched.append(name)
+
+
+def _numpy(everything: bool) -> None:
+    numpy = sys.modules.get("numpy.random.mtrand")
+    if numpy is None:
+        return
+    state = numpy._rand
+    # It remembers what it was seeded with at first, and forgets that when it is seeded by hand.
+    if everything or state._bit_generator.seed_seq is not None:
+        state.set_state(type(state)().get_state(legacy=False))
+
+
+def _openssl(_everything: bool) -> None:
+    if "_ssl" in sys.modules:
+        import ssl
+
+        ssl.RAND_add(os.urandom(48), 48.0)
+
+
+def _names(_everything: bool) -> None:
+    if tempfile := sys.modules.get("tempfile"):
+        vars(tempfile)["_name_sequence"] = None
+    if uuid := sys.modules.get("uuid"):
+        # A made-up node has this bit set (RFC 9562). The C library's way has a memory that no one can clear.
+        multicast = 1 << 40
+        vars(uuid).update(
+            _node=int.from_bytes(os.urandom(6), "big") | multicast,
+            _last_timestamp=None,
+            _generate_time_safe=None,
+        )

@@ -1,0 +1,242 @@
+"""A supervisor that wakes as another session, and all that is told of it."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.runtime.guest.harness import Guest
+
+from holdfast.runtime.guest import facts, holdfast_session, hooks, listeners
+from holdfast.runtime.guest.facts import Awakening
+from holdfast.runtime.guest.identity import Identity
+
+COPY = {"session": "c0ffee", "name": "copy", "generation": 1, "container": "abc"}
+
+
+def become(guest: Guest, event: str = "restored", **told: Any) -> None:
+    """Do what a capture does, and wake as a copy; return when all hooks are over."""
+    guest.wake(token=guest.prepare()["token"], event=event, snapshot="5a5a", **{**COPY, **told})
+    guest.ask("hooks")
+
+
+def outcomes(guest: Guest) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(guest.ask("hooks")[0].payload)["outcomes"]
+    return found
+
+
+def changed(guest: Guest) -> list[dict[str, Any]]:
+    """Journal entries about what changed in the shell."""
+    entries = [json.loads(f.payload) for f in guest.ask("journal", kinds=["changed"]) if f.event == "entry"]
+    return [entry for entry in entries if "variables" in entry]
+
+
+def program(guest: Guest, name: str, text: str) -> None:
+    folder = guest.folder / "hooks"
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+    (folder / name).chmod(0o755)
+
+
+def test_files_and_shell_know_the_copy(guest: Guest) -> None:
+    """After a restore files, running shell and new tasks name the copy; the shell's state is as it was."""
+    kept = 'V=1; echo "$HOLDFAST_GENERATION-$HOLDFAST_NAME"; (exit 3)'
+    assert guest.exec(kept).output.strip() == b"0-"
+    become(guest)
+    told = json.loads((guest.folder / "state/identity/identity.json").read_text())
+    assert {**told, **COPY} == told
+    assert (told["event"], told["snapshot"], told["hostname"]) == ("restored", "5a5a", socket.gethostname())
+    assert told["parent"] == {"session": "", "name": "", "generation": 0}
+    assert (guest.folder / "state/identity/generation").read_text() == "1\n"
+    said = guest.exec('echo "$? $HOLDFAST_SESSION $HOLDFAST_NAME $HOLDFAST_GENERATION $V"')
+    assert said.output.strip() == b"3 c0ffee copy 1 1"
+    assert guest.exec("bash -c 'echo $HOLDFAST_NAME'").output.strip() == b"copy"
+    assert guest.exec("history | grep -c HOLDFAST_").output.strip() == b"4"
+    task = guest.ask("task_start", b"echo $HOLDFAST_NAME-$HOSTNAME", id="t1")
+    assert task
+    with guest.call("task_read", id="t1", follow=True) as reading:
+        assert reading.until_output(f"copy-{socket.gethostname()}".encode())
+    assert not [one for entry in changed(guest) for one in entry["variables"] if one.startswith("HOLDFAST")]
+
+
+def test_what_the_user_made_of_it_stays(guest: Guest) -> None:
+    """A host name of the user's own, and a variable that is gone or read-only or not exported, stays."""
+    guest.exec("HOSTNAME=mine; unset HOLDFAST_NAME; readonly HOLDFAST_SESSION; export -n HOLDFAST_IDENTITY")
+    become(guest)
+    said = guest.exec('echo "$HOSTNAME-${HOLDFAST_NAME-gone}-$HOLDFAST_SESSION-$HOLDFAST_GENERATION"')
+    assert said.output.strip() == b"mine-gone--1"
+    assert guest.exec("true").exit_code == 0
+
+
+def test_a_snapshot_leaves_the_parent_as_it_was(guest: Guest) -> None:
+    """After a capture the parent's numbers go on as if there had been none."""
+    guest.exec("RANDOM=7; a=$RANDOM b=$RANDOM")
+    expected = guest.exec("RANDOM=7; echo $RANDOM $RANDOM $RANDOM").output.split()
+    guest.exec("RANDOM=7; a=$RANDOM")
+    guest.wake(token=guest.prepare()["token"], event="resumed", snapshot="5a5a")
+    assert guest.exec("echo $RANDOM $RANDOM").output.split() == expected[1:]
+
+
+def test_a_seed_set_by_hand_is_kept(guest: Guest) -> None:
+    """Who has set the seed of $RANDOM gets what follows from it, in a copy too, and in its subshells."""
+    draw = "echo $RANDOM $RANDOM $RANDOM; (RANDOM=8; echo $RANDOM)"
+    guest.exec("RANDOM=7")
+    expected = guest.exec(draw).output
+    guest.exec("RANDOM=7")
+    become(guest)
+    assert guest.exec(draw).output == expected
+
+
+def test_hooks_are_told_once(guest: Guest) -> None:
+    """Each program is told which of the two it is, who it was and is, once for each capture."""
+    program(
+        guest, "10-tell", 'echo "$HOLDFAST_EVENT $HOLDFAST_OLD_NAME>$HOLDFAST_NAME $HOLDFAST_SNAPSHOT" >> log'
+    )
+    program(guest, "ignored~", "echo backup >> log")
+    guest.wake(token=guest.prepare()["token"], event="resumed", snapshot="s1")
+    guest.ask("hooks")
+    become(guest)
+    become(guest, name="again", generation=2)
+    log = (guest.home / "log").read_text().splitlines()
+    assert log == ["resumed > s1", "restored >copy 5a5a", "restored copy>again 5a5a"]
+    assert [one["trouble"] for one in outcomes(guest)] == [""]
+
+
+def test_bad_hooks_are_told_and_end(guest: Guest) -> None:
+    """One that fails, one that cannot be run, one that writes without end: each is told, the others run."""
+    program(guest, "1-fails", "echo why; exit 3")
+    program(guest, "2-writes", "yes | head -c 3000000; echo last")
+    program(guest, "3-none", "")
+    (guest.folder / "hooks" / "3-none").write_text("#!/no/such/program\n")
+    program(guest, "4-forks", "sleep 1000 & echo forked")
+    become(guest)
+    found = {Path(one["hook"]).name: one for one in outcomes(guest)}
+    assert (found["1-fails"]["trouble"], found["1-fails"]["output"]) == ("exit code 3", "why\n")
+    assert found["2-writes"]["trouble"] == ""
+    assert found["2-writes"]["output"].endswith("last\n")
+    assert len(found["2-writes"]["output"]) <= 2000
+    assert "cannot be run" in found["3-none"]["trouble"]
+    assert (found["4-forks"]["trouble"], found["4-forks"]["output"]) == ("", "forked\n")
+    guest.exec("pkill -f 'sleep 1000'")
+
+
+HANGING = """
+import asyncio, os
+from pathlib import Path
+from holdfast.runtime.guest.account import Account
+from holdfast.runtime.guest.hook_process import HookProcess
+from holdfast.runtime.guest.reaper import Reaper
+async def main():
+    reaper = Reaper()
+    reaper.install(asyncio.get_running_loop())
+    process = HookProcess(Path("hangs"), os.environ, Account.of(None), reaper)
+    print(await process.ended(0.5), process.exit_code, len(process.output()), open_files())
+def open_files():
+    return len(os.listdir("/proc/self/fd"))
+print(open_files())
+asyncio.run(main())
+"""
+
+
+def test_a_hook_that_hangs_is_killed(tmp_path: Path) -> None:
+    """So are those it has started in its group; nothing of it stays open."""
+    hangs = tmp_path / "hangs"
+    hangs.write_text("#!/bin/sh\ntrap '' TERM\nyes &\nyes\n")
+    hangs.chmod(0o755)
+    command = [sys.executable, "-c", HANGING.replace('"hangs"', repr(str(hangs)))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    before, *told = done.stdout.split()
+    assert told[:-1] == ["killed", "after", "0", "s", str(128 + signal.SIGKILL), "2000"]
+    assert int(told[-1]) <= int(before) + 3  # the loop's own
+
+
+LISTENER = """
+import sys; sys.path.insert(0, {folder!r})
+import holdfast_session
+def log(*words):
+    with open("log", "a") as file:
+        print(*words, file=file)
+@holdfast_session.on_restore
+def again(event):
+    log(event.kind, event.name, event.old_name, event.generation)
+@holdfast_session.on_resume
+def resumed(event):
+    log(event.kind)
+    raise ValueError("no")
+print("listening", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_program_that_listens(guest: Guest) -> None:
+    """Its functions are called before the restore is over; what they raise is told; its FIFO goes with it."""
+    folder = Path(holdfast_session.__file__).parent
+    (guest.folder / "listener.py").write_text(LISTENER.format(folder=str(folder)))
+    log = guest.folder / "work" / "log"
+    with guest.begin(f"cat | {sys.executable} {guest.folder}/listener.py", id="listens") as running:
+        running.until_output(b"listening")
+    become(guest)
+    assert log.read_text() == "restored copy  1\n"
+    assert [(one["hook"][:3], one["trouble"]) for one in outcomes(guest)] == [("pid", "")]
+    guest.wake(token=guest.prepare()["token"], event="resumed", snapshot="5a5b")
+    assert "ValueError: no" in outcomes(guest)[0]["trouble"]
+    assert log.read_text().endswith("resumed\n")
+    guest.ask("send", b"\x04")
+    assert guest.ask("wait", id="listens")[-1].event == "finished"
+    become(guest, generation=2)
+    assert outcomes(guest) == []
+
+
+def test_who_seeds_random_by_hand_keeps_the_numbers(tmp_path: Path) -> None:
+    """`random` is seeded anew only if nobody chose a seed; `everything` does it all the same."""
+    folder = Path(holdfast_session.__file__).parent
+    code = f"""
+import sys, random; sys.path.insert(0, {str(folder)!r})
+import holdfast_session as hs
+hs._watch_seeds()
+def repeats():
+    state = random.getstate(); first = random.random(); random.setstate.__wrapped__(state); hs.reseed()
+    return first == random.random()
+print(repeats())
+random.seed(1); print(repeats())
+random.seed(); print(repeats())
+random.seed(a=2); print(repeats())
+hs.reseed(everything=True); import ssl, uuid, tempfile
+node = uuid.getnode(); hs.reseed(); print(node != uuid.getnode(), uuid.uuid1() != uuid.uuid1())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert done.stdout.split() == ["False", "True", "False", "True", "True", "True"]
+
+
+def test_answers_of_programs_are_checked() -> None:
+    """What a program of the session says is believed as far as it has the agreed form."""
+    expected = {"1.0": "pid 7"}
+    assert listeners.answer(b'{"number":"1.0","called":2,"wrong":"x"}', expected) == ("1.0", 2, "x")
+    assert listeners.answer(b'{"number":"1.0","called":-2,"wrong":7}', expected) == ("1.0", 0, "")
+    for bad in (b"", b"[]", b"\xff", b'{"number":"2.0"}', b"[" * 5000):
+        assert listeners.answer(bad, expected) is None
+
+
+def test_environments() -> None:
+    """A task gets the facts of now whatever a shell said, and the host name unless the shell has its own."""
+    own = {"HOLDFAST_NAME": "copy", "HOSTNAME": "copy", "PATH": "x"}
+    assert facts.told({"HOLDFAST_NAME": "old", "A": "1"}, own) == {
+        "HOLDFAST_NAME": "copy",
+        "HOSTNAME": "copy",
+        "A": "1",
+    }
+    assert facts.told({"HOSTNAME": "mine"}, own)["HOSTNAME"] == "mine"
+    told = hooks.facts_of(Awakening("restored", "s", Identity("a", "b")), Identity("c", "d", generation=3))
+    env = hooks.environment({"A": "1"}, told)
+    assert (env["HOLDFAST_EVENT"], env["HOLDFAST_OLD_NAME"], env["HOLDFAST_GENERATION"]) == (
+        "restored",
+        "b",
+        "3",
+    )
+    assert Awakening.of({"snapshot": "s", "before": {"name": "b"}}).before.name == "b"
+    assert Awakening.of({"session": "s"}).event == "started"
