@@ -30,6 +30,7 @@ from holdfast.runtime.store import peek
 from holdfast.runtime.store.rows import OperationRow, SessionRow
 
 if TYPE_CHECKING:
+    from holdfast.runtime.diff.result import Diff
     from holdfast.runtime.results import Check
     from holdfast.runtime.store.store import Store
 
@@ -175,6 +176,18 @@ class Holdfast:
             SnapshotNotFound, InvalidArgument: none or several fit.
         """
         return Snapshot(self, self.store.snapshot(ref))
+
+    def diff(self, before: str, after: str, *, everything: bool = False) -> Diff:
+        """What is another in a second snapshot than in a first, whatever sessions and branches they are of.
+
+        `everything`: caches and the like, too.
+
+        Raises:
+            SnapshotNotFound, InvalidArgument: there is none, or it does not know what it held.
+        """
+        from holdfast.runtime.diff import of_snapshots
+
+        return of_snapshots.compare(self, before, after, everything=everything)
 
     def remove_snapshot(self, ref: str) -> None:
         """Delete a snapshot.

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from holdfast.errors import HoldfastError, Interrupted
 from holdfast.runtime.cli import (
     attach,
+    diff,
     doctor,
     drift,
     events,
@@ -105,6 +106,7 @@ app.command()(pulse.pulse)
 app.command()(lease.lease)
 app.command()(recording.replay)
 app.command()(drift.drift)
+app.command()(diff.diff)
 app.command()(snapshots.snapshot)
 app.command()(snapshots.snapshots)
 app.command()(snapshots.restore)

@@ -9,6 +9,10 @@ import typer
 from holdfast.runtime.cli import output
 from holdfast.runtime.cli.arguments import Json, SessionRef, controller, wants_json
 
+Limit = Annotated[int, typer.Option("--limit", help="About how many lines each list has.", min=1)]
+Every = Annotated[bool, typer.Option("--files", help="Every file, not folded into folders.")]
+All = Annotated[bool, typer.Option("--all", help="Caches and the like, too.")]
+
 
 def drift(
     session: SessionRef,
@@ -20,9 +24,9 @@ def drift(
             help="A snapshot, a journal entry (#12), a command's id, 10m, or a time.",
         ),
     ],
-    limit: Annotated[int, typer.Option("--limit", help="About how many lines each list has.", min=1)] = 12,
-    files: Annotated[bool, typer.Option("--files", help="Every file, not folded into folders.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="Caches and the like, too.")] = False,
+    limit: Limit = 12,
+    files: Every = False,
+    everything: All = False,
     json: Json = False,
 ) -> None:
     """Tell what changed in a session since a moment, and by whom."""

@@ -50,7 +50,10 @@ def render(drift: Drift, limit: int, *, every_file: bool = False) -> str:
             kept = mine[: max(limit, MOST_NAMES)]
             more = [f"… {len(mine) - len(kept)} more"] if len(mine) > len(kept) else []
             lines.append(f"{name}: {'; '.join([*_grouped(kept, by), *more])}")
-    head = f"since {plain(drift.since.label, 80)}: " + ("" if lines else "nothing changed")
+    head = f"since {plain(drift.since.label, 80)}: "
+    if drift.since.until is not None:
+        head = f"from {plain(drift.since.label, 80)} to {plain(drift.since.until, 80)}: "
+    head += "" if lines else "nothing changed"
     notes = [f"note: {plain(note, 200)}" for note in drift.notes]
     authors = [
         f"#{seq} {plain(one.actor, 40)} `{plain(one.text, _COMMAND)}`"

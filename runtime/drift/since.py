@@ -17,12 +17,16 @@ HINT = "give a snapshot, the number of a journal entry (#12), the id of a comman
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A moment in the life of a session. `at` is in Unix seconds; `seq` the last entry that is before it."""
+    """A moment in the life of a session. `at` is in Unix seconds; `seq` the last entry that is before it.
+
+    `until` names the later moment if that is not the present.
+    """
 
     label: str
     at: float
     seq: int | None = None
     snapshot_id: str | None = None
+    until: str | None = None
 
 
 def entry_number(text: str) -> int | None:

@@ -1,0 +1,27 @@
+"""Verb: diff."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from holdfast.runtime.cli import output
+from holdfast.runtime.cli.arguments import Json, controller, wants_json
+from holdfast.runtime.cli.drift import All, Every, Limit
+
+
+def diff(
+    before: Annotated[str, typer.Argument(metavar="SNAP", help="Label or id of a snapshot.")],
+    after: Annotated[str, typer.Argument(metavar="SNAP", help="That of another.")],
+    limit: Limit = 12,
+    files: Every = False,
+    everything: All = False,
+    json: Json = False,
+) -> None:
+    """Tell what is another in a second snapshot than in a first, whatever their branches."""
+    told = controller().diff(before, after, everything=everything)
+    if wants_json(json):
+        output.emit(told.as_dict())
+    else:
+        output.say(told.text(limit, every_file=files))

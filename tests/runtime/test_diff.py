@@ -1,0 +1,89 @@
+"""Tables of files of two snapshots, laid over each other from where they meet."""
+
+import pytest
+
+from holdfast.runtime.diff.flatten import Flat, common, differences, flatten
+from holdfast.runtime.drift.baseline import Baseline
+from holdfast.runtime.drift.holdings import Holdings
+from holdfast.runtime.drift.paths import Entry, Key
+
+KEY: Key = ("pip", "/site-packages", "toy")
+
+
+def baseline(*versions: str, **files: Entry) -> Baseline:
+    """What a snapshot remembers; names of files stand for paths."""
+    table = {f"/{name.replace('__', '/')}": entry for name, entry in files.items()}
+    return Baseline(None, Holdings(), table, (KEY,) * len(versions), versions)
+
+
+def new(ctime: int = 1, owner: int = -1) -> Entry:
+    return Entry("new", "f", 1, ctime, owner=owner)
+
+
+def changed(ctime: int = 1) -> Entry:
+    return Entry("changed", "f", 1, ctime)
+
+
+GONE = Entry("deleted")
+
+
+def told(before: list[Baseline], after: list[Baseline]) -> dict[str, str]:
+    found = differences(flatten(before), flatten(after))
+    return {path: one.change for path, one in found.items()}
+
+
+def test_lines_meet_in_the_first_that_both_have() -> None:
+    """One may be the other's past; a snapshot that is gone may be where they meet, not lie in between."""
+    assert common(["a", "x", None], ["b", "x", None]) == "x"
+    assert common(["a", "x", None], ["x", None]) == "x"
+    assert common(["a", None], ["b", None]) is None
+    assert common(["a", "gone"], ["b", "gone"]) == "gone"
+    with pytest.raises(LookupError, match="gone"):
+        common(["a", "gone"], ["b", None])
+
+
+def test_two_moments_of_one_container() -> None:
+    """What was there at both and was not touched in between is no difference."""
+    first = baseline(kept=new(), edited=new(), removed=new(), old=changed())
+    second = baseline(kept=new(), edited=new(2), old=changed(), made=new(), lost=GONE)
+    assert told([first], [second]) == {
+        "/edited": "changed",
+        "/removed": "deleted",
+        "/made": "new",
+        "/lost": "deleted",
+    }
+
+
+def test_branches_are_compared_over_what_they_come_from() -> None:
+    """Files of the common beginning that only one branch touched are told as what they are in the other."""
+    one = [baseline(shared=new(), edited=changed(), lost=GONE, mine=new())]
+    other = [baseline(shared=new(), yours=new())]
+    assert told(one, other) == {
+        "/edited": "changed",
+        "/lost": "new",
+        "/mine": "deleted",
+        "/yours": "new",
+    }
+    assert told(other, one) == {"/edited": "changed", "/lost": "deleted", "/mine": "new", "/yours": "deleted"}
+
+
+def test_several_containers_are_one_table() -> None:
+    """Made and deleted is nothing; deleted and made is a change; a folder takes what is in it along."""
+    line = [
+        baseline(a=new(), b=GONE, d__x=new(), d=Entry("new", "d"), c=new()),
+        baseline(a=GONE, b=new(2), d=GONE, c=changed(3)),
+    ]
+    flat = flatten(line)
+    assert {path: entry.change for path, entry in flat.table.items()} == {"/b": "changed", "/c": "new"}
+    assert told([], line) == {"/b": "changed", "/c": "new"}
+    assert told(line, line) == {}
+    assert told([baseline(d=Entry("deleted"))], [baseline(d__x=changed())])["/d"] == "new"
+
+
+def test_packages_keep_their_files_and_their_last_version() -> None:
+    """Numbers of owners are those of the joined list."""
+    flat = flatten([baseline("1.0", x=new(owner=0)), baseline("2.0", y=new(owner=0)), baseline()])
+    assert flat.known() == {KEY: "2.0"}
+    assert [entry.owner for entry in flat.table.values()] == [0, 0]
+    found = differences(Flat({}), flat)
+    assert {one.owner for one in found.values()} == {KEY}
