@@ -1,0 +1,73 @@
+"""Looks at every page of every pack, and says which are not what they were."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from holdfast.snapshots.chunks.chunks import Chunks
+from holdfast.snapshots.chunks.packs import Pack, PackDamaged
+from holdfast.snapshots.chunks.pages import BLOCK, NOWHERE, PAGE, digest
+from holdfast.snapshots.chunks.recipe import Recipe
+
+
+@dataclass(slots=True)
+class Findings:
+    """What is wrong: packs that cannot be read at all, and pages of others, one byte for each."""
+
+    lost: dict[str, str] = field(default_factory=dict)
+    pages: dict[str, bytearray] = field(default_factory=dict)
+    checked: int = 0
+    """Bytes of pages that were looked at."""
+
+    def damage(self, chunks: Chunks, found: Recipe) -> str | None:
+        """What a recipe needs and cannot have, as the end of a sentence."""
+        for name, file in found.files.items():
+            for run in file.runs:
+                if run.pack == NOWHERE:
+                    continue
+                if run.pack in self.lost:
+                    return f"{name} needs pack {run.pack}, which {self.lost[run.pack]}"
+                bad = self.pages.get(run.pack)
+                if bad is not None and bad.count(1, run.first, run.first + run.count):
+                    return f"{name} needs pages of pack {run.pack} that are damaged"
+                try:
+                    if not chunks.pack(run.pack).holds(run.first, run.count):
+                        return f"{name} needs pages that pack {run.pack} does not have"
+                except PackDamaged:
+                    return f"{name} needs pack {run.pack}, which is missing"
+        return None
+
+
+def check(chunks: Chunks) -> Findings:
+    """Read all packs that are there. What was added or removed meanwhile may be left out."""
+    findings = Findings()
+    for name in chunks.names():
+        try:
+            pack = Pack(chunks.path(name))
+        except PackDamaged:
+            if chunks.path(name).exists():
+                findings.lost[name] = "is damaged or cut short"
+            continue
+        try:
+            _check(pack, findings)
+        finally:
+            pack.close()
+    return findings
+
+
+def _check(pack: Pack, findings: Findings) -> None:
+    present = pack.directory.present
+    bad = bytearray(len(present))
+    for block in range(len(pack.directory.places)):
+        numbers = range(block * BLOCK, min((block + 1) * BLOCK, len(present)))
+        kept = [number for number in numbers if present[number]]
+        try:
+            data = pack.block(block)
+        except PackDamaged:
+            data = b""
+        findings.checked += len(data)
+        for at, number in enumerate(kept):
+            if digest(data[at * PAGE : (at + 1) * PAGE]) != pack.digest(number):
+                bad[number] = 1
+    if any(bad):
+        findings.pages[pack.name] = bad

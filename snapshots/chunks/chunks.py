@@ -1,0 +1,143 @@
+"""The folder of packs: which there are, the lock of whoever changes them, packs opened to read.
+
+    chunks/packs/NAME.pack   pages; see `packs`
+    chunks/index             finds them again; see `index`
+    chunks/lock              held while packs are written or swept
+
+One process at a time changes it. Reading takes no lock: packs never change, and one that was replaced or
+removed stays whole for whoever has it open.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from holdfast.errors import StoreError
+from holdfast.snapshots.chunks.pack_writer import PART
+from holdfast.snapshots.chunks.packs import SUFFIX, Pack, PackDamaged
+
+PATIENCE = 600.0
+"""Seconds to wait for another one who packs; 100 GiB take about this long."""
+OPEN = 64
+"""Packs open at once; each holds a directory of at most 1.2 MiB."""
+_POLL = 0.005
+
+
+class Busy(StoreError):
+    """Somebody else changes the packs."""
+
+    code = "store_error"
+
+
+class Chunks:
+    """The packs of one home, as one thread sees them."""
+
+    def __init__(self, root: Path) -> None:
+        """`root` is the state directory of a home."""
+        self.root = root
+        self.folder = root / "chunks"
+        self.packs = self.folder / "packs"
+        self._opened: OrderedDict[str, Pack] = OrderedDict()
+        self._missing: set[str] = set()
+
+    def __enter__(self) -> Chunks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of all packs."""
+        while self._opened:
+            self._opened.popitem()[1].close()
+        self._missing.clear()
+
+    def forget(self, name: str) -> None:
+        """A pack was made, replaced or removed."""
+        self._missing.discard(name)
+        if (pack := self._opened.pop(name, None)) is not None:
+            pack.close()
+
+    def pack(self, name: str) -> Pack:
+        """A pack to read from. Raises PackDamaged."""
+        found = self._opened.get(name)
+        if found is not None:
+            self._opened.move_to_end(name)
+            return found
+        if name in self._missing:
+            raise PackDamaged(f"pack {name} is missing or damaged")
+        try:
+            found = Pack(self.path(name))
+        except PackDamaged:
+            self._missing.add(name)
+            raise
+        self._opened[name] = found
+        while len(self._opened) > OPEN:
+            self._opened.popitem(last=False)[1].close()
+        return found
+
+    def path(self, name: str) -> Path:
+        """Where a pack is."""
+        return self.packs / f"{name}{SUFFIX}"
+
+    def names(self) -> list[str]:
+        """The packs that are there."""
+        with suppress(FileNotFoundError):
+            return sorted(path.name.removesuffix(SUFFIX) for path in self.packs.glob(f"*{SUFFIX}"))
+        return []
+
+    def listing(self) -> Iterator[tuple[str, bytes, bytes]]:
+        """Name, digests and present pages of every pack that can be read."""
+        for name in self.names():
+            with suppress(PackDamaged):
+                pack = Pack(self.path(name))
+                pack.close()
+                yield name, pack.directory.digests, pack.directory.present
+
+    def bytes(self) -> int:
+        """What all of it takes on the disk."""
+        total = 0
+        for path in (*self.packs.glob("*"), self.folder / "index"):
+            with suppress(OSError):
+                total += path.stat().st_blocks * 512
+        return total
+
+    @contextmanager
+    def changing(self, patience: float = PATIENCE) -> Iterator[None]:
+        """Be the only one who writes or sweeps packs. What a killed one had begun is removed.
+
+        Raises:
+            Busy: somebody else did for all of `patience` seconds.
+            StoreError: the folder cannot be used.
+        """
+        try:
+            self.packs.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StoreError(f"cannot use {self.folder}: {error.strerror or error}") from error
+        try:
+            _await_lock(lock, time.monotonic() + patience)
+            for path in self.packs.glob(f".*{PART}"):
+                path.unlink(missing_ok=True)
+            yield
+        finally:
+            os.close(lock)
+
+
+def _await_lock(lock: int, deadline: float) -> None:
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError as error:
+            if time.monotonic() >= deadline:
+                raise Busy(
+                    "cannot change what is stored: another process does", hint="try again later"
+                ) from error
+            time.sleep(_POLL)

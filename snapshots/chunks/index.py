@@ -1,0 +1,122 @@
+"""Finds pages that are kept already: a table of digests in a file, mapped into memory by the one who packs.
+
+It only suggests: every answer is compared with the pack it points to. A wrong or lost index costs space,
+never a page, so it is not synced, and it is made anew from the packs whenever something is odd about it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from holdfast.snapshots.chunks.pages import DIGEST
+
+MAGIC = b"holdfast index 1"
+HEADER = struct.Struct("<16s QQQ")
+"""Magic, slots, slots in use, whether it was closed in order."""
+START = 64
+SLOT = struct.Struct("<QQ")
+"""The first 8 bytes of a digest; the name of the pack and the number of the page in it."""
+FEWEST = 1 << 14
+FULL = 0.6
+REACH = 256
+"""Slots looked at for one page; a table that is not damaged needs far fewer."""
+NUMBER_BITS = 24
+
+Listing = Callable[[], Iterable[tuple[str, bytes, bytes]]]
+"""Name, digests and present pages of every pack."""
+
+
+class Index:
+    """One table, open for finding and adding. Its user holds the lock of the packs."""
+
+    def __init__(self, path: Path, listing: Listing) -> None:
+        """Open the table of a file, made anew from the packs if it cannot be used. Raises OSError."""
+        self._path = path
+        self._listing = listing
+        if not self._open():
+            self._renew()
+
+    def find(self, name: bytes) -> Iterator[tuple[str, int]]:
+        """Where pages may be that have this digest."""
+        key = int.from_bytes(name[:8], "little")
+        mask, table, unpack = self._mask, self._table, SLOT.unpack_from
+        at = key & mask
+        for _ in range(REACH):
+            found, place = unpack(table, START + at * 16)
+            if not place:
+                return
+            if found == key:
+                yield f"{place >> NUMBER_BITS:010x}", place & ((1 << NUMBER_BITS) - 1)
+            at = (at + 1) & mask
+
+    def add(self, name: bytes, pack: str, page: int) -> None:
+        """Remember where a page is."""
+        if self._used > self._slots * FULL:
+            self._grow()
+        self._put(int.from_bytes(name[:8], "little"), int(pack, 16) << NUMBER_BITS | page)
+
+    def close(self) -> None:
+        """Write down that all is in order."""
+        HEADER.pack_into(self._table, 0, MAGIC, self._slots, self._used, 1)
+        self._table.close()
+
+    def _put(self, key: int, place: int) -> None:
+        at = key & self._mask
+        for _ in range(REACH):
+            if not SLOT.unpack_from(self._table, START + at * 16)[1]:
+                SLOT.pack_into(self._table, START + at * 16, key, place)
+                self._used += 1
+                return
+            at = (at + 1) & self._mask
+
+    def _open(self) -> bool:
+        try:
+            with self._path.open("r+b") as file:
+                head = file.read(HEADER.size)
+                size = os.fstat(file.fileno()).st_size
+                if len(head) < HEADER.size:
+                    return False
+                magic, slots, used, closed = HEADER.unpack(head)
+                usable = magic == MAGIC and closed == 1 and slots >= FEWEST and not slots & (slots - 1)
+                if not usable or size != START + slots * 16 or used >= slots:
+                    return False
+                self._map(file.fileno(), slots, used)
+        except OSError:
+            return False
+        return True
+
+    def _map(self, file: int, slots: int, used: int) -> None:
+        self._table = mmap.mmap(file, START + slots * 16)
+        self._slots, self._mask, self._used = slots, slots - 1, used
+        # Whoever finds it so knows that this process did not end in order.
+        HEADER.pack_into(self._table, 0, MAGIC, slots, used, 0)
+
+    def _empty(self, entries: int) -> None:
+        slots = FEWEST
+        while entries > slots * FULL / 2:
+            slots *= 2
+        self._path.unlink(missing_ok=True)
+        with self._path.open("x+b") as file:
+            file.truncate(START + slots * 16)
+            self._map(file.fileno(), slots, 0)
+
+    def _renew(self) -> None:
+        entries = sum(len(present) for _, _, present in self._listing())
+        self._empty(entries)
+        for name, digests, present in self._listing():
+            for page, there in enumerate(present):
+                if there:
+                    self.add(digests[page * DIGEST : page * DIGEST + 8], name, page)
+
+    def _grow(self) -> None:
+        old = self._table
+        self._empty(self._used * 2)
+        for at in range(START, len(old), 16):
+            key, place = SLOT.unpack_from(old, at)
+            if place:
+                self._put(key, place)
+        old.close()

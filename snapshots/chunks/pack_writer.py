@@ -1,0 +1,142 @@
+"""Writes packs: under a name of its own until all of it is on the disk, then in one step.
+
+Blocks are compressed in threads, a few ahead of what is written, so memory stays bounded.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import zstandard
+from blake3 import blake3
+
+from holdfast.snapshots.chunks.packs import FOOT, HEAD, PAGES, SUFFIX, Directory
+from holdfast.snapshots.chunks.pages import BLOCK, DIGEST, GROUP_BYTES, PAGE, digest
+
+LEVEL = 1
+AHEAD = 8
+"""Blocks that may wait to be compressed: 2 MiB."""
+PART = ".part"
+SAMPLE = 16 * PAGE
+"""What does not compress here is not tried as a whole: random data passes at the speed of the disk."""
+WORTH = 0.95
+
+
+class PackWriter:
+    """One pack while it is written. `close` makes it valid, `abandon` leaves nothing of it."""
+
+    def __init__(self, folder: Path, pool: ThreadPoolExecutor, name: str | None = None) -> None:
+        """Begin a pack; under a name that is taken it will replace the one that has it."""
+        self.name = name or secrets.token_hex(5)
+        self._folder = folder
+        self._part = folder / f".{self.name}{PART}"
+        self._file = self._part.open("wb")
+        self._file.write(HEAD)
+        self._at = len(HEAD)
+        self._pool = pool
+        self._digests = bytearray()
+        self._present = bytearray()
+        self._groups: list[bytes] = []
+        self._places: list[tuple[int, int, int]] = []
+        self._block: list[bytes] = []
+        self._waiting: deque[tuple[int, Future[tuple[bytes, bytes]]]] = deque()
+
+    @property
+    def pages(self) -> int:
+        """How many were added."""
+        return len(self._present)
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing more goes in."""
+        return self.pages >= PAGES
+
+    def add(self, page: bytes, name: bytes) -> int:
+        """Add a page and return its number."""
+        number = len(self._present)
+        self._digests += name
+        self._present.append(1)
+        self._block.append(page)
+        if len(self._block) == BLOCK:
+            self._send()
+        return number
+
+    def digest(self, page: int) -> bytes:
+        """The digest of a page that was added."""
+        return bytes(self._digests[page * DIGEST : (page + 1) * DIGEST])
+
+    def thin(self, block: bytes, present: bytes, digests: bytes, groups: bytes) -> None:
+        """Add a block of another pack of which only some pages are left; its digests stay as they are."""
+        self._digests += digests
+        self._present += present
+        self._waiting.append((len(block), self._pool.submit(_packed, block, groups)))
+        self._drain(AHEAD)
+
+    def close(self) -> int:
+        """Make it durable and valid; returns its bytes. Raises OSError."""
+        if self._block:
+            self._send()
+        self._drain(0)
+        held = Directory(
+            tuple(self._places), bytes(self._present), bytes(self._digests), b"".join(self._groups)
+        )
+        data = held.encode()
+        self._file.write(data)
+        self._file.write(
+            FOOT.pack(self.pages, len(self._places), len(data), blake3(data).digest(), HEAD),
+        )
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        written = self._file.tell()
+        self._file.close()
+        self._part.rename(self._folder / f"{self.name}{SUFFIX}")
+        return written
+
+    def abandon(self) -> None:
+        """Leave nothing of it."""
+        for _, work in self._waiting:
+            work.cancel()
+        self._file.close()
+        self._part.unlink(missing_ok=True)
+
+    def _send(self) -> None:
+        block = b"".join(self._block)
+        self._block.clear()
+        self._waiting.append((len(block), self._pool.submit(_packed, block, None)))
+        self._drain(AHEAD)
+
+    def _drain(self, left: int) -> None:
+        while len(self._waiting) > left:
+            raw, work = self._waiting.popleft()
+            data, groups = work.result()
+            self._file.write(data)
+            self._places.append((self._at, len(data), raw))
+            self._groups.append(groups)
+            self._at += len(data)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _packed(block: bytes, groups: bytes | None) -> tuple[bytes, bytes]:
+    """A block as it is written, and the digests of its groups."""
+    if groups is None:
+        view = memoryview(block)
+        starts: Sequence[int] = range(0, len(block), GROUP_BYTES)
+        groups = b"".join(digest(view[start : start + GROUP_BYTES]) for start in starts)
+    compressor = zstandard.ZstdCompressor(level=LEVEL)
+    if len(block) > SAMPLE and len(compressor.compress(block[:SAMPLE])) > SAMPLE * WORTH:
+        return block, groups
+    data = compressor.compress(block)
+    return (data if len(data) < len(block) * WORTH else block), groups

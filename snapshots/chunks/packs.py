@@ -1,0 +1,134 @@
+"""Packs: files of compressed pages, written once, replaced only by a pack of the same name that has fewer.
+
+    head         16 bytes
+    blocks       up to 64 pages each, compressed, or as they are if that saves nothing
+    directory    where each block is; which pages are there; digests of pages and of groups of 16 pages
+    foot         size of the directory and its BLAKE3 digest
+
+A page is known by the pack's name and its number. Sweeping drops pages and leaves the numbers as they are, so
+that recipes never change. Whoever has a pack open may go on reading when it is replaced or removed.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+import zstandard
+from blake3 import blake3
+
+from holdfast.snapshots.chunks.pages import BLOCK, DIGEST, GROUP, PAGE
+
+HEAD = b"holdfast pack 1\n"
+FOOT = struct.Struct("<II Q 32s 16s")
+PLACE = struct.Struct("<QII")
+"""Of a block: where it begins, bytes it takes, bytes of the pages in it."""
+PAGES = 65536
+"""At most in one pack: 256 MiB."""
+SUFFIX = ".pack"
+MAX_DIRECTORY = 4 << 20
+
+
+class PackDamaged(Exception):
+    """A pack is not there, or not as it was written. The message is the end of a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """What a pack says of itself."""
+
+    places: tuple[tuple[int, int, int], ...]
+    present: bytes
+    """One byte for each page: 1, or 0 if it was dropped."""
+    digests: bytes
+    groups: bytes
+
+    @property
+    def pages(self) -> int:
+        """How many pages were ever in it."""
+        return len(self.present)
+
+    def encode(self) -> bytes:
+        """As it is written."""
+        blocks = b"".join(PLACE.pack(*place) for place in self.places)
+        return blocks + self.present + self.digests + self.groups
+
+
+class Pack:
+    """A pack to read from."""
+
+    def __init__(self, path: Path) -> None:
+        """Open a pack and check its directory. Raises PackDamaged."""
+        self.name = path.name.removesuffix(SUFFIX)
+        try:
+            self._file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError as error:
+            raise PackDamaged(f"pack {self.name} is missing") from error
+        except OSError as error:
+            raise PackDamaged(f"pack {self.name} cannot be read ({error.strerror})") from error
+        try:
+            self.bytes = os.fstat(self._file).st_size
+            self.directory = _directory(self._file, self.bytes, self.name)
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._file)
+
+    def holds(self, first: int, count: int = 1) -> bool:
+        """Whether these pages are in it."""
+        present = self.directory.present
+        return first + count <= len(present) and present.find(0, first, first + count) < 0
+
+    def digest(self, page: int) -> bytes:
+        """The digest of a page."""
+        return self.directory.digests[page * DIGEST : (page + 1) * DIGEST]
+
+    def group(self, number: int) -> bytes:
+        """The digest of a group of pages."""
+        return self.directory.groups[number * DIGEST : (number + 1) * DIGEST]
+
+    def block(self, number: int) -> bytes:
+        """The pages of a block that are there, one after the other. Raises PackDamaged."""
+        start, stored, raw = self.directory.places[number]
+        try:
+            data = os.pread(self._file, stored, start)
+            if stored == raw:
+                block = data
+            else:
+                block = zstandard.ZstdDecompressor().decompress(data, max_output_size=raw)
+        except (OSError, zstandard.ZstdError) as error:
+            raise PackDamaged(f"pack {self.name} cannot be read at {start} ({error})") from error
+        if len(block) != raw:
+            raise PackDamaged(f"pack {self.name} is damaged at {start}")
+        return block
+
+    def before(self, page: int) -> int:
+        """How many pages of its block are there before a page."""
+        return self.directory.present.count(1, page - page % BLOCK, page)
+
+
+def _directory(file: int, size: int, name: str) -> Directory:
+    damaged = PackDamaged(f"pack {name} is damaged or cut short")
+    try:
+        if size < len(HEAD) + FOOT.size or os.pread(file, len(HEAD), 0) != HEAD:
+            raise damaged
+        pages, blocks, length, checked, magic = FOOT.unpack(os.pread(file, FOOT.size, size - FOOT.size))
+        if magic != HEAD or length > MAX_DIRECTORY or pages > PAGES or length > size:
+            raise damaged
+        data = os.pread(file, length, size - FOOT.size - length)
+    except OSError as error:
+        raise PackDamaged(f"pack {name} cannot be read ({error.strerror})") from error
+    groups = -(-pages // GROUP)
+    ends = [0, blocks * PLACE.size, pages, pages * DIGEST, groups * DIGEST]
+    if sum(ends) != length or blake3(data).digest() != checked or blocks != -(-pages // BLOCK):
+        raise damaged
+    at = [sum(ends[: number + 1]) for number in range(len(ends))]
+    places = tuple(PLACE.iter_unpack(data[at[0] : at[1]]))
+    if any(raw > BLOCK * PAGE for _, _, raw in places):
+        raise damaged
+    return Directory(places, data[at[1] : at[2]], data[at[2] : at[3]], data[at[3] : at[4]])
