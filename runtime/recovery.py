@@ -93,6 +93,10 @@ def _undo_snapshots(controller: Holdfast, operation: OperationRow) -> None:
             shutil.rmtree(controller.home.snapshots / row.id, ignore_errors=True)
             controller.engine.remove_image(f"holdfast/snapshot:{row.id}")
             controller.store.forget_snapshot(row.id)
+    if operation.kind in ("snapshot", "suspend"):
+        from holdfast.runtime import storing
+
+        storing.tidy(controller)
 
 
 def _finished(controller: Holdfast, operation: OperationRow) -> bool:

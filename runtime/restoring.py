@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import LiveUnsupported, RestoreFailed, SnapshotDamaged, StoreError
 from holdfast.runtime import awakening, ids, provision
 from holdfast.runtime.taking import image_ref
-from holdfast.snapshots import explain, files, manifest, service
+from holdfast.snapshots import explain, manifest, raw, service
 from holdfast.snapshots.link import LinkLost, Refused, Target
 from holdfast.snapshots.manifest import Manifest, Processes
 
@@ -52,8 +52,11 @@ class Restoring:
         Raises:
             SnapshotDamaged, RestoreFailed, EngineError, SessionError: the first that went wrong.
         """
-        with ThreadPoolExecutor(AT_ONCE + 1, thread_name_prefix="restore") as pool:
-            verified = pool.submit(files.verify, self._folder, self.kept)
+        with (
+            raw.held(self._folder),
+            ThreadPoolExecutor(AT_ONCE + 1, thread_name_prefix="restore") as pool,
+        ):
+            verified = pool.submit(raw.prepare, self.controller.home.root, self._folder, self.kept)
             if self.kept.processes is not None:
                 self._check_machine(self.kept.processes)
             pending = [pool.submit(self._one, row, verified) for row in rows]

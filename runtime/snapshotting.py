@@ -11,7 +11,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from holdfast.errors import EngineError, SessionError, SessionExists, SnapshotDamaged, SnapshotInUse
-from holdfast.runtime import ids
+from holdfast.runtime import ids, storing
 from holdfast.runtime.interrupts import held
 from holdfast.runtime.journal import happenings
 from holdfast.runtime.restoring import Restoring
@@ -43,7 +43,7 @@ def take(
         taking = Taking(controller, session, operation, row)
         snapshot = taking.live() if kind == "live" else taking.filesystem()
     happenings.taken(controller, session, snapshot)
-    return snapshot
+    return storing.settle(controller, snapshot)
 
 
 def suspend(controller: Holdfast, session: SessionRow) -> SessionRow:
@@ -55,7 +55,9 @@ def suspend(controller: Holdfast, session: SessionRow) -> SessionRow:
         row = new_row(controller, session, operation, None, "live")
         taken = Taking(controller, session, operation, row).suspend()
         with held():
-            return _put_away(controller, session, taken, operation.id)
+            suspended = _put_away(controller, session, taken, operation.id)
+    storing.settle(controller, taken)
+    return suspended
 
 
 def resume(controller: Holdfast, session: SessionRow) -> SessionRow:
@@ -113,6 +115,7 @@ def remove_snapshot(controller: Holdfast, snapshot: SnapshotRow) -> None:
         sweep_images(controller)
         shutil.rmtree(controller.home.snapshots / snapshot.id, ignore_errors=True)
         controller.store.forget_snapshot(snapshot.id)
+        storing.tidy(controller)
 
 
 def sweep_images(controller: Holdfast) -> None:

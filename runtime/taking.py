@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from holdfast.errors import CaptureFailed, GuestError, LiveUnsupported, SessionDead, StoreError
-from holdfast.runtime import awakening, fields, ids, run_dir
+from holdfast.runtime import awakening, fields, ids, run_dir, storing
 from holdfast.runtime.drift import baseline, remember
 from holdfast.runtime.drift.baseline import Baseline
 from holdfast.runtime.engine import ContainerState
@@ -27,7 +27,7 @@ from holdfast.runtime.interrupts import held
 from holdfast.runtime.lineage import parent
 from holdfast.runtime.text import plain
 from holdfast.runtime.verification import taken
-from holdfast.snapshots import capture, explain, files, manifest, service
+from holdfast.snapshots import capture, explain, files, manifest, service, storage
 from holdfast.snapshots.capture import Captured
 from holdfast.snapshots.filing import Filing
 from holdfast.snapshots.link import LinkLost, Refused, Target
@@ -214,7 +214,8 @@ class Taking:
                 files=entries,
             )
             manifest.write(self._staging, kept)
-            files.make_durable(self._staging)
+            pack = not self._ends_session  # while everything stands still, no longer than need be
+            kept_as = storage.keep(home, self._staging, self.row.id, entries, pack=pack)
         except OSError as error:
             raise _unwritable(session, home.root, error) from error
         grown = max(
@@ -223,8 +224,8 @@ class Taking:
         ready = {
             "state": "ready",
             "image_id": image,
-            "bytes": grown + sum(entry.bytes for entry in entries),
-            "details": {**self.row.details, **timing},
+            "bytes": grown + kept_as.files + kept_as.own,
+            "details": {**self.row.details, **timing, **storing.details(kept_as, grown)},
         }
         self._staging.rename(home.snapshots / self.row.id)
         if self._ends_session:

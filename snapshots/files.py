@@ -7,6 +7,7 @@ long as starting a container, and is checked meanwhile.
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from blake3 import blake3
@@ -33,9 +34,14 @@ def describe(folder: Path) -> list[StoredFile]:
     return found
 
 
-def make_durable(folder: Path) -> None:
-    """Wait until everything below a folder is on the disk (fsync(2)): files first, then the folders."""
+def make_durable(folder: Path, besides: Collection[str] = ()) -> None:
+    """Wait until everything below a folder is on the disk (fsync(2)): files first, then the folders.
+
+    `besides` are files that are safe elsewhere, by their names below the folder.
+    """
     for path in (*folder.rglob("*"), folder):
+        if str(path.relative_to(folder)) in besides:
+            continue
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
         try:
             os.fsync(descriptor)
@@ -57,16 +63,22 @@ def verify(folder: Path, manifest: Manifest) -> None:
         SnapshotDamaged: names the first file that is missing, of another size, or changed.
     """
     for entry in manifest.files:
-        why = _fault(folder / entry.name, entry)
+        why = fault(folder / entry.name, entry)
         if why is not None:
-            raise SnapshotDamaged(
-                f"cannot use snapshot {manifest.label or manifest.id}: {entry.name} {why}",
-                hint="restore another snapshot; this one can only be removed: "
-                f"`holdfast rmi {manifest.label or manifest.id}`",
-            )
+            raise damaged(manifest, entry, why)
 
 
-def _fault(path: Path, entry: StoredFile) -> str | None:
+def damaged(manifest: Manifest, entry: StoredFile, why: str) -> SnapshotDamaged:
+    """The error that says which file of a snapshot is wrong, and how."""
+    return SnapshotDamaged(
+        f"cannot use snapshot {manifest.label or manifest.id}: {entry.name} {why}",
+        hint="restore another snapshot; this one can only be removed: "
+        f"`holdfast rmi {manifest.label or manifest.id}`",
+    )
+
+
+def fault(path: Path, entry: StoredFile) -> str | None:
+    """What is wrong with a file, as the end of a sentence; None if it is as it was."""
     try:
         size = path.stat(follow_symlinks=False).st_size
         if size != entry.bytes:

@@ -69,8 +69,8 @@ def left_behind(home: Home) -> list[str]:
         found += [f"image {item}" for item in engine.images(holdfast_home=home.digest)]
     finally:
         engine.close()
-    for folder in (home.run, home.staging, home.snapshots):
-        found += [str(path) for path in folder.iterdir()]
+    for folder in (home.run, home.staging, home.snapshots, home.root / "chunks" / "packs"):
+        found += [str(path) for path in folder.glob("*")]
     return found
 
 

@@ -1,0 +1,101 @@
+"""Keeps what the store says of snapshots' sizes in step with what is on the disk, and sweeps.
+
+`snapshots.storage` does the work; it knows no rows.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import HoldfastError, SnapshotError, SnapshotNotFound
+from holdfast.snapshots import manifest, raw, storage
+from holdfast.snapshots.chunks.recipe import RecipeDamaged
+from holdfast.snapshots.chunks.sweeping import THIN, Marks, Swept
+from holdfast.snapshots.storage import Stored
+
+if TYPE_CHECKING:
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.store.rows import SnapshotRow
+
+DEEP = 0.9
+PATIENCE = 60.0
+
+
+def details(stored: Stored, grown: int) -> dict[str, Any]:
+    """What a snapshot's row remembers of its storage.
+
+    Bytes of its images as they are (`raw`), of what is kept for them (`own`), of pages that older snapshots
+    need, too (`shared`), and of everything else (`besides`).
+    """
+    told = {"raw": stored.raw, "own": stored.own, "shared": 0, "besides": grown + stored.files}
+    return {"storage": {**told, "packed": stored.packed}}
+
+
+def settle(controller: Holdfast, taken: SnapshotRow) -> SnapshotRow:
+    """After a snapshot: pack it if that was put off, and see that the unpacked ones are not too many.
+
+    Whatever goes wrong here can be done at another time: the snapshot is whole.
+    """
+    home, folder = controller.home, controller.home.snapshots / taken.id
+    with suppress(HoldfastError, OSError):
+        if taken.kind == "live" and not storage.packed(folder):
+            with raw.held(folder):
+                stored = storage.keep(home, folder, taken.id, manifest.read(folder).files, pack=True)
+            taken = _resized(controller, taken, stored.own, 0, packed=stored.packed)
+        raw.evict(home.snapshots)
+    return taken
+
+
+def sweep(controller: Holdfast, *, deep: bool = False) -> Swept:
+    """Give back what no snapshot needs any more, and count anew what each one takes.
+
+    Args:
+        deep: also write packs anew of which only a little is not needed.
+
+    Raises:
+        SnapshotError: a snapshot's recipe is damaged, so that what it needs cannot be told.
+        StoreError: the folder cannot be used.
+    """
+    if deep:
+        for row in controller.store.snapshots():
+            settle(controller, row)
+    thin, patience = (DEEP, PATIENCE) if deep else (THIN, 0.0)
+    try:
+        done = storage.sweep(controller.home, thin=thin, patience=patience)
+    except RecipeDamaged as error:
+        raise SnapshotError(
+            f"cannot free what no snapshot needs: of one, {error}", hint="`holdfast verify` says which one"
+        ) from error
+    if done is None:
+        return Swept()
+    swept, marks = done
+    _count(controller, marks)
+    return swept
+
+
+def tidy(controller: Holdfast) -> None:
+    """`sweep` after something else was done, which is done even if this cannot be."""
+    with suppress(HoldfastError, OSError):
+        sweep(controller)
+
+
+def _count(controller: Holdfast, marks: Marks) -> None:
+    for row in controller.store.snapshots():
+        account = marks.accounts.get(row.id)
+        if account is not None:
+            _resized(controller, row, account.own, account.shared, packed=True)
+
+
+def _resized(controller: Holdfast, row: SnapshotRow, own: int, shared: int, *, packed: bool) -> SnapshotRow:
+    known = row.details.get("storage")
+    if not isinstance(known, dict):
+        return row
+    told = {**known, "own": own, "shared": shared, "packed": packed}
+    if told == known:
+        return row
+    with suppress(SnapshotNotFound):
+        return controller.store.update_snapshot(
+            row.id, bytes=int(told["besides"]) + own, details={**row.details, "storage": told}
+        )
+    return row

@@ -1,0 +1,75 @@
+"""What becomes of a snapshot's files: packed, kept plain for a while, made again, swept when not needed.
+
+Puts `chunks` and `raw` together for those above, who know sessions and rows; here there are only folders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.runtime.home import Home
+from holdfast.snapshots import files, raw
+from holdfast.snapshots.chunks import packing, recipe, sweeping
+from holdfast.snapshots.chunks.chunks import Busy, Chunks
+from holdfast.snapshots.chunks.sweeping import Marks, Swept
+from holdfast.snapshots.manifest import StoredFile
+
+WAIT = 60.0
+"""Seconds a snapshot waits for others that pack before it is kept as it is and packed later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Bytes of one snapshot: of its images as they are, of what was written for them, of its other files."""
+
+    raw: int
+    own: int
+    files: int
+    packed: bool
+
+
+def keep(home: Home, folder: Path, snapshot: str, entries: Sequence[StoredFile], *, pack: bool) -> Stored:
+    """Make a snapshot's folder durable; what is in packs need not be as it is.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    images = [entry for entry in entries if entry.name.startswith(f"{raw.IMAGES}/")]
+    besides = sum(entry.bytes for entry in entries) - sum(entry.bytes for entry in images)
+    total = sum(entry.bytes for entry in images)
+    names = [entry.name for entry in images]
+    done: packing.Packed | None = None
+    if pack and names:
+        with Chunks(home.root) as chunks, suppress(Busy):
+            done = packing.pack(chunks, folder, snapshot, names, WAIT)
+    files.make_durable(folder, names if done else ())
+    return Stored(total, done.written if done else total, besides, done is not None)
+
+
+def packed(folder: Path) -> bool:
+    """Whether a snapshot has a recipe."""
+    return (folder / recipe.FILE).exists()
+
+
+def sweep(home: Home, *, thin: float = sweeping.THIN, patience: float = 0.0) -> tuple[Swept, Marks] | None:
+    """Take out of the packs what no snapshot needs. None: somebody else packs just now.
+
+    Raises:
+        RecipeDamaged: what a snapshot needs cannot be told; nothing was removed.
+        StoreError, OSError: the folder cannot be used.
+    """
+    with Chunks(home.root) as chunks:
+        if not chunks.names():
+            return Swept(), Marks()
+        with suppress(Busy), chunks.changing(patience):
+            return sweeping.sweep(chunks, folders(home), thin)
+    return None
+
+
+def folders(home: Home) -> Iterator[Path]:
+    """Every folder that may have a recipe. One that is renamed meanwhile is met at least once."""
+    for parent in (home.staging, home.snapshots):
+        yield from parent.iterdir()

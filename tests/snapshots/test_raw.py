@@ -1,0 +1,134 @@
+"""The plain images of a snapshot: made again when they are gone or changed, evicted when too many."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import SnapshotDamaged
+from holdfast.runtime.home import Home
+from holdfast.snapshots import files, manifest, raw, storage
+from holdfast.snapshots.manifest import Manifest
+
+Make = Callable[[str], Manifest]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home").create()
+
+
+@pytest.fixture
+def make(home: Home) -> Make:
+    """Makes a packed snapshot with two images of a quarter of a mebibyte in all."""
+
+    def act(name: str) -> Manifest:
+        folder = home.snapshots / name
+        (folder / "images").mkdir(parents=True)
+        (folder / "images" / "pages-1.img").write_bytes(os.urandom(250_000))
+        (folder / "images" / "core-1.img").write_bytes(b"core" * 100)
+        (folder / "baseline").write_bytes(b"not packed")
+        entries = files.describe(folder)
+        kept = Manifest(
+            id=name,
+            kind="live",
+            label=None,
+            created_at=datetime(2026, 1, 2, tzinfo=UTC),
+            session="aabbccddeeff",
+            session_name="work",
+            generation=0,
+            parent=None,
+            image="sha256:0",
+            options={},
+            processes=None,
+            files=entries,
+        )
+        manifest.write(folder, kept)
+        assert storage.keep(home, folder, name, entries, pack=True).packed
+        return kept
+
+    return act
+
+
+def ready(home: Home, kept: Manifest) -> bool:
+    raw.prepare(home.root, home.snapshots / kept.id, kept)
+    files.verify(home.snapshots / kept.id, kept)
+    names = {path.name for path in (home.snapshots / kept.id / "images").iterdir()}
+    return names == {"pages-1.img", "core-1.img"}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda images: shutil.rmtree(images),
+        lambda images: (images / "core-1.img").unlink(),
+        lambda images: os.truncate(images / "pages-1.img", 5000),
+        lambda images: (images / "pages-1.img").write_bytes(bytes(250_000)),
+    ],
+    ids=["all gone", "one gone", "short", "changed"],
+)
+def test_what_is_not_as_it_was_is_made_again(
+    home: Home, make: Make, damage: Callable[[Path], object]
+) -> None:
+    """From the packs, and compared with the manifest."""
+    kept = make("00112233aabb")
+    damage(home.snapshots / kept.id / "images")
+
+    assert ready(home, kept)
+
+
+def test_what_cannot_be_made_again_is_damage(home: Home, make: Make) -> None:
+    """A changed file beside the packs, changed images without a recipe, images whose pack is gone."""
+    kept = make("00112233aabb")
+    folder = home.snapshots / kept.id
+    (folder / "baseline").write_bytes(b"other data")
+    with pytest.raises(SnapshotDamaged, match="baseline does not match its digest"):
+        raw.prepare(home.root, folder, kept)
+    (folder / "baseline").write_bytes(b"not packed")
+
+    shutil.rmtree(folder / "images")
+    for pack in (home.root / "chunks" / "packs").iterdir():
+        pack.unlink()
+    with pytest.raises(SnapshotDamaged, match=r"cannot be unpacked: pack .* is missing"):
+        raw.prepare(home.root, folder, kept)
+    (folder / "recipe").unlink()
+    with pytest.raises(SnapshotDamaged, match="cannot be read"):
+        raw.prepare(home.root, folder, kept)
+
+
+def test_the_oldest_give_way(home: Home, make: Make) -> None:
+    """Until the rest is within the limit; one that was used lately is not the oldest."""
+    made = [make(f"00000000000{number}") for number in range(3)]
+    for age, kept in enumerate(made):
+        os.utime(home.snapshots / kept.id / "images", (1000 + age, 1000 + age))
+    assert ready(home, made[0])
+    raw.evict(home.snapshots, 600_000)
+
+    assert [(home.snapshots / kept.id / "images").exists() for kept in made] == [True, False, True]
+    assert all(ready(home, kept) for kept in made)
+
+
+def test_what_is_in_use_or_all_there_is_stays(home: Home, make: Make) -> None:
+    """Images that a restore reads, and those that are in no pack."""
+    used, alone, other = make("00000000000a"), make("00000000000b"), make("00000000000c")
+    (home.snapshots / alone.id / "recipe").unlink()
+    with raw.held(home.snapshots / used.id):
+        raw.evict(home.snapshots, 0)
+
+    there = [(home.snapshots / kept.id / "images").exists() for kept in (used, alone, other)]
+    assert there == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [("", 2 << 30), ("0", 0), ("512m", 512 << 20), ("8GiB", 8 << 30), ("much", 2 << 30)]
+)
+def test_the_limit_can_be_chosen(monkeypatch: pytest.MonkeyPatch, given: str, meant: int) -> None:
+    """In bytes, or with a unit; what is no size is not followed."""
+    monkeypatch.setenv(raw.VARIABLE, given)
+
+    assert raw.limit() == meant
