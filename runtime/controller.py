@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.diff.result import Diff
     from holdfast.runtime.results import Check
     from holdfast.runtime.store.store import Store
+    from holdfast.runtime.verifying import Verified
 
 Progress = Callable[[str], None]
 
@@ -210,6 +211,18 @@ class Holdfast:
                     str(missing).replace("session", "session or snapshot", 1), hint=missing.hint
                 ) from None
         return source.fork(n, name)
+
+    def verify(self, *refs: str) -> Verified:
+        """Look at every byte of snapshots, of all or of those named; repair what can be, mark the rest.
+
+        Raises:
+            SnapshotNotFound: there is none of that name.
+            StoreError: another process changes what is stored and does not end.
+        """
+        from holdfast.runtime import verifying
+
+        chosen = [self.store.snapshot(ref) for ref in refs] or self.store.snapshots()
+        return verifying.verify(self, chosen)
 
     def doctor(self) -> list[Check]:
         """Look at everything Holdfast needs, and say what to do where something is missing."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holdfast.errors import LiveUnsupported, RestoreFailed, SnapshotDamaged, StoreError
-from holdfast.runtime import awakening, ids, provision
+from holdfast.runtime import awakening, ids, provision, verifying
 from holdfast.runtime.taking import image_ref
 from holdfast.snapshots import explain, manifest, raw, service
 from holdfast.snapshots.link import LinkLost, Refused, Target
@@ -39,11 +39,16 @@ class Restoring:
         self._hooks: dict[str, list[str]] = {}
         """Of each session, what its hooks had to complain of."""
         self._folder = controller.home.snapshots / snapshot.id
+        verifying.refuse(snapshot)
         try:
             self.kept: Manifest = manifest.read(self._folder)
+            if self.kept.id != snapshot.id:
+                raise SnapshotDamaged(
+                    f"cannot use snapshot {snapshot.name}: its manifest is that of {self.kept.id}"
+                )
             self._check_image()
-        except SnapshotDamaged:
-            self._mark_damaged()
+        except SnapshotDamaged as error:
+            self._mark_damaged(error)
             raise
 
     def bring_up(self, rows: Sequence[SessionRow]) -> list[SessionRow]:
@@ -63,8 +68,8 @@ class Restoring:
             try:
                 containers = [work.result() for work in pending]
                 verified.result()
-            except SnapshotDamaged:
-                self._mark_damaged()
+            except SnapshotDamaged as error:
+                self._mark_damaged(error)
                 raise
             finally:
                 for work in pending:
@@ -163,5 +168,7 @@ class Restoring:
                 hint="restore it on a machine of that kind",
             )
 
-    def _mark_damaged(self) -> None:
-        self.controller.store.update_snapshot(self.snapshot.id, state="damaged")
+    def _mark_damaged(self, error: SnapshotDamaged) -> None:
+        why = str(error).partition(": ")[2]
+        details = {**self.snapshot.details, "damage": why}
+        self.controller.store.update_snapshot(self.snapshot.id, state="damaged", details=details)

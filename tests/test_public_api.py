@@ -38,6 +38,7 @@ def test_what_is_public_is_pinned() -> None:
         "Port",
         "Pulse",
         "Screen",
+        "Verified",
         "Session",
         "SessionOptions",
         "SessionTerminal",

@@ -30,6 +30,7 @@ from holdfast.runtime.cli import (
     shell,
     snapshots,
     tasks,
+    verify,
 )
 from holdfast.runtime.cli.arguments import Json, Separated, Wanted
 
@@ -115,6 +116,7 @@ app.command()(snapshots.suspend)
 app.command()(snapshots.resume)
 app.command()(sessions.rm)
 app.command()(snapshots.rmi)
+app.command()(verify.verify)
 app.add_typer(kernel.app, name="kernel")
 
 

@@ -20,12 +20,13 @@ def _sessions(incomplete: str) -> list[str]:
     return [name for name in peek.names(Home.default().database, "sessions") if name.startswith(incomplete)]
 
 
-def _snapshots(incomplete: str) -> list[str]:
+def snapshot_names(incomplete: str) -> list[str]:
+    """Completion: labels and ids of snapshots."""
     return [name for name in peek.names(Home.default().database, "snapshots") if name.startswith(incomplete)]
 
 
 def _both(incomplete: str) -> list[str]:
-    return _sessions(incomplete) + _snapshots(incomplete)
+    return _sessions(incomplete) + snapshot_names(incomplete)
 
 
 SessionRef = Annotated[
@@ -36,10 +37,12 @@ SessionRefs = Annotated[
 ]
 SnapshotRef = Annotated[
     str,
-    typer.Argument(metavar="SNAPSHOT", help="Label, or first digits of the id.", autocompletion=_snapshots),
+    typer.Argument(
+        metavar="SNAPSHOT", help="Label, or first digits of the id.", autocompletion=snapshot_names
+    ),
 ]
 SnapshotRefs = Annotated[
-    list[str], typer.Argument(metavar="SNAPSHOT...", help="Labels or ids.", autocompletion=_snapshots)
+    list[str], typer.Argument(metavar="SNAPSHOT...", help="Labels or ids.", autocompletion=snapshot_names)
 ]
 EitherRef = Annotated[
     str, typer.Argument(metavar="SESSION|SNAPSHOT", help="What to fork.", autocompletion=_both)

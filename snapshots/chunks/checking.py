@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from holdfast.snapshots.chunks.chunks import Chunks
+from holdfast.snapshots.chunks.index import Index
 from holdfast.snapshots.chunks.packs import Pack, PackDamaged
 from holdfast.snapshots.chunks.pages import BLOCK, NOWHERE, PAGE, digest
 from holdfast.snapshots.chunks.recipe import Recipe
+from holdfast.snapshots.chunks.sweeping import thin_out
 
 
 @dataclass(slots=True)
@@ -71,3 +73,20 @@ def _check(pack: Pack, findings: Findings) -> None:
                 bad[number] = 1
     if any(bad):
         findings.pages[pack.name] = bad
+
+
+def mend(chunks: Chunks, found: Findings) -> list[tuple[str, bool]]:
+    """Take damaged pages out of packs, so that nothing new relies on them, and renew the index if need be.
+
+    Returns what was wrong, and whether that is all right now. The caller holds the lock. Raises OSError.
+    """
+    told = [(f"pack {name} {why}", False) for name, why in found.lost.items()]
+    for name, bad in found.pages.items():
+        chunks.forget(name)
+        thin_out(chunks, chunks.pack(name), bytearray(1 - flag for flag in bad))
+        told.append((f"pack {name} had {bad.count(1)} damaged pages; they were taken out", True))
+    index = chunks.folder / "index"
+    if chunks.names() and not Index.usable(index):
+        Index(index, chunks.listing).close()
+        told.append(("the index of pages was missing or damaged", True))
+    return told

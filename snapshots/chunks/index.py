@@ -10,6 +10,7 @@ import mmap
 import os
 import struct
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from holdfast.snapshots.chunks.pages import DIGEST
@@ -64,6 +65,13 @@ class Index:
         HEADER.pack_into(self._table, 0, MAGIC, self._slots, self._used, 1)
         self._table.close()
 
+    @staticmethod
+    def usable(path: Path) -> bool:
+        """Whether a file is a table that was closed in order."""
+        with suppress(OSError), path.open("rb") as file:
+            return _described(file.read(HEADER.size), os.fstat(file.fileno()).st_size) is not None
+        return False
+
     def _put(self, key: int, place: int) -> None:
         at = key & self._mask
         for _ in range(REACH):
@@ -76,15 +84,10 @@ class Index:
     def _open(self) -> bool:
         try:
             with self._path.open("r+b") as file:
-                head = file.read(HEADER.size)
-                size = os.fstat(file.fileno()).st_size
-                if len(head) < HEADER.size:
+                found = _described(file.read(HEADER.size), os.fstat(file.fileno()).st_size)
+                if found is None:
                     return False
-                magic, slots, used, closed = HEADER.unpack(head)
-                usable = magic == MAGIC and closed == 1 and slots >= FEWEST and not slots & (slots - 1)
-                if not usable or size != START + slots * 16 or used >= slots:
-                    return False
-                self._map(file.fileno(), slots, used)
+                self._map(file.fileno(), *found)
         except OSError:
             return False
         return True
@@ -120,3 +123,12 @@ class Index:
             if place:
                 self._put(key, place)
         old.close()
+
+
+def _described(head: bytes, size: int) -> tuple[int, int] | None:
+    """Slots and how many are in use, if a file that begins so was closed in order."""
+    if len(head) < HEADER.size:
+        return None
+    magic, slots, used, closed = HEADER.unpack(head)
+    usable = magic == MAGIC and closed == 1 and slots >= FEWEST and not slots & (slots - 1)
+    return (slots, used) if usable and size == START + slots * 16 and used < slots else None

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.snapshot import Snapshot
     from holdfast.runtime.tasks import Task, TaskInfo
     from holdfast.runtime.terminal.handle import SessionTerminal
+    from holdfast.runtime.verifying import Verified
 
 __version__ = "0.1.0"
 
@@ -111,6 +112,7 @@ __all__ = [
     "StoreError",
     "Task",
     "TaskInfo",
+    "Verified",
 ]
 
 # The guest's entry and the command line's start import this package for its errors alone, so the rest is
@@ -137,6 +139,7 @@ _LATE = {
     "State": "guest.pulse.state",
     "Task": "tasks",
     "TaskInfo": "tasks",
+    "Verified": "verifying",
 }
 
 

@@ -1,0 +1,46 @@
+"""Verb: verify."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from holdfast.runtime.cli import output
+from holdfast.runtime.cli.arguments import Json, controller, snapshot_names, wants_json
+from holdfast.runtime.text import plain
+
+
+def verify(
+    snapshots: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SNAPSHOT...]", help="Labels or ids.", autocompletion=snapshot_names),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Check snapshots and all that is stored for them, repair what can be. Exit code 1 if one is damaged."""
+    with controller() as holdfast:
+        found = holdfast.verify(*(snapshots or []))
+    if wants_json(json):
+        output.emit(
+            {
+                "ok": found.ok,
+                "snapshots": found.snapshots,
+                "bytes": found.bytes,
+                "damaged": found.damaged,
+                "findings": [
+                    {"snapshot": one.snapshot, "name": one.name, "text": one.text, "repaired": one.repaired}
+                    for one in found.findings
+                ],
+            }
+        )
+    else:
+        for one in found.findings:
+            output.say(plain(str(one), 400))
+        repaired = sum(one.repaired for one in found.findings)
+        facts = [f"{found.snapshots} snapshots", f"{output.size(found.bytes)} compared"]
+        facts += [f"{len(found.damaged)} damaged"] if found.damaged else []
+        facts += [f"{repaired} repaired"] if repaired else []
+        output.say(", ".join(facts) + ("" if found.findings else ": all whole"))
+    if not found.ok:
+        raise typer.Exit(1)
