@@ -263,12 +263,12 @@ class Holdfast:
             self.store.end_operation(begun.id, "done")
 
     def lock(self, session_id: str, what: str) -> AbstractContextManager[None]:
-        """Be the only one who does something exclusive to a session.
+        """Be the only one who does something exclusive to a session, after waiting a while for others.
 
         Raises:
-            SessionBusy: somebody else does; the message is "cannot <what>: …".
+            SessionBusy: somebody else still does; the message is "cannot <what>: …".
         """
-        return locks.exclusive(self.home.locks, session_id, what)
+        return locks.exclusive(self.home.locks, session_id, what, locks.PATIENCE)
 
     def close(self) -> None:
         """Let go of connections; sessions go on."""

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from holdfast.errors import SessionBusy, StoreError
 
+PATIENCE = 60.0
+"""Seconds to wait for who does something to a session: longer than a capture of gigabytes takes."""
+_LOOK_AGAIN = 0.01
+
 
 @contextmanager
-def exclusive(folder: Path, name: str, what: str) -> Iterator[None]:
+def exclusive(folder: Path, name: str, what: str, patience: float = 0.0) -> Iterator[None]:
     """Hold the lock `name`; the kernel lets go of it when the holder dies.
 
     Raises:
-        SessionBusy: it is held; "cannot <what>: …".
+        SessionBusy: it was held for `patience` seconds; "cannot <what>: …".
     """
     path = folder / f"{name}.lock"
-    file = _lock(path, what)
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            file = _lock(path, what)
+            break
+        except SessionBusy:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(_LOOK_AGAIN)
     try:
         yield
     finally:

@@ -16,6 +16,7 @@ from holdfast.runtime.interrupts import held
 from holdfast.runtime.journal import happenings
 from holdfast.runtime.restoring import Restoring
 from holdfast.runtime.taking import Taking, image_ref, new_row
+from holdfast.runtime.turns import turn
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
@@ -36,7 +37,7 @@ def take(
         CaptureFailed, StoreError, SessionBusy, SessionDead: nothing was taken.
     """
     with (
-        controller.lock(session.id, f"snapshot session {session.name}"),
+        turn(controller, session, "snapshot") as session,
         controller.operation("snapshot", session_id=session.id, snapshot_id=ids.new_id()) as operation,
     ):
         row = new_row(controller, session, operation, label, kind, reason)
@@ -49,7 +50,7 @@ def take(
 def suspend(controller: Holdfast, session: SessionRow) -> SessionRow:
     """Capture a session and end its processes in the same moment; nothing of its container remains."""
     with (
-        controller.lock(session.id, f"suspend session {session.name}"),
+        turn(controller, session, "suspend") as session,
         controller.operation("suspend", session_id=session.id, snapshot_id=ids.new_id()) as operation,
     ):
         row = new_row(controller, session, operation, None, "live")
@@ -62,12 +63,12 @@ def suspend(controller: Holdfast, session: SessionRow) -> SessionRow:
 
 def resume(controller: Holdfast, session: SessionRow) -> SessionRow:
     """Let a suspended session go on under its name and id."""
-    if session.state != "suspended" or session.parent_snapshot_id is None:
-        raise SessionError(f"cannot resume session {session.name}: it is not suspended")
     with (
-        controller.lock(session.id, f"resume session {session.name}"),
+        turn(controller, session, "resume", usable=False) as session,
         controller.operation("resume", session_id=session.id) as operation,
     ):
+        if session.state != "suspended" or session.parent_snapshot_id is None:
+            raise SessionError(f"cannot resume session {session.name}: it is not suspended")
         restoring = Restoring(controller, controller.store.snapshot(session.parent_snapshot_id), operation)
         resumed = restoring.bring_up([_next_generation(session, restoring)])[0]
     happenings.note(controller, session.id, "resumed")

@@ -23,6 +23,7 @@ from holdfast.errors import (
     SnapshotInUse,
     StoreError,
 )
+from holdfast.runtime import locks
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.guest import layout
@@ -99,31 +100,32 @@ def test_an_image_that_is_gone_is_named(hf: Holdfast) -> None:
     assert nothing_begun(hf)
 
 
-def test_two_snapshots_at_once(hf: Holdfast) -> None:
-    """One wins, the other is told so at once; there is one snapshot, and the session runs on."""
+def test_two_snapshots_at_once(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second waits for the first, and both are whole; who waits too long is told so in one line."""
     session = hf.new("parent")
-    with hf.lock(session.id, "hold"), pytest.raises(SessionBusy, match="cannot snapshot session parent"):
-        session.snapshot()
-    outcomes: list[str] = []
     start = threading.Barrier(2)
+    taken: list[str] = []
 
     def take() -> None:
-        start.wait()
-        try:
-            with Holdfast(hf.home) as other:
-                other.session("parent").snapshot()
-            outcomes.append("taken")
-        except SessionBusy:
-            outcomes.append("busy")
+        with Holdfast(hf.home) as other:
+            start.wait()
+            taken.append(other.session("parent").snapshot().id)
 
     threads = [threading.Thread(target=take) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert outcomes.count("taken") >= 1
-    assert set(outcomes) <= {"taken", "busy"}
-    assert len(hf.snapshots()) == outcomes.count("taken")
+    assert sorted(taken) == sorted(snapshot.id for snapshot in hf.snapshots())
+    assert len(taken) == 2
+
+    monkeypatch.setattr(locks, "PATIENCE", 0.1)
+    busy = "cannot {} session parent: another operation on it is under way"
+    with hf.lock(session.id, "hold"):
+        for verb in ("snapshot", "suspend", "remove"):
+            with pytest.raises(SessionBusy, match=busy.format(verb)):
+                getattr(session, verb)()
+    assert len(hf.snapshots()) == 2
     assert nothing_begun(hf)
     assert alive(session)
 

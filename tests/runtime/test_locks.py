@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,32 @@ def test_a_held_lock_is_refused(tmp_path: Path) -> None:
         pass
     with locks.exclusive(tmp_path, "one", "try"):
         pass
+
+
+def test_who_has_patience_gets_it_when_it_is_free(tmp_path: Path) -> None:
+    """The second waits for the first, in another thread here."""
+    order: list[str] = []
+    held = threading.Event()
+
+    def first() -> None:
+        with locks.exclusive(tmp_path, "one", "try"):
+            held.set()
+            waiting.wait()
+            order.append("first")
+
+    def tried(*_: object) -> None:
+        waiting.set()
+
+    waiting = threading.Event()
+    thread = threading.Thread(target=first)
+    thread.start()
+    held.wait()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("holdfast.runtime.locks.time.sleep", tried)
+        with locks.exclusive(tmp_path, "one", "try", patience=60):
+            order.append("second")
+    thread.join()
+    assert order == ["first", "second"]
 
 
 def test_different_locks_do_not_meet(tmp_path: Path) -> None:

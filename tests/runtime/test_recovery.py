@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import EngineUnavailable, SessionBusy, SessionDead, SessionError, SessionNotFound
-from holdfast.runtime import health
+from holdfast.runtime import health, locks
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.engine import ContainerState
 from holdfast.runtime.home import Home
@@ -215,8 +215,11 @@ def test_removing_twice_says_that_there_is_nothing(controller: Holdfast, engine:
     assert list(controller.home.run.iterdir()) == []
 
 
-def test_one_exclusive_thing_at_a_time(controller: Holdfast, engine: FakeEngine) -> None:
-    """While something exclusive goes on, a second one is refused at once."""
+def test_one_exclusive_thing_at_a_time(
+    controller: Holdfast, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While something exclusive goes on, a second one waits, and is refused when that takes too long."""
+    monkeypatch.setattr(locks, "PATIENCE", 0.05)
     row = _session(controller, engine)
     with (
         controller.lock(row.id, "snapshot session work"),
