@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING
 from holdfast.errors import LiveUnsupported, RestoreFailed, SnapshotDamaged, StoreError
 from holdfast.runtime import awakening, ids, provision, verifying
 from holdfast.runtime.taking import image_ref
+from holdfast.runtime.verification import result
+from holdfast.runtime.verification.gate import Gate
 from holdfast.snapshots import explain, manifest, raw, service
 from holdfast.snapshots.link import LinkLost, Refused, Target
 from holdfast.snapshots.manifest import Manifest, Processes
+from holdfast.snapshots.verification import Verification
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
@@ -50,6 +53,7 @@ class Restoring:
         except SnapshotDamaged as error:
             self._mark_damaged(error)
             raise
+        self._gate = Gate(snapshot.name, self._folder)
 
     def bring_up(self, rows: Sequence[SessionRow]) -> list[SessionRow]:
         """Make all of these rows running sessions, in parallel, and return them as they are then.
@@ -104,13 +108,14 @@ class Restoring:
             awakening.wake(folder, became, processes.token, "restored", self.snapshot.id)
         provision.start(engine, container)
         verified.result()
-        if processes is not None:
-            self._restore_tree(container, processes)
+        found = None if processes is None else self._restore_tree(container, processes)
         provision.await_guest(engine, container, folder)
         self._hooks[row.id] = awakening.told(self.controller.progress, row.name, folder)
+        if found is not None:
+            result.keep(self.controller, row, found)
         return container
 
-    def _restore_tree(self, container: str, processes: Processes) -> None:
+    def _restore_tree(self, container: str, processes: Processes) -> Verification:
         engine = self.controller.engine
         state = engine.inspect(container)
         if state is None or not state.running:
@@ -130,7 +135,7 @@ class Restoring:
                 new_addresses=list(state.addresses),
                 **target.fields(),
             ) as link:
-                link.until("done")
+                return self._gate.follow(link)
         except Refused as refusal:
             raise self._failed(refusal) from refusal
         except LinkLost as error:

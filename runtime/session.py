@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from holdfast.runtime.controller import Holdfast
+    from holdfast.snapshots.verification import Verification
 
 
 class Session:
@@ -84,6 +85,13 @@ class Session:
     def parent_snapshot_id(self) -> str | None:
         """The snapshot it was restored from, if it was."""
         return self._row.parent_snapshot_id
+
+    @property
+    def verification(self) -> Verification | None:
+        """What the last restore was found to have brought back; None if its processes were never restored."""
+        from holdfast.runtime.verification import result
+
+        return result.of(self._row)
 
     @property
     def row(self) -> SessionRow:

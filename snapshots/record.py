@@ -76,6 +76,8 @@ class Process(_Part):
     """One process. `state` is alive, stopped (by a signal) or zombie; of a zombie nothing else is known.
 
     `memory` is in bytes of address space, in `mappings` parts. `dumpable` as of prctl(2).
+    `outside` names namespaces that are not those of the container, `foreign` what leads out of its mounts;
+    both are known only of processes that exist.
     """
 
     pid: Pid
@@ -93,6 +95,8 @@ class Process(_Part):
     dumpable: int | None = None
     threads: list[Thread] = []
     descriptors: list[Descriptor] = []
+    outside: list[Text] = []
+    foreign: list[Text] = []
 
 
 class Socket(_Part):
@@ -119,12 +123,16 @@ class Terminal(_Part):
 
 
 class Tree(_Part):
-    """All processes of a session at one moment. `left_out` counts what was beyond the limits."""
+    """All processes of a session at one moment. `left_out` counts what was beyond the limits.
+
+    `init` are the rights of the container's own first process, known only of processes that exist.
+    """
 
     processes: list[Process]
     sockets: list[Socket] = []
     terminals: list[Terminal] = []
     left_out: int = 0
+    init: Thread | None = None
 
 
 class OpenFile(_Part):

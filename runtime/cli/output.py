@@ -81,6 +81,7 @@ def session(value: Session) -> dict[str, Any]:
         "created_at": value.created_at.isoformat(),
         "parent_snapshot_id": value.parent_snapshot_id,
         "generation": value.row.generation,
+        "verification": value.row.details.get("verification"),
     }
 
 

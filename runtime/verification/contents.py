@@ -6,20 +6,16 @@ session's control: no link in them is followed. Reading is bounded, and what is 
 
 from __future__ import annotations
 
-import hashlib
-import os
-import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from holdfast.snapshots.checkpointer.record import below
 from holdfast.snapshots.record import OpenFile
 
 MAX_FILE = 2 << 20
 MAX_TOTAL = 8 << 20
 """Bytes: a restore reads as much again while the session stands still, about 10 ms."""
 MAX_FILES = 256
-DIGEST_SIZE = 16
-_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 def digests(paths: Iterable[str], layers: Sequence[Path], elsewhere: Iterable[str]) -> list[OpenFile]:
@@ -47,45 +43,12 @@ def digests(paths: Iterable[str], layers: Sequence[Path], elsewhere: Iterable[st
 def _digest(path: str, layers: Sequence[Path], room: int) -> OpenFile:
     for layer in layers:
         try:
-            descriptor = _open(layer, path)
+            size, data = below.digest(layer, path, room)
         except (FileNotFoundError, NotADirectoryError):
             continue
+        except below.TooLarge as error:
+            return OpenFile(path=path, size=error.size, skipped="it is too large")
         except OSError as error:
-            return OpenFile(path=path, skipped=f"it cannot be read ({error.strerror})")
-        try:
-            return _of(path, descriptor, room)
-        except OSError as error:
-            return OpenFile(path=path, skipped=f"it cannot be read ({error.strerror})")
-        finally:
-            os.close(descriptor)
+            return OpenFile(path=path, skipped=f"it cannot be read ({error.strerror or error})")
+        return OpenFile(path=path, size=size, digest=data)
     return OpenFile(path=path, skipped="it is not in a layer that can be read here")
-
-
-def _of(path: str, descriptor: int, room: int) -> OpenFile:
-    state = os.fstat(descriptor)
-    if not stat.S_ISREG(state.st_mode):
-        return OpenFile(path=path, skipped="it is no regular file")
-    if state.st_size > room:
-        return OpenFile(path=path, size=state.st_size, skipped="it is too large")
-    with open(descriptor, "rb", closefd=False) as file:
-        data = hashlib.blake2b(file.read(room + 1), digest_size=DIGEST_SIZE).hexdigest()
-    return OpenFile(path=path, size=state.st_size, digest=data)
-
-
-def _open(layer: Path, path: str) -> int:
-    """Open a file below a layer, folder by folder."""
-    *folders, name = [part for part in path.split("/") if part] or ["."]
-    at = os.open(layer, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for part in folders:
-            if part == "..":
-                raise FileNotFoundError
-            below = os.open(part, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
-            os.close(at)
-            at = below
-        # A device or a FIFO must not be opened: what is there is looked at first.
-        if not stat.S_ISREG(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode):
-            raise FileNotFoundError
-        return os.open(name, _FLAGS, dir_fd=at)
-    finally:
-        os.close(at)

@@ -26,6 +26,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,6 +94,12 @@ pid_t fork(void)
 	if (action != NULL && control_fd >= 0 && dprintf(control_fd, "%s\n", action) > 0)
 		while (read(control_fd, &verdict, 1) < 0 && errno == EINTR)
 			;
+	/* CRIU would let the tasks go whatever the answer, and they would go on if it ended. It is in their PID
+	 * namespace, and may kill all of them while they stand still (kill(2), -1). */
+	if (verdict != 'y' && action != NULL && strcmp(action, "pre-resume") == 0) {
+		kill(-1, SIGKILL);
+		_exit(98);
+	}
 	child = libc_fork();
 	if (child == 0 && action != NULL)
 		_exit(verdict == 'y' ? 0 : 1);

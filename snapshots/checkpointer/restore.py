@@ -10,7 +10,7 @@ import ctypes
 import json
 import os
 import platform
-import subprocess
+import select
 import time
 from pathlib import Path
 
@@ -24,8 +24,8 @@ from holdfast.snapshots.checkpointer import (
     streams,
     terminals,
     tmpfs,
-    tree,
 )
+from holdfast.snapshots.checkpointer.audit import Audit
 from holdfast.snapshots.checkpointer.channel import Channel
 from holdfast.snapshots.checkpointer.requests import Restore
 
@@ -47,13 +47,14 @@ class RestoreFailed(Exception):
 def run(request: Restore, channel: Channel) -> None:
     """Carry out one restore. Raises RestoreFailed, TargetMismatch, OSError; the snapshot is untouched."""
     target = request.target
-    tree.check_container(target.init_pid, target.container)
+    audit = Audit(target, channel)
     kept = folders.snapshot(request.folder)
     facts = json.loads((kept / "facts.json").read_text())
     images = folders.create_scratch(request.scratch)
     lazy: criu.Running | None = None
     try:
         outcome, made = _prepare(kept, images, request)
+        audit.images(images)
         tmpfs.load(target.init_pid, kept, facts["tmpfs"])
         # What is restored inherits these from CRIU, and CRIU from this process.
         cgroups.join(target.init_pid)
@@ -63,7 +64,7 @@ def run(request: Restore, channel: Channel) -> None:
         started = time.monotonic()
         if request.lazy:
             lazy = _start_lazy_pages(folder, images)
-        _restore(request, folder, made)
+        _restore(request, folder, made, audit)
         ended = time.monotonic()
         channel.send(
             "done",
@@ -81,6 +82,7 @@ def run(request: Restore, channel: Channel) -> None:
             lazy.process.kill()
         raise
     finally:
+        audit.close()
         folders.discard_scratch(request.scratch)
 
 
@@ -103,13 +105,14 @@ def _prepare(kept: Path, images: Path, request: Restore) -> tuple[sockets.Outcom
     return outcome, made
 
 
-def _restore(request: Restore, folder: int, made: str) -> None:
+def _restore(request: Restore, folder: int, made: str, audit: Audit) -> None:
     arguments = [
         "restore",
         "--restore-detached",
         *criu.COMMON,
         "--file-validation=filesize",
         "--log-file=restore.log",
+        "--action-script=ask",
         *(["--lazy-pages"] if request.lazy else []),
     ]
     running = criu.start(
@@ -121,15 +124,33 @@ def _restore(request: Restore, folder: int, made: str) -> None:
         environment={"HOLDFAST_TERMINALS": made},
     )
     try:
-        status = running.process.wait(timeout=RESTORE_LIMIT)
-    except subprocess.TimeoutExpired:
+        status = _drive(running, audit)
+    finally:
+        running.control.close()
+        # Reached with a live CRIU only if it hangs or its tree was killed: that has taken it along.
         running.process.kill()
-        status = running.process.wait()
-    running.control.close()
+        running.process.wait()
     if status != 0:
         raise RestoreFailed(
             f"CRIU ended with status {status}", criu.errors_in(criu.read_log(folder, "restore.log"))
         )
+
+
+def _drive(running: criu.Running, audit: Audit) -> int:
+    """Follow CRIU to its end. Its question before anything runs is for the audit; others get a yes."""
+    deadline = time.monotonic() + RESTORE_LIMIT
+    while time.monotonic() < deadline:
+        if not select.select([running.control], [], [], 1.0)[0]:
+            if running.process.poll() is not None:
+                return running.process.returncode
+            continue
+        action = running.control.recv(256).decode("ascii", "replace").strip()
+        if not action:
+            return running.process.wait()
+        if action == "pre-resume":
+            audit.stopped(running.process.pid)
+        running.control.sendall(b"y")
+    return -1
 
 
 def _start_lazy_pages(folder: int, images: Path) -> criu.Running:

@@ -18,11 +18,12 @@ import time
 import traceback
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import dump, folders, requests, restore, tree
+from holdfast.snapshots.checkpointer import audit, dump, folders, requests, restore, tree
 from holdfast.snapshots.checkpointer.channel import Channel
 from holdfast.snapshots.checkpointer.layers import keep
+from holdfast.snapshots.checkpointer.record import Unreadable
 from holdfast.snapshots.checkpointer.record.decode import decode
-from holdfast.snapshots.checkpointer.record.source import Source, Unreadable
+from holdfast.snapshots.checkpointer.record.source import Source
 
 SOCKET = Path("/run/holdfast/checkpointer.sock")
 IDLE_LIMIT = 600.0  # seconds
@@ -85,6 +86,8 @@ def _work(connection: socket.socket) -> None:
         channel.send("error", code="target", message=str(error), errors=[])
     except (dump.DumpFailed, restore.RestoreFailed) as error:
         channel.send("error", code="criu", message=str(error), errors=error.errors[:50])
+    except audit.NotWanted as error:
+        channel.send("error", code="refused", message=str(error), errors=[])
     except Unreadable as error:
         channel.send("error", code="images", message=str(error), errors=[])
     except OSError as error:

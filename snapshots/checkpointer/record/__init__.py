@@ -3,3 +3,7 @@
 Both sides of a comparison are made here, so that they can be compared word by word on the host
 (`snapshots/record.py` has the form). Nothing here decides what is allowed or expected.
 """
+
+
+class Unreadable(Exception):
+    """The images are not what CRIU writes."""

@@ -14,11 +14,15 @@ from holdfast.snapshots.checkpointer.proc.status import Status
 _MOST_FILTERS = 4096
 
 
-def of_core(core: Any, filters: list[Any]) -> dict[str, Any]:
-    """The rights a core image gives to its thread; `filters` are those of seccomp.img."""
+def of_core(core: Any, filters: list[Any], leader: Any) -> dict[str, Any]:
+    """The rights a core image gives to its thread; `filters` are those of seccomp.img.
+
+    A thread whose filters are those of its process has none in its image: it gets them with the process's
+    first thread, whose image is `leader`.
+    """
     thread = core.thread_core
     creds = thread.creds
-    mode, last = _seccomp(core)
+    mode, last = _seccomp(core if core.thread_core.HasField("seccomp_mode") else leader)
     chain = _chain(filters, last) if mode == 2 else []
     return {
         "uids": [creds.uid, creds.euid, creds.suid, creds.fsuid],

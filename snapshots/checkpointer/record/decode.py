@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from holdfast.snapshots.checkpointer.record import credentials, sharing
+from holdfast.snapshots.checkpointer.record import Unreadable, credentials, sharing
 from holdfast.snapshots.checkpointer.record.described import Files, terminals
 
 MAX_PROCESSES = 20_000
@@ -86,16 +86,18 @@ class _Decoding:
             return found
         if core.thread_core.HasField("comm"):
             found["name"] = str(core.thread_core.comm)[:16]
-        found["threads"] = [self._thread(int(tid), core if tid == pid else None) for tid in item.threads]
+        found["threads"] = [self._thread(pid, int(tid), core) for tid in item.threads]
         self._memory(found, pid)
         self._fs(found, pid)
         found["descriptors"] = self._descriptors(pid)
         return found
 
-    def _thread(self, tid: int, core: Any) -> dict[str, Any]:
-        if core is None:
-            core = (self._images.messages(f"core-{tid}") or [None])[0]
-        return {"tid": tid} | (credentials.of_core(core, self._filters) if core is not None else {})
+    def _thread(self, pid: int, tid: int, leader: Any) -> dict[str, Any]:
+        core = leader if tid == pid else (self._images.messages(f"core-{tid}") or [None])[0]
+        # Without credentials in its image CRIU would leave a task those it has itself.
+        if core is None or not core.HasField("thread_core") or not core.thread_core.HasField("creds"):
+            raise Unreadable(f"process {pid} does not say with which rights its thread {tid} is to run")
+        return {"tid": tid} | credentials.of_core(core, self._filters, leader)
 
     def _memory(self, found: dict[str, Any], pid: int) -> None:
         mms = self._images.messages(f"mm-{pid}")

@@ -41,7 +41,7 @@ _FORMATS = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFCHR: "devi
 _MASTER = os.makedev(5, 2)
 """/dev/ptmx; its other ends have 136 and up (devices.txt of Linux)."""
 _LONGEST = 4096
-_FLAGS = os.O_ACCMODE | os.O_APPEND | os.O_NONBLOCK | os.O_DIRECT | os.O_PATH | os.O_DIRECTORY
+FLAGS = os.O_ACCMODE | os.O_APPEND | os.O_NONBLOCK | os.O_DIRECT | os.O_PATH | os.O_DIRECTORY
 """Of the flags of an open file those that programs see the effect of."""
 _LISTEN = 10  # tcp_states.h of Linux, for unix sockets, too
 
@@ -76,7 +76,7 @@ class Files:
         if entry is None or not field or not entry.HasField(field):
             return found
         file = getattr(entry, field)
-        found["flags"] = int(getattr(file, "flags", 0)) & _FLAGS
+        found["flags"] = int(getattr(file, "flags", 0)) & FLAGS
         self._describe(found, kind, file)
         return found
 

@@ -6,15 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.snapshots.checkpointer import entries
+from holdfast.snapshots.checkpointer.record import Unreadable
 
 PAGE = 4096
 _IN_PARENT = 1
 _PRESENT = 4
 """Flags of an entry (CRIU's pagemap.proto): its pages are in another snapshot; they are in this one."""
-
-
-class Unreadable(Exception):
-    """The images are not what CRIU writes."""
 
 
 class Source:

@@ -1,0 +1,138 @@
+"""Answers the checkpointer while a restore stands still: may these images, may this tree run?
+
+Holds what a restore is compared with. Whatever is not understood may not run.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from holdfast.errors import RestoreFailed
+from holdfast.runtime.session_options import CAPABILITIES
+from holdfast.runtime.text import plain
+from holdfast.snapshots import policy, record, verification
+from holdfast.snapshots.link import Link, LinkLost, Refused
+from holdfast.snapshots.policy import Policy, Violation
+from holdfast.snapshots.record import Record, Tree
+from holdfast.snapshots.verification import Verification
+
+# The container's first process gives NET_ADMIN up before anything else runs.
+ALLOWED = Policy.of(name for name in CAPABILITIES if name != "NET_ADMIN")
+
+
+_OF_RIGHTS = frozenset({"credentials", "process"})
+"""Deviations that no restore makes: who runs, and with which rights."""
+
+
+class Gate:
+    """Of one snapshot, for any number of restores at once. `name` is what the snapshot is called."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self._name = name
+        self._folder = folder
+
+    @functools.cached_property
+    def record(self) -> Record | None:
+        """What is known of the freeze. Raises SnapshotDamaged."""
+        return record.read(self._folder)
+
+    def follow(self, link: Link) -> Verification:
+        """Go along with a restore until it is done, and return what was compared.
+
+        Raises:
+            RestoreFailed: the tree has rights a session may not have; nothing of it ran, and it is gone.
+            Refused, LinkLost: the checkpointer failed.
+        """
+        found = Verification()
+        given: Tree | None = None
+        refusal: RestoreFailed | None = None
+        try:
+            for event in link.events():
+                try:
+                    match event["event"]:
+                        case "images":
+                            given = Tree.model_validate(event["tree"])
+                            self._judge(policy.judge(given, ALLOWED))
+                            self._check_unaltered(given)
+                            link.decide(json.dumps({"go": True, "files": self._files()}))
+                        case "stopped" if given is not None:
+                            running = Tree.model_validate(event["tree"])
+                            self._judge(policy.judge_running(running, ALLOWED))
+                            found = self._compare(given, running, event.get("files") or {})
+                            link.decide(json.dumps({"go": True}))
+                        case "done":
+                            return found
+                except (RestoreFailed, ValidationError, KeyError, TypeError) as error:
+                    refusal = self._refusal(error)
+                    link.decide("{}")
+        except Refused:
+            if refusal is None:
+                raise
+        except OSError as error:
+            raise LinkLost(f"cannot go on: the checkpointer ended ({error.strerror or error})") from error
+        if refusal is not None:
+            raise refusal
+        raise LinkLost("cannot go on: the checkpointer ended in the middle of an operation")
+
+    def _judge(self, violations: list[Violation]) -> None:
+        if violations:
+            more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
+            raise RestoreFailed(
+                f"cannot restore {self._name}: {plain(str(violations[0]), 300)}{more}",
+                hint="its images were altered, or are not of a session; nothing of it was run",
+            )
+
+    def _check_unaltered(self, given: Tree) -> None:
+        """Within what a session may have, too, nobody gets other rights than at the freeze."""
+        before = self.record
+        altered = (
+            [one for one in verification.images(before, given) if one.about in _OF_RIGHTS] if before else []
+        )
+        if altered:
+            raise RestoreFailed(
+                f"cannot restore {self._name}: {plain(str(altered[0]), 300)}",
+                hint="its images were altered after the freeze; nothing of it was run",
+            )
+
+    def _refusal(self, error: Exception) -> RestoreFailed:
+        if isinstance(error, RestoreFailed):
+            return error
+        return RestoreFailed(
+            f"cannot restore {self._name}: what its images say cannot be judged ({plain(str(error), 200)})",
+            hint="nothing of it was run",
+        )
+
+    def _files(self) -> list[str]:
+        return [one.path for one in self.record.files if one.digest] if self.record is not None else []
+
+    def _compare(self, given: Tree, running: Tree, files: Mapping[str, Any]) -> Verification:
+        found = verification.restored(given, running)
+        if self.record is None:
+            found = found.plus(skipped=["the freeze: the snapshot was taken without a record"])
+        else:
+            contents = verification.contents(self.record, files)
+            found = found.plus(contents.compared, contents.deviations, contents.skipped)
+            found = found.plus(deviations=verification.images(self.record, given))
+        return clean(found)
+
+
+def clean(found: Verification) -> Verification:
+    """The same fit to be shown: names of processes and files are the session's."""
+    return found.model_copy(
+        update={
+            "deviations": [one.model_copy(update={"text": plain(one.text, 300)}) for one in found.deviations],
+            "skipped": [plain(one, 300) for one in limited(found.skipped)],
+        }
+    )
+
+
+def limited(texts: Iterable[str], most: int = 20) -> list[str]:
+    """The first of them, and how many more."""
+    every = list(texts)
+    return every if len(every) <= most else [*every[:most], f"{len(every) - most} more"]

@@ -1,0 +1,41 @@
+"""Keeps what a restore came to: with the session, in its journal, and in words where something deviates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.runtime.journal import happenings
+from holdfast.snapshots.verification import Verification
+
+if TYPE_CHECKING:
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.store.rows import SessionRow
+
+DETAIL = "verification"
+MOST_LINES = 5
+
+
+def keep(controller: Holdfast, session: SessionRow, found: Verification) -> None:
+    """Store it, write it down, and say what deviates."""
+    told = found.model_dump(mode="json", exclude_defaults=True)
+    controller.store.keep_details(session.id, **{DETAIL: told})
+    happenings.note(
+        controller,
+        session.id,
+        "verified",
+        actor="system",
+        compared=found.compared,
+        deviations=[str(one) for one in found.deviations[:MOST_LINES]] or None,
+        deviating=(len(found.deviations) + found.more) or None,
+    )
+    for one in found.deviations[:MOST_LINES]:
+        controller.progress(f"{session.name} is not quite as it was captured: {one}")
+    beyond = len(found.deviations) + found.more - MOST_LINES
+    if beyond > 0:
+        controller.progress(f"{session.name}: {beyond} more deviations, see `--json`")
+
+
+def of(session: SessionRow) -> Verification | None:
+    """What was kept of the last restore of a session; None if it was never restored with its processes."""
+    told = session.details.get(DETAIL)
+    return None if told is None else Verification.model_validate(told)

@@ -1,0 +1,125 @@
+"""Puts a restore before its judge twice: before CRIU runs, and when all is restored and nothing runs yet.
+
+The host judges (`snapshots/policy.py`); here it is told what there is, and a tree it does not want is killed
+while every task of it still stands in a ptrace stop. CRIU itself would let it go: it ignores what its
+pre-resume script says. A host that does not answer wants nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from holdfast.snapshots.checkpointer import tree
+from holdfast.snapshots.checkpointer.channel import Channel
+from holdfast.snapshots.checkpointer.proc import walk
+from holdfast.snapshots.checkpointer.record import below
+from holdfast.snapshots.checkpointer.record.decode import decode
+from holdfast.snapshots.checkpointer.record.look import look
+from holdfast.snapshots.checkpointer.record.source import Source
+from holdfast.snapshots.checkpointer.requests import Target
+
+ANSWER_LIMIT = 60.0
+"""Seconds a host may take to judge; it needs milliseconds."""
+END_LIMIT = 30.0
+POLL = 0.001
+MAX_ANSWER = 1 << 20
+MAX_FILES = 256
+MAX_TOTAL = 8 << 20
+"""Bytes of open files that are read for a restore."""
+
+
+class NotWanted(Exception):
+    """The host refused to let the tree run; nothing of it is left."""
+
+
+class Audit:
+    """Of one restore. Closing it lets go of the container's first process."""
+
+    def __init__(self, target: Target, channel: Channel) -> None:
+        self._target = target
+        self._channel = channel
+        self._killed = False
+        # What has that number later is another process; this one can only be gone.
+        self._init = os.pidfd_open(target.init_pid)
+        tree.check_container(target.init_pid, target.container)
+
+    def images(self, folder: Path) -> None:
+        """Ask whether these images may be restored. Raises NotWanted, Unreadable."""
+        self._channel.send("images", tree=decode(Source(folder), commands=False))
+        answer = self._answer()
+        self._files = self._digests(answer.get("files"))
+
+    def stopped(self, criu: int) -> None:
+        """Ask whether the tree CRIU (a pid) has restored may run, and kill it if not. Raises NotWanted."""
+        try:
+            root = self._root(criu)
+            found = look(walk.tree(root).pids, self._target.init_pid)
+            self._channel.send("stopped", tree=found, files=self._files)
+            self._answer()
+        except BaseException:
+            self._kill(criu)
+            raise
+
+    def _kill(self, criu: int) -> None:
+        """End everything in the container. CRIU comes last, for when a tracer ends its tasks go on."""
+        pids = [*walk.tree(criu).pids[1:], *walk.tree(self._target.init_pid).pids[1:]]
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + END_LIMIT
+        while time.monotonic() < deadline and not all(map(_ended, pids)):
+            time.sleep(POLL)
+        # It takes along whatever else there is (pid_namespaces(7)).
+        signal.pidfd_send_signal(self._init, signal.SIGKILL)
+        self._killed = True
+
+    def close(self) -> None:
+        """Let go. What was killed has ended then; CRIU, one of its namespace, must have been waited for."""
+        if self._killed:
+            select.select([self._init], [], [], END_LIMIT)
+        os.close(self._init)
+
+    def _root(self, criu: int) -> int:
+        """The root is a child of CRIU's until that ends, then of the container's first process."""
+        for parent in (criu, self._target.init_pid):
+            for child in walk.children(parent):
+                status = walk.status_of(child)
+                if status is not None and status.inner_pid == self._target.root_pid:
+                    return child
+        raise NotWanted("the restored tree cannot be found")
+
+    def _answer(self) -> dict[str, Any]:
+        line = self._channel.receive(MAX_ANSWER) if self._channel.ready(ANSWER_LIMIT) else None
+        try:
+            answer = json.loads(line or b"{}")
+        except ValueError:
+            answer = {}
+        if not isinstance(answer, dict) or answer.get("go") is not True:
+            raise NotWanted("the host does not want it")
+        return answer
+
+    def _digests(self, paths: Any) -> dict[str, list[Any]]:
+        """Size and digest of files of the session, before anything of it runs or watches them."""
+        found: dict[str, list[Any]] = {}
+        room = MAX_TOTAL
+        root = Path(f"/proc/{self._target.init_pid}/root")
+        for path in paths[:MAX_FILES] if isinstance(paths, list) else []:
+            try:
+                size, data = below.digest(root, str(path), room)
+            except OSError:
+                found[str(path)] = [0, ""]
+                continue
+            room -= size
+            found[str(path)] = [size, data]
+        return found
+
+
+def _ended(pid: int) -> bool:
+    return all(state in "ZX" for state in tree.thread_states(pid))

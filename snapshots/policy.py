@@ -1,0 +1,136 @@
+"""What the processes of a session may have, and whether those of a snapshot stay within that. Pure.
+
+A process image says with which rights the process is to run, and the checkpointer could give it any. What a
+session may have is what its container's first process has: nothing in it can get more by itself. Ids are
+not judged: a setuid program makes any of them of any, within these rights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from holdfast.snapshots.record import Process, Thread, Tree
+
+# By number, capabilities(7).
+CAPABILITIES = (
+    *("CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP"),
+    *(
+        "LINUX_IMMUTABLE",
+        "NET_BIND_SERVICE",
+        "NET_BROADCAST",
+        "NET_ADMIN",
+        "NET_RAW",
+        "IPC_LOCK",
+        "IPC_OWNER",
+    ),
+    *(
+        "SYS_MODULE",
+        "SYS_RAWIO",
+        "SYS_CHROOT",
+        "SYS_PTRACE",
+        "SYS_PACCT",
+        "SYS_ADMIN",
+        "SYS_BOOT",
+        "SYS_NICE",
+    ),
+    *("SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "MKNOD", "LEASE", "AUDIT_WRITE", "AUDIT_CONTROL"),
+    *("SETFCAP", "MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ"),
+    *("PERFMON", "BPF", "CHECKPOINT_RESTORE"),
+)
+_SETS = ("bounding", "permitted", "effective", "inheritable", "ambient")
+_FILTER = 2
+"""The kernel's number for seccomp filters."""
+# A restored tree has a time namespace and an IPC namespace of its own; its cgroup namespace is the host's
+# view of the same cgroups, which are compared by path.
+_ITS_OWN = frozenset({"time", "ipc", "cgroup", "time_for_children"})
+_NO_ID = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Capabilities as bits; how many seccomp filters at least; whether no_new_privs must be set."""
+
+    capabilities: int
+    filters: int = 1
+    no_new_privs: bool = False
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Policy:
+        """What a container made with these capabilities may have."""
+        return cls(sum(1 << CAPABILITIES.index(name) for name in names))
+
+    def narrowed(self, init: Thread) -> Policy:
+        """No more than the container's first process has."""
+        return Policy(
+            self.capabilities & init.bounding,
+            max(self.filters, init.filters),
+            self.no_new_privs or init.no_new_privs,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A process that may not run, and why."""
+
+    pid: int
+    name: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} ({self.name}) {self.text}"
+
+
+def judge(tree: Tree, policy: Policy) -> list[Violation]:
+    """Everything about a tree that the policy forbids, by process; at most one line for each kind of it."""
+    if not tree.processes:
+        return [Violation(0, "", "cannot be judged: there is none")]
+    found = [violation for process in tree.processes for violation in _of_process(process, policy)]
+    if tree.left_out:
+        found.append(Violation(0, "", "and others are too many to be judged"))
+    return found
+
+
+def judge_running(tree: Tree, policy: Policy) -> list[Violation]:
+    """The same of processes that exist, in a container whose first process is known."""
+    if tree.init is None:
+        return [Violation(1, "init", "is gone")]
+    return judge(tree, policy.narrowed(tree.init))
+
+
+def _of_process(process: Process, policy: Policy) -> Iterator[Violation]:
+    if process.state == "zombie":
+        return
+    if not process.threads:
+        yield Violation(process.pid, process.name, "does not say with which rights it is to run")
+    said: set[str] = set()
+    for thread in process.threads:
+        for text in _of_thread(thread, policy):
+            if text not in said:
+                said.add(text)
+                yield Violation(process.pid, process.name, text)
+    outside = [name for name in process.outside if name not in _ITS_OWN]
+    if outside:
+        yield Violation(process.pid, process.name, f"is not in the session's own {', '.join(outside)}")
+    if process.foreign:
+        listed = ", ".join(process.foreign[:3])
+        yield Violation(process.pid, process.name, f"holds what is not the session's: {listed}")
+
+
+def _of_thread(thread: Thread, policy: Policy) -> Iterator[str]:
+    for name in _SETS:
+        beyond = getattr(thread, name) & ~policy.capabilities
+        if beyond:
+            yield f"has more {name} capabilities than a session: {_names(beyond)}"
+    if thread.seccomp != _FILTER or thread.filters < policy.filters:
+        yield f"is under {thread.filters} of the {policy.filters} seccomp filters of a session"
+    if policy.no_new_privs and not thread.no_new_privs:
+        yield "may gain privileges (no_new_privs is not set)"
+    if _NO_ID in (*thread.uids, *thread.gids):
+        yield "has an id that is none"
+
+
+def _names(bits: int) -> str:
+    named = [name for number, name in enumerate(CAPABILITIES) if bits >> number & 1]
+    unknown = bits >> len(CAPABILITIES)
+    return ", ".join([*named[:5], *(["…"] if len(named) > 5 else []), *(["others"] if unknown else [])])

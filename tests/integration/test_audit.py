@@ -1,0 +1,231 @@
+"""Process images that were altered, and a tree with more rights than a session: refused, killed, gone."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import HoldfastError, RestoreFailed
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.session import Session
+from holdfast.runtime.snapshot import Snapshot
+from holdfast.snapshots import files, manifest, policy, record, verification
+
+pytestmark = pytest.mark.engine
+
+# Runs where CRIU's images can be read and written.
+FORGE = """
+import sys
+from pathlib import Path
+from holdfast.snapshots.checkpointer import entries
+path = Path("/state/snapshots") / sys.argv[1] / "images" / f"core-{{sys.argv[2]}}.img"
+magic, [core] = entries.read(path)
+thread, creds = core.thread_core, core.thread_core.creds
+{change}
+entries.write(path, magic, [core])
+"""
+SYS_ADMIN = 1 << policy.CAPABILITIES.index("SYS_ADMIN")
+ALTERATIONS = {
+    "more capabilities": f"creds.cap_eff[0] |= {SYS_ADMIN}; creds.cap_prm[0] |= {SYS_ADMIN}",
+    "a larger bounding set": f"creds.cap_bnd[0] |= {SYS_ADMIN}",
+    "ambient capabilities": f"creds.cap_amb[0] |= {SYS_ADMIN}; creds.cap_inh[0] |= {SYS_ADMIN}",
+    "no seccomp": "thread.seccomp_mode = 0",
+    "another user": "creds.uid = creds.euid = creds.suid = creds.fsuid = 0",
+    "privileges to gain": "creds.ClearField('no_new_privs')",
+    "no rights at all": "thread.ClearField('creds')",
+}
+# Not root, may gain no privileges, and writes into a folder of the host as long as it runs.
+PROGRAM = """
+import ctypes, os, time
+ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)
+os.setgid(1000); os.setuid(1000)
+while True:
+    with open("/out/ran", "a") as file: file.write("x")
+    time.sleep(0.01)
+"""
+
+
+def forge(hf: Holdfast, snapshot: Snapshot, pid: int, change: str) -> None:
+    """Alter the image of a process, and the manifest so that it has the digest of what was altered."""
+    folder = hf.home.snapshots / snapshot.id
+    [checkpointer] = hf.engine.containers(holdfast_home=hf.home.digest, holdfast_role="checkpointer")
+    done = hf.engine.client.containers.get(checkpointer).exec_run(
+        ["/usr/bin/python3", "-c", FORGE.format(change=change), snapshot.id, str(pid)],
+        environment={"PYTHONPATH": "/opt/holdfast/checkpointer"},
+    )
+    assert done.exit_code == 0, done.output
+    path = folder / "images" / f"core-{pid}.img"
+    kept = json.loads((folder / manifest.FILE).read_text())
+    for entry in kept["files"]:
+        if entry["name"] == f"images/core-{pid}.img":
+            entry["bytes"], entry["blake3"] = path.stat().st_size, files.digest(path)
+    (folder / manifest.FILE).write_text(json.dumps(kept))
+
+
+def pid_of(session: Session) -> int:
+    return int(session.exec("pgrep -f '^python3 /out/program'").text)
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out").chmod(0o777)
+    (tmp_path / "out/program").write_text(PROGRAM)
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def running(hf: Holdfast, out: Path) -> Session:
+    session = hf.new("parent", mounts=[f"{out}:/out"])
+    session.exec("python3 /out/program >/dev/null 2>&1 &\nuntil [ -s /out/ran ]; do :; done")
+    return session
+
+
+def containers(hf: Holdfast) -> set[str]:
+    return set(hf.engine.containers(holdfast_home=hf.home.digest, holdfast_role="session"))
+
+
+def test_an_altered_image_is_refused_before_anything_starts(
+    hf: Holdfast, running: Session, out: Path
+) -> None:
+    """Whatever right was altered; the message names the process; other snapshots are as good as before."""
+    good = running.snapshot("good")
+    bad = running.snapshot("bad")
+    pid = pid_of(running)
+    core = hf.home.snapshots / bad.id / "images" / f"core-{pid}.img"
+    before = core.read_bytes()
+    running.remove()
+    (out / "ran").write_text("")
+    for name, change in ALTERATIONS.items():
+        core.write_bytes(before)
+        forge(hf, bad, pid, change)
+        with pytest.raises(RestoreFailed, match=f"process {pid}") as caught:
+            bad.restore("never")
+        assert "nothing of it was run" in caught.value.hint or name == "no rights at all"
+        assert containers(hf) == set(), name
+    assert (out / "ran").read_text() == ""
+
+    restored = good.restore("again")
+    assert restored.verification is not None
+    assert restored.verification.deviations == []
+    assert restored.exec("echo here").text == "here\n"
+
+
+@pytest.mark.parametrize("lazy_from", [1 << 60, 0], ids=["at once", "on demand"])
+def test_a_restored_tree_with_more_rights_never_runs(
+    hf: Holdfast, running: Session, out: Path, monkeypatch: pytest.MonkeyPatch, lazy_from: int
+) -> None:
+    """Should an image pass, the tree made of it is looked at while it stands still, and killed there."""
+    bad = running.snapshot("bad")
+    pid = pid_of(running)
+    running.remove()
+    (out / "ran").write_text("")
+    forge(hf, bad, pid, ALTERATIONS["more capabilities"] + f"; creds.cap_bnd[0] |= {SYS_ADMIN}")
+    monkeypatch.setattr(policy, "judge", passing_once(policy.judge))
+    monkeypatch.setattr(verification, "images", lambda *_: [])
+    monkeypatch.setattr("holdfast.runtime.restoring.LAZY_FROM", lazy_from)
+
+    with pytest.raises(RestoreFailed, match=f"process {pid} .*SYS_ADMIN"):
+        bad.restore("never")
+    assert containers(hf) == set()
+    assert (out / "ran").read_text() == ""
+
+
+def passing_once(judge: Callable[..., object]) -> Callable[..., object]:
+    """The first judgement, of the images, finds nothing."""
+    calls: list[object] = []
+
+    def judged(*arguments: object) -> object:
+        calls.append(arguments)
+        return [] if len(calls) == 1 else judge(*arguments)
+
+    return judged
+
+
+def worker(hf: Holdfast) -> int:
+    """The checkpointer's process that restores: it is in the cgroups of the only session."""
+    [container] = containers(hf)
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            ours = b"/opt/holdfast/checkpointer" in (folder / "cmdline").read_bytes()
+            if ours and container in (folder / "cgroup").read_text():
+                return int(folder.name)
+    raise AssertionError("it is not there")
+
+
+@pytest.mark.parametrize("who", ["host", "checkpointer"])
+def test_who_goes_away_while_all_stands_still_leaves_nothing_running(
+    hf: Holdfast, running: Session, out: Path, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    """No answer is a no: what was restored is killed, not resumed."""
+    taken = running.snapshot("taken")
+    running.remove()
+    (out / "ran").write_text("")
+
+    class Gone(HoldfastError):
+        pass
+
+    def vanish(*_: object) -> list[object]:
+        if who == "checkpointer":
+            os.kill(worker(hf), signal.SIGKILL)
+            return []
+        raise Gone("cannot go on: the test ends here")
+
+    monkeypatch.setattr(policy, "judge_running", vanish)
+    with pytest.raises(Gone if who == "host" else RestoreFailed):
+        taken.restore("never")
+    assert (out / "ran").read_text() == ""
+    assert containers(hf) == set()
+
+
+def test_what_is_restored_is_as_it_was(hf: Holdfast, running: Session) -> None:
+    """Processes, rights, descriptors, sockets, terminals, open files; said, stored, written down."""
+    running.exec(
+        "exec 8</etc/passwd; read -u 8; python3 -m http.server --bind 127.0.0.1 8000 >/dev/null 2>&1 &"
+    )
+    running.exec("until curl -s 127.0.0.1:8000 >/dev/null; do :; done; stty -echoctl")
+    taken = running.snapshot("taken")
+    kept = record.read(hf.home.snapshots / taken.id)
+    restored = taken.restore("again")
+
+    assert kept is not None
+    found = restored.verification
+    assert found is not None
+    assert [str(one) for one in found.deviations] == []
+    assert found.compared["processes"] == len(kept.tree.processes)
+    assert found.compared["files"] >= 1
+    assert found.compared["terminals"] == 1
+    entries = [entry for entry in restored.journal() if entry.kind == "verified"]
+    assert len(entries) == 1
+
+
+def test_a_deviation_is_told(hf: Holdfast, running: Session) -> None:
+    """A file that is not as it was at the freeze, for one: a warning, and the restore goes on."""
+    running.exec("exec 8<>/srv/book; echo before >&8")
+    taken = running.snapshot("taken")
+    folder = hf.home.snapshots / taken.id
+    kept = record.read(folder)
+    assert kept is not None
+    other = [
+        one.model_copy(update={"digest": "0" * 32}) if one.path == "/srv/book" else one for one in kept.files
+    ]
+    record.write(folder, kept.model_copy(update={"files": other}))
+    text = json.loads((folder / manifest.FILE).read_text())
+    for entry in text["files"]:
+        if entry["name"] == record.FILE:
+            path = folder / record.FILE
+            entry["bytes"], entry["blake3"] = path.stat().st_size, files.digest(path)
+    (folder / manifest.FILE).write_text(json.dumps(text))
+
+    said: list[str] = []
+    hf.progress = said.append
+    restored = taken.restore("again")
+    assert restored.verification is not None
+    assert [one.about for one in restored.verification.deviations] == ["content"]
+    assert any("/srv/book is not as it was" in line for line in said)

@@ -1,0 +1,102 @@
+"""What processes of a session may have, and what is too much."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast.snapshots.policy import CAPABILITIES, Policy, judge, judge_running
+from holdfast.snapshots.record import Process, Thread, Tree
+
+CHOWN, SYS_ADMIN = 1, 1 << CAPABILITIES.index("SYS_ADMIN")
+POLICY = Policy.of(["CHOWN", "KILL"])
+
+
+def thread(**changed: Any) -> Thread:
+    sets = dict.fromkeys(("bounding", "permitted", "effective"), CHOWN)
+    ids = {"uids": (0, 0, 0, 0), "gids": (0, 0, 0, 0)}
+    return Thread(
+        **{
+            "tid": 301,
+            **ids,
+            **sets,
+            "inheritable": 0,
+            "ambient": 0,
+            "no_new_privs": False,
+            "seccomp": 2,
+            "filters": 1,
+            **changed,
+        }
+    )
+
+
+def tree(*threads: Thread, init: Thread | None = None, **changed: Any) -> Tree:
+    process = {"pid": 301, "ppid": 0, "pgid": 301, "sid": 301, "state": "alive", "name": "sh", **changed}
+    return Tree(processes=[Process(**process, threads=list(threads))], init=init)
+
+
+def said(of: Tree, policy: Policy = POLICY) -> str:
+    return "; ".join(map(str, judge(of, policy)))
+
+
+def test_capabilities_have_the_kernels_numbers() -> None:
+    """The first, one in the middle, and the last that is known."""
+    numbers = [CAPABILITIES.index(name) for name in ("CHOWN", "SYS_ADMIN", "CHECKPOINT_RESTORE")]
+    assert numbers == [0, 21, 40]
+
+
+def test_what_a_session_has_is_allowed() -> None:
+    """Any ids, fewer capabilities, more filters."""
+    assert said(tree(thread(uids=(1000, 0, 0, 0), permitted=0, effective=0, filters=3))) == ""
+
+
+@pytest.mark.parametrize("which", ["bounding", "permitted", "effective", "inheritable", "ambient"])
+def test_no_set_may_have_more_capabilities(which: str) -> None:
+    """A set that is not in effect now can come into effect."""
+    assert said(tree(thread(**{which: CHOWN | SYS_ADMIN}))) == (
+        f"process 301 (sh) has more {which} capabilities than a session: SYS_ADMIN"
+    )
+
+
+@pytest.mark.parametrize("changed", [{"seccomp": 0}, {"seccomp": 1}, {"filters": 0}])
+def test_no_task_is_without_the_filter(changed: dict[str, int]) -> None:
+    """Neither none at all, nor a mode that says strict, nor a chain of none."""
+    assert "seccomp filters" in said(tree(thread(), thread(tid=302, **changed)))
+
+
+def test_one_thread_is_enough_and_is_told_once() -> None:
+    """All threads are looked at."""
+    more = [thread(tid=number, effective=SYS_ADMIN) for number in range(302, 310)]
+    assert said(tree(thread(), *more)).count("SYS_ADMIN") == 1
+
+
+def test_a_process_without_rights_is_not_one_with_few() -> None:
+    """What its image leaves out, it would get from who restores it. A zombie has none and needs none."""
+    assert "does not say" in said(tree())
+    assert said(tree(state="zombie")) == ""
+    assert "there is none" in said(Tree(processes=[]))
+
+
+def test_what_cannot_be_judged_is_not_allowed() -> None:
+    """Numbers that are no ids; processes beyond the limits."""
+    assert "an id that is none" in said(tree(thread(uids=(2**32 - 1, 0, 0, 0))))
+    assert "too many" in said(tree(thread()).model_copy(update={"left_out": 1}))
+
+
+def test_nothing_may_have_more_than_the_containers_first_process() -> None:
+    """Whatever the policy says beforehand; without that process nothing runs."""
+    strict = thread(bounding=0, filters=2, no_new_privs=True)
+    found = "; ".join(map(str, judge_running(tree(thread(), init=strict), POLICY)))
+    assert "CHOWN" in found
+    assert "1 of the 2 seccomp filters" in found
+    assert "no_new_privs" in found
+    assert judge_running(tree(thread(), init=thread()), POLICY) == []
+    assert [str(one) for one in judge_running(tree(thread()), POLICY)] == ["process 1 (init) is gone"]
+
+
+def test_nothing_leads_out_of_the_container() -> None:
+    """Namespaces of others, and what is open beyond the container's mounts."""
+    assert "own mnt, pid" in said(tree(thread(), outside=["mnt", "pid", "time", "ipc"]))
+    assert said(tree(thread(), outside=["time", "ipc", "cgroup"])) == ""
+    assert "descriptor 7 (/etc/shadow)" in said(tree(thread(), foreign=["descriptor 7 (/etc/shadow)"]))
