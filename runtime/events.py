@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import GuestDisconnected, SessionError
 from holdfast.runtime import fields
 from holdfast.runtime.guest.protocol import Frame
+from holdfast.runtime.store import life
 from holdfast.runtime.telling import told
 from holdfast.runtime.text import plain
 
@@ -76,8 +77,12 @@ def read(
     That is the last event, whatever kinds are wanted.
     """
     wanted = list(NOTABLE if kinds is None else kinds)
+    began = time.time()
     while True:
         try:
+            row = line.row
+            if life.rewound_at(row) > began:  # it went back: numbers begin again there
+                began, after = time.time(), min(after, life.resumes_after(row))
             persistence = line.persistence()
             args = {"after_seq": after, "follow": follow, "kinds": wanted}
             connection = persistence.run(partial(_open, line, args))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -9,12 +10,18 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import GuestDisconnected
 from holdfast.runtime import health
 from holdfast.runtime.guest_client import GuestClient
+from holdfast.runtime.keeping.policy import Policy
 from holdfast.runtime.persistence import Persistence
+from holdfast.runtime.store import life
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.guest.protocol import Frame
     from holdfast.runtime.store.rows import SessionRow
+
+
+POLICY_SECONDS = 2.0
+"""For so long a policy that another process changed may not be known."""
 
 
 class Line:
@@ -23,6 +30,8 @@ class Line:
     def __init__(self, controller: Holdfast, row: Callable[[], SessionRow]) -> None:
         self._controller = controller
         self._row = row
+        self._policy = Policy.of(row().details)
+        self._looked = time.monotonic()
 
     @property
     def controller(self) -> Holdfast:
@@ -44,6 +53,18 @@ class Line:
         health.check(self._controller, self.known.id)
         return self.row
 
+    def policy(self) -> Policy:
+        """When the session is captured by itself, as it was within the last seconds."""
+        now = time.monotonic()
+        if now - self._looked > POLICY_SECONDS:
+            self._looked = now
+            self._policy = Policy.of(self.row.details)
+        return self._policy
+
+    def follow(self, policy: Policy) -> None:
+        """The policy was changed through this line."""
+        self._policy, self._looked = policy, time.monotonic()
+
     def client(self) -> GuestClient:
         """For a session that is said to run. Raises as `health.check_usable` does."""
         row = self._row()
@@ -53,7 +74,9 @@ class Line:
 
     def persistence(self) -> Persistence:
         """For a call that can be repeated until it ends or the session does."""
-        return Persistence(lambda: health.check(self._controller, self._row().id))
+        return Persistence(
+            lambda: health.check(self._controller, self._row().id), lambda: life.rewound_at(self.row)
+        )
 
     def request(self, op: str, payload: bytes = b"", **args: Any) -> Frame:
         """One request that is not repeated once it was sent: typing twice is worse than not at all."""

@@ -23,11 +23,24 @@ def exclusive(folder: Path, name: str, what: str, patience: float = 0.0) -> Iter
     Raises:
         SessionBusy: it was held for `patience` seconds; "cannot <what>: …".
     """
+    with _held(folder, name, what, fcntl.LOCK_EX, patience):
+        yield
+
+
+@contextmanager
+def shared(folder: Path, name: str, what: str, patience: float = 0.0) -> Iterator[None]:
+    """Hold the lock `name` together with others that share it. Raises as `exclusive` does."""
+    with _held(folder, name, what, fcntl.LOCK_SH, patience):
+        yield
+
+
+@contextmanager
+def _held(folder: Path, name: str, what: str, kind: int, patience: float) -> Iterator[None]:
     path = folder / f"{name}.lock"
     deadline = time.monotonic() + patience
     while True:
         try:
-            file = _lock(path, what)
+            file = _lock(path, what, kind)
             break
         except SessionBusy:
             if time.monotonic() >= deadline:
@@ -44,7 +57,7 @@ def discard(folder: Path, name: str) -> None:
     (folder / f"{name}.lock").unlink(missing_ok=True)
 
 
-def _lock(path: Path, what: str) -> int:
+def _lock(path: Path, what: str, kind: int) -> int:
     """A descriptor of the locked file; one that its last holder removed meanwhile locks nothing any more."""
     while True:
         try:
@@ -52,7 +65,7 @@ def _lock(path: Path, what: str) -> int:
         except OSError as error:
             raise StoreError(f"cannot {what}: {path} cannot be opened ({error.strerror or error})") from error
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(file)
             raise SessionBusy(

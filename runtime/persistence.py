@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from holdfast.errors import GuestDisconnected
+from holdfast.errors import GuestDisconnected, SessionRewound
 
 T = TypeVar("T")
 
@@ -23,11 +23,16 @@ ASK_SECONDS = 0.1
 class Persistence:
     """Repeats an attempt that loses its connection. `heard()` is called with every sign of life.
 
-    `check` raises an error that says why the session cannot be used, if that is so.
+    `check` raises an error that says why the session cannot be used, if that is so. `rewound` tells when the
+    session last went back to an earlier moment, in Unix seconds: what was begun before that is not gone on
+    with, unless `again` makes it begin anew.
     """
 
-    def __init__(self, check: Callable[[], None]) -> None:
+    def __init__(self, check: Callable[[], None], rewound: Callable[[], float] = lambda: 0.0) -> None:
         self._check_session = check
+        self._rewound = rewound
+        self._began = time.time()
+        self.again: Callable[[], None] | None = None
         self._last = time.monotonic()
         self._asked = 0.0
 
@@ -39,10 +44,11 @@ class Persistence:
         """The result of the first attempt that keeps its connection.
 
         Raises:
-            SessionError: the session ended or was suspended.
+            SessionError: the session ended, was suspended, or went back.
             GuestDisconnected: it runs, but its supervisor was silent for half a minute.
         """
         self.heard()
+        self._began = time.time()
         try:
             return attempt()
         except GuestDisconnected:
@@ -61,6 +67,14 @@ class Persistence:
         return time.monotonic() - self._last
 
     def _check(self) -> None:
+        if self._rewound() > self._began:
+            if self.again is None:
+                raise SessionRewound(
+                    "cannot go on: the session went back to an earlier moment and left what was under way",
+                    hint="`holdfast snapshots --tree` shows where it is now",
+                )
+            self._began = time.time()
+            self.again()
         now = time.monotonic()
         if now - self._last < ASK_SECONDS or now - self._asked < ASK_SECONDS * 5:
             return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from holdfast.errors import (
     SessionError,
     StoreError,
 )
-from holdfast.runtime import awakening
+from holdfast.runtime import awakening, networks
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_client import GuestClient
@@ -55,9 +55,43 @@ def container_name(session_id: str) -> str:
     return f"holdfast-{session_id}"
 
 
-def prepare_run_dir(home: Home, row: SessionRow) -> Path:
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a container is made that is to take another's place later: what is appended to the names of its
+    folder and of itself until then, and the addresses it is to have.
+    """
+
+    aside: str = ""
+    addresses: tuple[str, ...] = ()
+
+    def run_dir(self, home: Home, session_id: str) -> Path:
+        """The folder it shares with the host."""
+        return home.run_dir(session_id + self.aside)
+
+
+HERE = Place()
+
+
+def image(engine: Engine, chosen: str | None, progress: Callable[[str], None]) -> str:
+    """The image a new session is made of: the one chosen, else our own, built if it is missing.
+
+    Raises:
+        ImageError: there is none of that name, or it cannot be built.
+    """
+    from holdfast.images import build
+
+    if chosen is None:
+        return build.ensure(engine.client, "session", progress)
+    if not engine.image_exists(chosen):
+        raise ImageError(
+            f"cannot use image {chosen}: the engine has none of that name", hint="`docker images`"
+        )
+    return chosen
+
+
+def prepare_run_dir(home: Home, row: SessionRow, place: Place = HERE) -> Path:
     """Make the folder the session will see."""
-    folder = home.run_dir(row.id)
+    folder = place.run_dir(home, row.id)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -72,6 +106,7 @@ def create_container(
     operation_id: str,
     command: Iterable[str] = ("start",),
     kept: Manifest | None = None,
+    place: Place = HERE,
 ) -> str:
     """Create, but not start, the container of a session, tell it who it is, and return its id.
 
@@ -90,20 +125,22 @@ def create_container(
     network = engine.ensure_network() if options.network == "default" else "none"
     made: dict[str, Any] = container_options(
         options,
-        name=container_name(row.id),
+        name=container_name(row.id) + place.aside,
         hostname=row.name,
         image=row.image,
         command=command,
         labels=labels(home, row, operation_id),
-        run_dir=home.run_dir(row.id),
+        run_dir=place.run_dir(home, row.id),
         seccomp=seccomp.profile(),
         network=network,
         mptcp=Path("/proc/sys/net/mptcp/enabled").exists(),
         ipv6=Path("/proc/sys/net/ipv6/conf/lo/disable_ipv6").exists(),
     )
+    if place.addresses and network != "none":
+        made["networking_config"] = networks.endpoint(network, place.addresses)
     with held():
         container = engine.create_session_container(**made)
-    awakening.say_who(home.run_dir(row.id), replace(row, container_id=container), kept)
+    awakening.say_who(place.run_dir(home, row.id), replace(row, container_id=container), kept)
     return container
 
 

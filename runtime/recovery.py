@@ -55,6 +55,8 @@ def undo(controller: Holdfast, operation_id: str) -> None:
         return
     if operation.kind == "suspend" and _finished(controller, operation):
         return
+    if operation.kind == "rewind" and _rewound(controller, operation):
+        return
     engine, store = controller.engine, controller.store
     for container_id in engine.containers(holdfast_operation=operation.id):
         engine.kill_remove(container_id)
@@ -104,6 +106,16 @@ def _finished(controller: Holdfast, operation: OperationRow) -> bool:
     from holdfast.runtime import snapshotting
 
     return snapshotting.finish_suspension(controller, operation)
+
+
+def _rewound(controller: Holdfast, operation: OperationRow) -> bool:
+    """Whether the session has gone back; if not, its old container has again what it had."""
+    from holdfast.runtime.lineage import switching
+
+    if switching.finish(controller, operation.id):
+        return True
+    switching.take_back(controller, operation)
+    return False
 
 
 def _listed(operation: OperationRow, key: str) -> list[str]:

@@ -35,12 +35,17 @@ AT_ONCE = 4
 class Restoring:
     """One restore of a snapshot into one or more sessions."""
 
-    def __init__(self, controller: Holdfast, snapshot: SnapshotRow, operation: OperationRow) -> None:
+    def __init__(
+        self,
+        controller: Holdfast,
+        snapshot: SnapshotRow,
+        operation: OperationRow,
+        place: provision.Place = provision.HERE,
+    ) -> None:
         self.controller = controller
         self.snapshot = snapshot
         self._operation = operation.id
-        self._hooks: dict[str, list[str]] = {}
-        """Of each session, what its hooks had to complain of."""
+        self._place = place
         self._folder = controller.home.snapshots / snapshot.id
         verifying.refuse(snapshot)
         try:
@@ -61,6 +66,20 @@ class Restoring:
         Raises:
             SnapshotDamaged, RestoreFailed, EngineError, SessionError: the first that went wrong.
         """
+        containers = self.containers(rows)
+        store = self.controller.store
+        made = {"state": "running", "parent_snapshot_id": self.snapshot.id, "image": self.kept.image}
+        store.complete(
+            self._operation,
+            sessions={
+                row.id: {**made, "container_id": container, "generation": row.generation}
+                for row, container in zip(rows, containers, strict=True)
+            },
+        )
+        return [store.session(row.id) for row in rows]
+
+    def containers(self, rows: Sequence[SessionRow]) -> list[str]:
+        """Bring up a container that answers for each of these rows. Raises as `bring_up` does."""
         with (
             raw.held(self._folder),
             ThreadPoolExecutor(AT_ONCE + 1, thread_name_prefix="restore") as pool,
@@ -78,31 +97,19 @@ class Restoring:
             finally:
                 for work in pending:
                     work.cancel()
-        store = self.controller.store
-        made = {"state": "running", "parent_snapshot_id": self.snapshot.id, "image": self.kept.image}
-        store.complete(
-            self._operation,
-            sessions={
-                row.id: {
-                    **made,
-                    "container_id": container,
-                    "generation": row.generation,
-                    "details": {**row.details, "hooks": self._hooks[row.id]},
-                }
-                for row, container in zip(rows, containers, strict=True)
-            },
-        )
-        return [store.session(row.id) for row in rows]
+        return containers
 
     def _one(self, row: SessionRow, verified: Future[None]) -> str:
         home, engine = self.controller.home, self.controller.engine
         processes = self.kept.processes
-        folder = provision.prepare_run_dir(home, row)
+        folder = provision.prepare_run_dir(home, row, self._place)
         command = ["start"]
         if processes is not None:
             command = ["await", str(processes.root_pid)]
         started = replace(row, image=self.kept.image)
-        container = provision.create_container(engine, home, started, self._operation, command, self.kept)
+        container = provision.create_container(
+            engine, home, started, self._operation, command, self.kept, self._place
+        )
         if processes is not None:
             became = replace(row, container_id=container)
             awakening.wake(folder, became, processes.token, "restored", self.snapshot.id)
@@ -110,7 +117,8 @@ class Restoring:
         verified.result()
         found = None if processes is None else self._restore_tree(container, processes)
         provision.await_guest(engine, container, folder)
-        self._hooks[row.id] = awakening.told(self.controller.progress, row.name, folder)
+        hooks = awakening.told(self.controller.progress, row.name, folder)
+        self.controller.store.keep_details(row.id, hooks=hooks)
         if found is not None:
             result.keep(self.controller, row, found)
         return container

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import StoreError
 from holdfast.runtime.journal.lines import Branch
 from holdfast.runtime.journal.mirror import mirror
+from holdfast.runtime.store.life import journal_of
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
@@ -66,7 +67,7 @@ def branched(controller: Holdfast, sessions: Sequence[SessionRow], snapshot: Sna
     """Sessions are about to go on from a snapshot: from here on their past is known."""
     moment = _moment(snapshot)
     if "journal_seq" in moment:
-        branch = Branch(snapshot.session_id, int(moment["journal_seq"]), float(moment["at"]))
+        branch = Branch(journal_of(snapshot), int(moment["journal_seq"]), float(moment["at"]))
         for session in sessions:
             controller.store.entries.branch(session.id, snapshot.id, branch)
 

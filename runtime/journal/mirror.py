@@ -94,8 +94,10 @@ def forget_oldest(store: Store, limit: int = MAX_ALL) -> int:
     forgotten = 0
     if store.entries.bytes() > limit:
         for row in store.sessions(removed=True):
-            if row.state == "removed" and store.entries.of([row.id]):
-                store.entries.forget(row.id)
+            mine = [row.id, *(life["id"] for life in row.details.get("lives", ()))]
+            if row.state == "removed" and store.entries.of(mine):
+                for each in mine:
+                    store.entries.forget(each)
                 forgotten += 1
                 if store.entries.bytes() <= limit:
                     break

@@ -12,6 +12,7 @@ from holdfast.runtime.journal.entry import Entry
 from holdfast.runtime.journal.lines import family_of, line_of
 from holdfast.runtime.journal.mirror import mirror
 from holdfast.runtime.refs import resolve
+from holdfast.runtime.store import life
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
@@ -56,7 +57,7 @@ def read(
         mirror(store, controller.home, each)
     branches = store.entries.branches()  # what was just read tells exactly where sessions branched off
     parts = {part.session_id: (place, part) for place, part in enumerate(line_of(session_id, branches))}
-    names = {row.id: row.name for row in store.sessions(removed=True)}
+    names = life.names(store.sessions(removed=True))
     found: list[tuple[tuple[float, int], Entry]] = []
     for row in store.entries.of(ids):
         place, part = parts.get(row.session_id, (len(parts), None))

@@ -102,6 +102,10 @@ _SENTENCES: Mapping[str, Callable[[Fields], str]] = {
     "forked": lambda of: f"snapshot {_named(of)} goes on as {of('into')}",
     "suspended": lambda of: "suspended",
     "resumed": lambda of: "resumed",
+    "rewound": lambda of: (
+        f"went back to snapshot {_named(of)}, leaving {of('left_behind')} commands behind"
+        + (f"; kept as {of('kept')}" if of("kept", "") else "")
+    ),
     "removed": lambda of: "removed",
     "died": lambda of: f"found dead: {of('why')}",
     "attached": lambda of: f"attached to shell {of('shell')}",

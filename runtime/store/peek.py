@@ -68,6 +68,24 @@ def session(database: Path, ref: str) -> SessionRow | None:
         return None
 
 
+def last_moment(database: Path, row: SessionRow) -> int | None:
+    """The number of a session's last journal entry before it was last captured or restored; None if never.
+
+    0 if the snapshot does not tell.
+    """
+    query = (
+        "SELECT details FROM snapshots WHERE state != 'pending' AND (id = :parent OR (session_id = :session "
+        "AND json_extract(details, '$.generation') = :generation)) ORDER BY created_at DESC, id DESC LIMIT 1"
+    )
+    wanted = {"parent": row.parent_snapshot_id, "session": row.id, "generation": row.generation}
+    try:
+        with closing(_open(database)) as db:
+            found = db.execute(query, wanted).fetchone()
+        return None if found is None else int(json.loads(found[0])["moment"]["journal_seq"])
+    except (sqlite3.Error, ValueError, TypeError, LookupError):
+        return 0
+
+
 def names(database: Path, table: str) -> list[str]:
     """Names for completion: of the table `sessions` or `snapshots`; empty if they cannot be read."""
     queries = {

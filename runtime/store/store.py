@@ -286,6 +286,11 @@ class Store:
         """The entries of journals."""
         return Entries(self._db)
 
+    @property
+    def database(self) -> Database:
+        """For what is kept beside: `lives`, `history`."""
+        return self._db
+
 
 def _values(row: SessionRow | SnapshotRow | OperationRow) -> dict[str, Any]:
     return {name: getattr(row, name) for name in row.__slots__}

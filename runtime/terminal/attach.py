@@ -81,6 +81,7 @@ class Attachment:
                 hint="programs use `holdfast exec`, `send` and `screen`",
             )
         with local_terminal.raw(self._in, self._out), local_terminal.signals() as wake:
+            self._persistence.again = self._begin_anew
             return self._persistence.run(lambda: self._follow(wake))
 
     def _follow(self, wake: int) -> str:
@@ -101,6 +102,15 @@ class Attachment:
                 if connection.socket in ready and (reason := self._came(connection)):
                     return reason
                 self._send(connection)
+
+    def _begin_anew(self) -> None:
+        """The session went back: its terminal shows something else, and has nothing of what was typed."""
+        self._glass.next = None
+        self._unsent.clear()
+        self._taken = self._sent = 0
+        self._token = secrets.token_hex(8)
+        self._session_size = (0, 0)
+        self._glass.notice("the session went back to an earlier moment")
 
     def _typed(self) -> bool:
         """Take what was typed; true if it was the key that detaches."""

@@ -28,12 +28,14 @@ from holdfast.errors import (
     LiveUnsupported,
     OutcomeUnknown,
     ProtocolError,
+    QuotaExceeded,
     RestoreFailed,
     SessionBusy,
     SessionDead,
     SessionError,
     SessionExists,
     SessionNotFound,
+    SessionRewound,
     SnapshotDamaged,
     SnapshotError,
     SnapshotInUse,
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest.pulse.state import State
     from holdfast.runtime.home import Home
     from holdfast.runtime.journal.entry import Entry
+    from holdfast.runtime.lineage.result import Rewound
     from holdfast.runtime.pulse.pulse import Port, Pulse
     from holdfast.runtime.results import (
         CellError,
@@ -93,7 +96,9 @@ __all__ = [
     "Port",
     "ProtocolError",
     "Pulse",
+    "QuotaExceeded",
     "RestoreFailed",
+    "Rewound",
     "Screen",
     "Session",
     "SessionBusy",
@@ -102,6 +107,7 @@ __all__ = [
     "SessionExists",
     "SessionNotFound",
     "SessionOptions",
+    "SessionRewound",
     "SessionTerminal",
     "Snapshot",
     "SnapshotDamaged",
@@ -131,6 +137,7 @@ _LATE = {
     "Mount": "session_options",
     "Port": "pulse.pulse",
     "Pulse": "pulse.pulse",
+    "Rewound": "lineage.result",
     "Screen": "results",
     "Session": "session",
     "SessionOptions": "session_options",

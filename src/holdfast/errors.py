@@ -11,6 +11,7 @@ HoldfastError
     SessionExists      the name is taken
     SessionDead        the container or its supervisor is gone
     SessionBusy        something else holds the session, shell or kernel
+    SessionRewound     the session went back to an earlier moment meanwhile
     OutcomeUnknown     what was run under a key may have run, and nobody can tell what came of it
   GuestError
     GuestDisconnected  also a ConnectionError: the connection to the supervisor was lost
@@ -20,6 +21,7 @@ HoldfastError
     SnapshotNotFound   also a LookupError
     SnapshotDamaged    a stored file or image is missing or does not match its digest
     SnapshotInUse      something still needs it
+    QuotaExceeded      the snapshots would take more room than they may
     LiveUnsupported    a live snapshot is not possible here or now; lists the reasons
     CaptureFailed      the capture was started, failed, and was undone
     RestoreFailed      the restore was started, failed, and was undone
@@ -110,6 +112,12 @@ class SessionBusy(SessionError):
     code = "session_busy"
 
 
+class SessionRewound(SessionError):
+    """The session went back to an earlier moment meanwhile; what was under way was left behind."""
+
+    code = "session_rewound"
+
+
 class OutcomeUnknown(SessionError):
     """What was run under a key may have run, and nobody can tell what came of it."""
 
@@ -162,6 +170,12 @@ class SnapshotInUse(SnapshotError):
     """Something still needs the snapshot."""
 
     code = "snapshot_in_use"
+
+
+class QuotaExceeded(SnapshotError):
+    """The snapshots would take more room than they may."""
+
+    code = "quota_exceeded"
 
 
 class LiveUnsupported(SnapshotError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -37,6 +38,7 @@ class Line:
     def __init__(self, guest: Any, check: Callable[[], None]) -> None:
         self._guest = guest
         self._check = check
+        self.row = SimpleNamespace(details={})
 
     def client(self) -> GuestClient:
         return GuestClient(self._guest.folder)
@@ -82,6 +84,21 @@ def test_following_goes_on_behind_the_last_event(guest: Any) -> None:
     assert [event.seq for event in found] == [3, 4, 5]
     assert [request.head["after_seq"] for request in guest.requests] == [2, 4]
     assert guest.requests[0].head["kinds"] == ["oom"]
+
+
+def test_following_goes_on_where_a_session_went_back_to(guest: Any) -> None:
+    """Its numbers begin again there: what comes then has smaller ones, and is told."""
+
+    def goes_back(peer: Any, frame: Frame) -> None:
+        sends(entry(9))(peer, frame)
+        line.row.details["rewound"] = {"at": time.time() + 1, "position": 4}
+
+    guest(goes_back, sends(entry(5), end=True))
+    line: Any = Line(guest, lambda: None)
+    found = list(read(controller(None), line, "s", after=2, follow=True, kinds=["oom"]))
+
+    assert [event.seq for event in found] == [9, 5]
+    assert [request.head["after_seq"] for request in guest.requests] == [2, 4]
 
 
 @pytest.mark.parametrize(

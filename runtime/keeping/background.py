@@ -1,0 +1,30 @@
+"""Work of a controller that goes on while its caller does something else; one thing at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+
+class Background:
+    """Threads that the process waits for at its end. An error is the work's own business."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+
+    def start(self, work: Callable[[], None]) -> None:
+        """Begin something once what was begun before is done."""
+        self.settle()
+        thread = threading.Thread(target=work, name="holdfast-background")
+        with self._lock:
+            self._threads.append(thread)
+            thread.start()
+
+    def settle(self) -> None:
+        """Wait for what was begun; from within such work, for nothing."""
+        with self._lock:
+            waiting, self._threads = self._threads, []
+        for thread in waiting:
+            if thread is not threading.current_thread():
+                thread.join()

@@ -1,0 +1,181 @@
+"""What is left of things that are gone: found, and removed one by one.
+
+Everything is looked for in an order that makes a mistake impossible while others work: first what is there,
+then what says that it is needed. A capture writes its row before its image and folder, and a removal takes
+the row last; so what has no row when the rows are read after it was seen, is nobody's. Each removal may be
+cut short and repeated.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.errors import EngineError, SessionBusy
+from holdfast.runtime import ids, locks
+from holdfast.runtime.keeping import old_images, tidying
+from holdfast.runtime.store.history import History
+
+if TYPE_CHECKING:
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.store.rows import SnapshotRow
+
+MOST = 100_000
+"""Files of one folder that are counted."""
+OLD = timedelta(days=7)
+"""Images of other versions that were made longer ago than this are stale; so are ended operations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """One thing that nothing needs: its kind, its name, its size in bytes where that is known, and why."""
+
+    kind: str
+    name: str
+    why: str
+    bytes: int
+    remove: Callable[[], object]
+
+
+def find(controller: Holdfast, older: timedelta = OLD) -> Iterator[Garbage]:
+    """All there is, one after the other: what is yielded may be removed before the next is looked for."""
+    yield from _expired(controller)
+    yield from _images(controller)
+    yield from _folders(controller)
+    yield from _scratch(controller)
+    yield from old_images.find(controller, older)
+    yield from _rows(controller, older)
+
+
+def collect(controller: Holdfast, *, dry_run: bool = False, older: timedelta = OLD) -> list[Garbage]:
+    """Find it and remove it, except when it is only to be told.
+
+    Raises:
+        SessionBusy: another one collects.
+        HoldfastError: the engine or the store cannot be asked. What was removed until then was nobody's.
+    """
+    found: list[Garbage] = []
+    with locks.exclusive(controller.home.locks, "gc", "collect garbage"):
+        for one in find(controller, older):
+            if not dry_run:
+                with suppress(EngineError):  # in use after all
+                    one.remove()
+                    found.append(one)
+            else:
+                found.append(one)
+    return found
+
+
+def _expired(controller: Holdfast) -> Iterator[Garbage]:
+    def removal(row: SnapshotRow) -> Callable[[], object]:
+        return lambda: tidying.let_go(controller, [row])
+
+    for session in controller.store.sessions(removed=True):
+        for row in tidying.overdue(controller, session):
+            yield Garbage(
+                "snapshot", row.name, f"expired, of session {session.name}", row.bytes, removal(row)
+            )
+
+
+def _images(controller: Holdfast) -> Iterator[Garbage]:
+    """Images of snapshots that are not there."""
+    engine = controller.engine
+    found = engine.client.api.images(
+        filters={"label": [f"holdfast.home={controller.home.digest}", "holdfast.role=snapshot"]}
+    )
+    needed = _needed_images(controller)
+    for each in found:
+        labels = each.get("Labels") or {}
+        tags = [tag for tag in each.get("RepoTags") or [] if not tag.startswith("<none>")]
+        mine = {str(labels.get("holdfast.snapshot")), *(tag.rpartition(":")[2] for tag in tags)}
+        if not mine & needed:
+            ref = str(each["Id"])
+            name = tags[0] if tags else ref[7:19]
+            yield Garbage("image", name, "its snapshot is gone", 0, partial(engine.remove_image, ref))
+
+
+def _needed_images(controller: Holdfast) -> set[str]:
+    return {row.id for row in controller.store.snapshots(pending=True)}
+
+
+def _folders(controller: Holdfast) -> Iterator[Garbage]:
+    home, store = controller.home, controller.store
+    places: tuple[tuple[Path, str, Callable[[], set[str]]], ...] = (
+        (home.snapshots, "its snapshot is gone", lambda: {row.id for row in store.snapshots(pending=True)}),
+        (home.staging, "its operation ended", lambda: {row.id for row in store.open_operations()}),
+        (home.run, "its session is gone", lambda: _running(controller)),
+        (home.intents, "its session is gone", lambda: {row.id for row in store.sessions(removed=True)}),
+    )
+    for folder, why, needed in places:
+        seen = sorted(folder.iterdir())
+        known = needed()
+        for path in seen:
+            if path.name.split(".")[0] not in known:
+                yield Garbage("folder", f"{folder.name}/{path.name}", why, _size(path), _removal(path))
+    locked = sorted(path.stem for path in home.locks.glob("*.lock"))
+    known = {row.id for row in store.sessions()}
+    known |= {f"snapshot-{row.id}" for row in store.snapshots(pending=True)}
+    for name in locked:
+        if ids.ID.fullmatch(name.removeprefix("snapshot-")) and name not in known:
+            yield Garbage("lock", name, "what it stood for is gone", 0, _unlocked(home.locks, name))
+
+
+def _running(controller: Holdfast) -> set[str]:
+    return {row.id for row in controller.store.sessions()}
+
+
+def _scratch(controller: Holdfast) -> Iterator[Garbage]:
+    """What restores left that no checkpointer serves any more."""
+    home = controller.home
+    seen = sorted((home.root / "scratch").glob("*")) + sorted((home.root / "checkpointer").glob("*"))
+    if controller.engine.containers(holdfast_home=home.digest, holdfast_role="checkpointer"):
+        return
+    for path in seen:
+        yield Garbage(
+            "folder", str(path.relative_to(home.root)), "no checkpointer runs", _size(path), _removal(path)
+        )
+
+
+def _rows(controller: Holdfast, older: timedelta) -> Iterator[Garbage]:
+    before = datetime.now(UTC) - older
+    history = History(controller.store.database)
+    count = history.count(before)
+    if count:
+        yield Garbage(
+            "rows", f"{count} operations", "ended long ago", 0,
+            partial(history.forget, before),
+        )  # fmt: skip
+
+
+def _removal(path: Path) -> Callable[[], object]:
+    def remove() -> None:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+    return remove
+
+
+def _unlocked(folder: Path, name: str) -> Callable[[], object]:
+    def remove() -> None:
+        with suppress(SessionBusy), locks.exclusive(folder, name, "collect garbage"):
+            locks.discard(folder, name)
+
+    return remove
+
+
+def _size(path: Path) -> int:
+    total = 0
+    with suppress(OSError):
+        below = path.rglob("*") if path.is_dir() and not path.is_symlink() else ()
+        for each in islice(chain((path,), below), MOST):
+            total += each.lstat().st_blocks * 512
+    return total

@@ -1,0 +1,51 @@
+"""What is kept of a home's sessions, as its controller offers it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.runtime.keeping import settings
+from holdfast.runtime.keeping.background import Background
+
+if TYPE_CHECKING:
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.keeping.garbage import Garbage
+
+
+class Keeping:
+    """Quota, garbage and captures by themselves, of one home."""
+
+    def __init__(self, controller: Holdfast) -> None:
+        self._controller = controller
+        self.background = Background()
+
+    @property
+    def quota(self) -> int | None:
+        """Bytes that all snapshots of this home may take; None for no limit."""
+        return settings.quota(self._controller.home)
+
+    @quota.setter
+    def quota(self, size: int | None) -> None:
+        settings.set_quota(self._controller.home, size)
+
+    def collect_garbage(self, *, dry_run: bool = False) -> list[Garbage]:
+        """Remove what nothing needs: expired snapshots, leftovers, old images. Returns what that was.
+
+        Args:
+            dry_run: only tell.
+
+        Raises:
+            SessionBusy: another one collects at this moment.
+        """
+        from holdfast.runtime.keeping import garbage
+
+        return garbage.collect(self._controller, dry_run=dry_run)
+
+    def capture_idle(self) -> list[str]:
+        """Capture sessions whose policy wants that after a time without anything done; return their names.
+
+        There is no process that watches by itself: call it now and then, or run `holdfast autosnap`.
+        """
+        from holdfast.runtime.keeping import watching
+
+        return watching.look(self._controller)

@@ -1,0 +1,100 @@
+"""Puts the container that goes on from a snapshot into the place of a session's old one, or takes it back.
+
+Every step may be repeated, by another process, too: what is to be done is in the operation's details.
+"""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from holdfast.errors import EngineError, SnapshotDamaged
+from holdfast.runtime import networks, provision, standing
+from holdfast.runtime.journal.mirror import mirror
+from holdfast.runtime.store.lives import Lives
+from holdfast.snapshots import manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.store.rows import OperationRow, SessionRow
+
+
+def finish(controller: Holdfast, operation_id: str) -> bool:
+    """Let the new container take the old one's place, if it was proven to answer; else return False.
+
+    The folder comes first and the row with it, so that whoever loses the old connection finds the new one;
+    then the old container ends.
+    """
+    operation = next((row for row in controller.store.open_operations() if row.id == operation_id), None)
+    session = None if operation is None else _session(controller, operation)
+    if operation is None or session is None or not _may_finish(controller, operation, session):
+        return False
+    store, engine, told = controller.store, controller.engine, operation.details
+    run, aside, left = _folders(controller, operation)
+    if session.container_id != told["proven"]:
+        snapshot = store.snapshot(told["snapshot"])
+        mirror(store, controller.home, session.id)
+        if aside.exists():
+            if run.exists():
+                run.rename(left)
+            aside.rename(run)
+        Lives(store.database).begin(session, snapshot, told["columns"])
+    if told["old"]:
+        engine.kill_remove(told["old"])
+    shutil.rmtree(left, ignore_errors=True)
+    with suppress(EngineError):  # its name is for people
+        standing.rename(engine, told["proven"], provision.container_name(session.id))
+    store.complete(operation.id)
+    return True
+
+
+def take_back(controller: Holdfast, operation: OperationRow) -> None:
+    """Give the old container back what it had; the new one is removed by who undoes the operation."""
+    session, engine = _session(controller, operation), controller.engine
+    if session is None or "aside" not in operation.details:
+        return
+    for container in engine.containers(holdfast_operation=operation.id):
+        engine.kill_remove(container)
+    run, aside, left = _folders(controller, operation)
+    if left.exists():
+        shutil.rmtree(run, ignore_errors=True)
+        left.rename(run)
+    shutil.rmtree(aside, ignore_errors=True)
+    state = engine.inspect(operation.details["old"]) if operation.details["old"] else None
+    if state is not None and state.running and operation.details["addresses"]:
+        networks.join(engine, state.id, operation.details["addresses"])
+
+
+def last_addresses(controller: Holdfast, session: SessionRow) -> tuple[str, ...]:
+    """Those a session had when it was last captured; none if that is not known."""
+    mine = [row.id for row in controller.store.snapshots() if row.session_id == session.id]
+    for snapshot_id in reversed(mine):
+        with suppress(SnapshotDamaged):
+            kept = manifest.read(controller.home.snapshots / snapshot_id)
+            if kept.processes is not None:
+                return tuple(kept.processes.addresses)
+    return ()
+
+
+def _may_finish(controller: Holdfast, operation: OperationRow, session: SessionRow) -> bool:
+    proven = operation.details.get("proven")
+    if proven is None:
+        return False
+    if session.container_id == proven:
+        return True
+    state = controller.engine.inspect(proven)
+    return state is not None and state.running
+
+
+def _session(controller: Holdfast, operation: OperationRow) -> SessionRow | None:
+    return next((row for row in controller.store.sessions() if row.id == operation.session_id), None)
+
+
+def _folders(controller: Holdfast, operation: OperationRow) -> tuple[Path, Path, Path]:
+    """Where clients find the session, where the new one waits, and where the old one is put."""
+    run = controller.home.run_dir(operation.session_id or "")
+    aside = run.with_name(run.name + operation.details["aside"])
+    return run, aside, aside.with_name(aside.name + ".old")

@@ -1,0 +1,80 @@
+"""Sessions that went back to an earlier moment: what they did since then is an earlier life of theirs.
+
+The numbers of journal entries go on from the moment gone back to, so the entries of the life that is left get
+an id of their own: `lives` in the session's details tells which, `life` in the details of a snapshot in which
+of them it was taken, if not in the present one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, insert, select, update
+
+from holdfast.runtime import ids
+from holdfast.runtime.journal.lines import Branch
+from holdfast.runtime.store import schema
+from holdfast.runtime.store.life import LIFE, LIVES, REWOUND
+
+if TYPE_CHECKING:
+    from holdfast.runtime.store.database import Database
+    from holdfast.runtime.store.rows import SessionRow, SnapshotRow
+
+
+class Lives:
+    """Where sessions go back, in one step each."""
+
+    def __init__(self, database: Database) -> None:
+        self._writing = database.writing
+
+    def begin(self, session: SessionRow, snapshot: SnapshotRow, columns: Mapping[str, Any]) -> str:
+        """Leave the present life of a session for one that goes on from a snapshot; return the old one's id.
+
+        Args:
+            session: as it was.
+            snapshot: what it goes back to.
+            columns: of the session, in its new life.
+        """
+        old, now = ids.new_id(), time.time()
+        with self._writing() as db:
+            self._leave(db, session.id, old)
+            branch = self._branch(db, snapshot, now)
+            if branch is not None:
+                values = {
+                    "parent_session_id": branch.parent,
+                    "position": branch.position,
+                    "at": branch.at,
+                    "snapshot_id": snapshot.id,
+                }
+                db.execute(insert(schema.branches).values(session_id=session.id, **values))
+            table = schema.sessions
+            details = dict(db.execute(select(table.c.details).where(table.c.id == session.id)).scalar_one())
+            lives = [*details.get(LIVES, ()), {"id": old, "generation": session.generation, "left_at": now}]
+            position = branch.position if branch else 0
+            details |= {LIVES: lives, REWOUND: {"at": now, "snapshot": snapshot.id, "position": position}}
+            db.execute(update(table).where(table.c.id == session.id).values(**columns, details=details))
+        return old
+
+    def _leave(self, db: Connection, session_id: str, old: str) -> None:
+        entries, branches, snapshots = schema.entries, schema.branches, schema.snapshots
+        db.execute(update(entries).where(entries.c.session_id == session_id).values(session_id=old))
+        db.execute(update(branches).where(branches.c.session_id == session_id).values(session_id=old))
+        below = update(branches).where(branches.c.parent_session_id == session_id)
+        db.execute(below.values(parent_session_id=old))
+        mine = select(snapshots.c.id, snapshots.c.details).where(snapshots.c.session_id == session_id)
+        for row in db.execute(mine).all():
+            if LIFE not in row.details:
+                changed = {**row.details, LIFE: old}
+                db.execute(update(snapshots).where(snapshots.c.id == row.id).values(details=changed))
+
+    def _branch(self, db: Connection, snapshot: SnapshotRow, now: float) -> Branch | None:
+        """Where the new life branches off; None if the snapshot does not tell."""
+        table = schema.snapshots
+        details = db.execute(select(table.c.details).where(table.c.id == snapshot.id)).scalar_one()
+        moment = details.get("moment")
+        if not isinstance(moment, dict) or "journal_seq" not in moment:
+            return None
+        parent = str(details.get(LIFE) or snapshot.session_id)
+        return Branch(parent, int(moment["journal_seq"]), float(moment.get("at", now)))

@@ -1,0 +1,218 @@
+"""Going back in place, against a real engine."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from holdfast.errors import InvalidArgument, RestoreFailed, SessionRewound, SnapshotDamaged
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.session import Session
+
+pytestmark = pytest.mark.engine
+
+
+def _address(hf: Holdfast, session: Session) -> Any:
+    state = hf.engine.inspect(hf.session_row(session.id).container_id or "")
+    assert state is not None
+    return state.addresses
+
+
+def test_a_session_goes_back_in_place(hf: Holdfast) -> None:
+    """Shell, kernel, files and jobs are those of then; id, name and address stay; the present is kept."""
+    work = hf.new("work")
+    address = _address(hf, work)
+    work.exec("cd /srv; step=1; echo one > file; sleep 100000 &")
+    work.cell("step = 1")
+    first = work.snapshot("first")
+    work.exec("cd /tmp; step=2; echo two > /srv/file; kill %1")
+    work.cell("step = 2")
+
+    back = work.rewind("first")
+
+    assert (back.session.id, back.session.name, back.session.state) == (work.id, "work", "running")
+    assert _address(hf, work) == address
+    assert back.deviations == ()
+    assert back.session.row.generation == 1
+    assert work.exec('echo "$PWD $step $(cat file) $(jobs -r | grep -c 100000)"').text == "/srv 1 one 1\n"
+    assert work.cell("step").text == "1"
+    assert back.kept is not None
+    assert back.kept.parent_id == first.id
+    assert (back.left_behind, back.lost) == (2, 0)
+    entries = work.journal()
+    assert [e.kind for e in entries if e.host] == ["created", "snapshot", "rewound"]
+    commands = [e.details["command"] for e in entries if e.kind == "command_started"]
+    assert len(commands) == 2
+    assert commands[0].startswith("cd /srv")
+    left = [e for e in work.journal(all_timelines=True) if e.kind == "command_started" and not e.current]
+    assert [e.details["command"].split(";")[0] for e in left] == ["cd /tmp"]
+    assert {e.session for e in left} == {"work"}
+    assert len(hf.engine.containers(holdfast_home=hf.home.digest, holdfast_role="session")) == 1
+
+    again = work.rewind(back.kept, discard=True)
+    assert again.kept is None
+    assert work.exec('echo "$PWD $step $(cat /srv/file)"').text == "/tmp 2 two\n"
+    assert work.snapshot("third").parent_id == back.kept.id
+
+
+def test_a_rewind_that_fails_leaves_the_session_as_it_was(
+    hf: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the snapshot is damaged or the new container does not come up, the old one goes on."""
+    from holdfast.runtime.restoring import Restoring
+
+    work = hf.new("work")
+    address = _address(hf, work)
+    work.exec("step=1; python3 -m http.server --bind 0.0.0.0 8000 >/dev/null 2>&1 &")
+    first = work.snapshot("first")
+    work.exec("step=2")
+    broken = work.snapshot("broken")
+    (hf.home.snapshots / broken.id / "manifest.json").write_text("{}")
+    with pytest.raises(SnapshotDamaged):
+        work.rewind(broken, discard=True)
+
+    def fail(*_: Any) -> None:
+        raise RestoreFailed("cannot restore: this is a test")
+
+    monkeypatch.setattr(Restoring, "_restore_tree", fail)
+    with pytest.raises(RestoreFailed):
+        work.rewind(first, discard=True)
+
+    assert _address(hf, work) == address
+    asked = f"echo $step; curl -so /dev/null -w %{{http_code}} http://{address[0]}:8000"
+    assert work.exec(asked).text == "2\n200"
+    assert len(hf.engine.containers(holdfast_home=hf.home.digest, holdfast_role="session")) == 1
+    broken.remove()
+
+
+@pytest.mark.parametrize("how", ["suspended", "dead"])
+def test_a_session_that_does_not_run_goes_back(hf: Holdfast, how: str) -> None:
+    """What was suspended or has died is brought back to the snapshot under its name and address."""
+    work = hf.new("work")
+    address = _address(hf, work)
+    work.exec("step=1")
+    work.snapshot("first")
+    work.exec("step=2")
+    if how == "suspended":
+        work.suspend()
+    else:
+        hf.engine.kill_remove(work.row.container_id or "")
+
+    found = hf.session("work").rewind("@-2" if how == "suspended" else "@-1")
+
+    assert found.session.exec("echo $step").text == "1\n"
+    assert _address(hf, work) == address
+    assert found.kept is None
+    if how == "suspended":
+        found.session.rewind(hf.snapshots()[-1], discard=True)
+        assert found.session.exec("echo $step").text == "2\n"
+
+
+def test_a_taken_address_is_told(hf: Holdfast) -> None:
+    """Where another container has the address meanwhile, the session gets another, and that is said."""
+    work = hf.new("work")
+    work.exec("step=1")
+    work.snapshot("first")
+    before = _address(hf, work)
+    hf.engine.kill_remove(work.row.container_id or "")
+    other = hf.new("other")
+    while _address(hf, other) != before:  # the engine gives the lowest that is free
+        other = hf.new()
+
+    found = hf.session("work").rewind("first")
+
+    assert _address(hf, found.session) != before
+    assert "address" in found.deviations[0]
+    assert found.session.exec("echo $step").text == "1\n"
+
+
+def test_what_was_under_way_is_left_and_said_so(hf: Holdfast) -> None:
+    """A command that is awaited when the session goes back fails in words, and does not run again."""
+    work = hf.new("work")
+    work.snapshot("first")
+    failed: list[BaseException] = []
+    started = threading.Event()
+
+    def run() -> None:
+        try:
+            Session(hf, work.row).exec(
+                "touch /tmp/begun; echo go; sleep 100000", on_output=lambda _data: started.set()
+            )
+        except SessionRewound as error:
+            failed.append(error)
+
+    waiting = threading.Thread(target=run)
+    waiting.start()
+    assert started.wait(60)
+    work.rewind("first", discard=True)
+    waiting.join(60)
+
+    assert [type(error) for error in failed] == [SessionRewound]
+    assert work.exec("test ! -e /tmp/begun && jobs && ps -C sleep -o args=").text == ""
+
+
+def test_only_snapshots_of_its_lineage_unless_forced(hf: Holdfast) -> None:
+    """A snapshot of another session is refused by name; with force the session goes there."""
+    work, other = hf.new("work"), hf.new("other")
+    other.exec("whose=others")
+    foreign = other.snapshot("foreign")
+    with pytest.raises(InvalidArgument, match="not of its lineage"):
+        work.rewind(foreign)
+
+    work.rewind("foreign", force=True, discard=True)
+
+    assert work.exec("echo $whose $HOSTNAME").text.split()[0] == "others"
+    assert other.exec("echo $whose").text == "others\n"
+    assert work.snapshot().parent_id == foreign.id
+
+
+# Goes back, and is killed behind a step.
+DIES = """
+import os, signal, sys
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.engine import Engine
+from holdfast.runtime.lineage import switching
+from holdfast.runtime.restoring import Restoring
+from holdfast.runtime.store.lives import Lives
+
+def dies(real):
+    def call(*args, **named):
+        real(*args, **named)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return call
+
+places = {
+    "restored": (Restoring, "containers"),
+    "proven": (switching, "mirror"),
+    "switched": (Lives, "begin"),
+    "killed": (Engine, "kill_remove"),
+}
+owner, name = places[sys.argv[1]]
+setattr(owner, name, dies(getattr(owner, name)))
+Holdfast().session("work").rewind("first", discard=True)
+"""
+
+
+@pytest.mark.parametrize("step", ["restored", "proven", "switched", "killed"])
+def test_a_killed_rewind_is_finished_or_taken_back(hf: Holdfast, cli: Any, step: str) -> None:
+    """Whoever comes next finds the session as it was, or where it was going; nothing is left in between."""
+    work = hf.new("work")
+    address = _address(hf, work)
+    work.exec("step=1")
+    work.snapshot("first")
+    work.exec("step=2")
+    died = subprocess.run([sys.executable, "-c", DIES, step], env=cli.environment, check=False)
+    assert died.returncode == -signal.SIGKILL
+
+    done = cli("exec", "work", "echo $step")
+
+    assert (done.code, done.out) == (0, "2\n" if step == "restored" else "1\n")
+    assert _address(hf, work) == address
+    assert len(hf.engine.containers(holdfast_home=hf.home.digest, holdfast_role="session")) == 1
+    assert [path.name for path in hf.home.run.iterdir()] == [work.id]
+    assert cli("exec", "work", "echo again").out == "again\n"
