@@ -6,7 +6,7 @@ session belongs to none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import (
     HoldfastError,
-    ImageError,
     SessionExists,
     SessionNotFound,
     SnapshotNotFound,
@@ -24,6 +23,8 @@ from holdfast.runtime import actors, health, ids, locks, recovery
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.home import Home
 from holdfast.runtime.interrupts import held
+from holdfast.runtime.keeping import policy as policies
+from holdfast.runtime.keeping.keeping import Keeping
 from holdfast.runtime.session import Session
 from holdfast.runtime.snapshot import Snapshot, machinery
 from holdfast.runtime.store import peek
@@ -90,13 +91,21 @@ class Holdfast:
         """
         return Engine.connect()
 
+    @cached_property
+    def keeping(self) -> Keeping:
+        """What is kept of all this, and what is cleared away: quota, garbage."""
+        return Keeping(self)
+
     # Sessions.
 
-    def new(self, name: str | None = None, **options: Any) -> Session:
+    def new(
+        self, name: str | None = None, *, policy: Mapping[str, Any] | None = None, **options: Any
+    ) -> Session:
         """Make a session and wait until its shell can be used.
 
         Args:
             name: must be free; by default one is made up.
+            policy: when it is captured by itself, as for `Session.policy`.
             options: image, network, memory, cpus, pids, user, env, mounts, workdir, as in `SessionOptions`.
 
         Raises:
@@ -109,15 +118,16 @@ class Holdfast:
 
         if name is not None:
             ids.check_name(name)
-        chosen = SessionOptions.parse(**options)
+        chosen, kept = SessionOptions.parse(**options), policies.parse(policy or {})
         if name is not None and any(row.name == name for row in self.store.sessions()):
             raise SessionExists(
                 f"cannot name session '{name}': the name is taken",
                 hint=f"choose another name, or `holdfast rm {name}`",
             )
-        image = self._image(chosen.image)
+        image = provision.image(self.engine, chosen.image, self.progress)
         with self.operation("new") as operation:
             row = self._add(name, image, chosen.model_dump(mode="json"), operation)
+            self.store.keep_details(row.id, policy=kept.as_dict() or None)
             folder = provision.prepare_run_dir(self.home, row)
             container = provision.create_container(self.engine, self.home, row, operation.id)
             row = self.store.update_session(row.id, container_id=container)
@@ -272,6 +282,7 @@ class Holdfast:
 
     def close(self) -> None:
         """Let go of connections; sessions go on."""
+        self.keeping.background.settle()
         if "engine" in self.__dict__:
             self.engine.close()
             del self.__dict__["engine"]
@@ -295,14 +306,3 @@ class Holdfast:
             except SessionExists as error:
                 taken = error
         raise taken
-
-    def _image(self, chosen: str | None) -> str:
-        from holdfast.images import build
-
-        if chosen is None:
-            return build.ensure(self.engine.client, "session", self.progress)
-        if not self.engine.image_exists(chosen):
-            raise ImageError(
-                f"cannot use image {chosen}: the engine has none of that name", hint="`docker images`"
-            )
-        return chosen

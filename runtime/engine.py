@@ -132,7 +132,11 @@ class Engine:
             except docker.errors.NotFound:
                 return False
             except docker.errors.APIError as error:
-                # Somebody else removes it at this moment: wait until that is done.
+                # Somebody else removes it at this moment, or it was killed and a busy engine has not heard of
+                # its end in time: wait until that is done.
+                if "did not receive an exit event" in str(error):
+                    self.client.api.wait(container_id, timeout=60)
+                    return self.kill_remove(container_id)
                 if error.status_code != 409 or "already in progress" not in str(error):
                     raise
                 self._wait_removed(container_id)

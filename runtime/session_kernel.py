@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.runtime.answering import answer_cell
 from holdfast.runtime.guest import layout
+from holdfast.runtime.keeping import automatic
 from holdfast.runtime.kernel_calls import KernelCall, OnEvent, OnInput
 from holdfast.runtime.keyed_calls import cell_once
 from holdfast.runtime.line import Line
@@ -47,17 +48,20 @@ class SessionKernel:
 
         def call() -> CellResult:
             with self._line.explained():
-                return KernelCall(
-                    self._line.client(),
-                    self._line.persistence(),
-                    code,
-                    kernel=kernel,
-                    timeout=timeout,
-                    on_event=on_event,
-                    on_input=on_input,
-                    key=key,
-                    reason=reason,
-                ).run()
+                return automatic.around(self._line, code, run, automatic.of_cell)
+
+        def run() -> CellResult:
+            return KernelCall(
+                self._line.client(),
+                self._line.persistence(),
+                code,
+                kernel=kernel,
+                timeout=timeout,
+                on_event=on_event,
+                on_input=on_input,
+                key=key,
+                reason=reason,
+            ).run()
 
         return (
             call()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.runtime import tasks
 from holdfast.runtime.answering import answer
 from holdfast.runtime.guest import layout
+from holdfast.runtime.keeping import automatic
 from holdfast.runtime.keyed_calls import exec_once
 from holdfast.runtime.line import Line
 from holdfast.runtime.results import ExecResult
@@ -66,18 +67,21 @@ class SessionShell:
 
         def call() -> ExecResult:
             with self._line.explained():
-                return ShellCall(
-                    self._line.client(),
-                    self._line.persistence(),
-                    command,
-                    shell=shell,
-                    timeout=timeout,
-                    on_output=on_output,
-                    wait=wait,
-                    lease_wait=lease_wait,
-                    key=key,
-                    reason=reason,
-                ).run()
+                return automatic.around(self._line, command, run, automatic.of_command)
+
+        def run() -> ExecResult:
+            return ShellCall(
+                self._line.client(),
+                self._line.persistence(),
+                command,
+                shell=shell,
+                timeout=timeout,
+                on_output=on_output,
+                wait=wait,
+                lease_wait=lease_wait,
+                key=key,
+                reason=reason,
+            ).run()
 
         return (
             call()
@@ -140,6 +144,7 @@ class SessionShell:
             cwd: another directory.
             lease_wait: seconds to wait while a person holds the shell.
         """
+        automatic.before(self._line, command)
         return tasks.start(self._line, command, name=name, env=env, cwd=cwd, lease_wait=lease_wait)
 
     def send(self, text: str | bytes, *, shell: str = layout.MAIN) -> None:

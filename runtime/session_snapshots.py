@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.snapshot import Snapshot, machinery
 from holdfast.runtime.store.rows import SessionRow, SnapshotKind
 
 if TYPE_CHECKING:
+    from holdfast.runtime.keeping.policy import Policy
     from holdfast.runtime.line import Line
+    from holdfast.runtime.lineage.result import Rewound
     from holdfast.runtime.session import Session
 
 
@@ -35,6 +37,7 @@ class SessionSnapshots:
             LiveUnsupported: live is not possible; nothing was taken.
             CaptureFailed, SessionBusy, SessionDead: nothing was taken.
         """
+        self._settle()
         row = machinery().take(self._controller, self._line.fresh(), label, kind, reason)
         return Snapshot(self._controller, row)
 
@@ -50,7 +53,71 @@ class SessionSnapshots:
 
     def suspend(self) -> Session:
         """Capture the session, then free its memory and processors until `resume`."""
+        self._settle()
         return self._became(machinery().suspend(self._controller, self._line.fresh()))
+
+    def rewind(
+        self,
+        snapshot: Snapshot | str,
+        *,
+        keep: str | None = None,
+        discard: bool = False,
+        force: bool = False,
+        reason: str | None = None,
+    ) -> Rewound:
+        """Go back to a snapshot in place: id, name and network address stay, whatever state it is in.
+
+        What it holds now is captured first, as an automatic snapshot; so nothing is lost.
+
+        Args:
+            snapshot: of this session's past: a handle, a label or id, or `@-1` for the last one.
+            keep: the label under which to keep the present.
+            discard: do not capture the present; what is in no snapshot is lost.
+            force: also to a snapshot of another lineage.
+            reason: why, for the journal.
+
+        Raises:
+            InvalidArgument: the snapshot is not of this session's lineage.
+            SnapshotDamaged, RestoreFailed, CaptureFailed, LiveUnsupported: the session goes on as it was.
+        """
+        from holdfast.runtime.lineage import family
+        from holdfast.runtime.lineage.result import Rewound
+        from holdfast.runtime.lineage.rewinding import Wish
+
+        self._settle()
+        controller, session = self._controller, self._line.row
+        if isinstance(snapshot, str):
+            meant = family.relative(snapshot, session, controller.store.snapshots())
+            snapshot = Snapshot(controller, meant) if meant else controller.snapshot(snapshot)
+        wish = Wish(keep, discard, force, reason)
+        found = machinery().rewind(controller, session, snapshot.row, wish)
+        kept = Snapshot(controller, found.kept) if found.kept else None
+        now = self._became(found.session)
+        return Rewound(now, snapshot, kept, found.left_behind, found.lost, found.deviations)
+
+    def policy(self, **changes: Any) -> Policy:
+        """When the session is captured by itself and how long these snapshots are kept, after changes.
+
+        Args:
+            changes: of the fields of `Policy`; times and sizes may be texts (`10m`, `2g`), None is the
+                default. Without any, nothing is changed.
+
+        Raises:
+            InvalidArgument: one of them cannot be.
+        """
+        from holdfast.runtime.keeping import policy
+
+        row = self._controller.session_row(self._line.known.id)
+        found = policy.Policy.of(row.details)
+        if changes:
+            found = policy.parse({**found.as_dict(), **changes})
+            self._controller.store.keep_details(row.id, policy=found.as_dict() or None)
+            self._line.follow(found)
+        return found
+
+    def _settle(self) -> None:
+        """A capture that goes on in the background is not in the way of another."""
+        self._controller.keeping.background.settle()
 
     def resume(self) -> Session:
         """Let a suspended session go on."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.lineage.rewinding import Outcome, Wish
     from holdfast.runtime.session import Session
 
 # More than this at once is a slip of the finger; each takes the memory of a session.
@@ -44,6 +45,9 @@ class Machinery(Protocol):
 
     def resume(self, controller: Holdfast, session: SessionRow) -> SessionRow:
         """Let a suspended session go on."""
+
+    def rewind(self, controller: Holdfast, session: SessionRow, snapshot: SnapshotRow, wish: Wish) -> Outcome:
+        """Take a session back to a snapshot in place."""
 
     def remove_snapshot(self, controller: Holdfast, snapshot: SnapshotRow) -> None:
         """Delete a snapshot."""
@@ -143,6 +147,11 @@ class Snapshot:
             raise InvalidArgument(f"cannot fork {n} times: the number must be from 1 to {FORKS}")
         rows = machinery().restore(self._controller, self._row, name, n)
         return [Session(self._controller, row) for row in rows]
+
+    def pin(self, *, pinned: bool = True) -> Snapshot:
+        """Keep it until somebody removes it by hand; without `pinned`, leave it to policy and quota again."""
+        self._row = self._controller.store.update_snapshot(self.id, pinned=pinned)
+        return self
 
     def remove(self) -> None:
         """Delete it.

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import EngineError, SessionError, SessionExists, SnapshotDamaged, SnapshotInUse
 from holdfast.runtime import ids, storing
 from holdfast.runtime.interrupts import held
 from holdfast.runtime.journal import happenings
+from holdfast.runtime.keeping import holding, tidying
 from holdfast.runtime.restoring import Restoring
 from holdfast.runtime.taking import Taking, image_ref, new_row
 from holdfast.runtime.turns import turn
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.lineage.rewinding import Outcome, Wish
     from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotKind, SnapshotRow
 
 
@@ -36,15 +39,30 @@ def take(
         LiveUnsupported: a live snapshot is not possible; the reason is in the message.
         CaptureFailed, StoreError, SessionBusy, SessionDead: nothing was taken.
     """
-    with (
-        turn(controller, session, "snapshot") as session,
-        controller.operation("snapshot", session_id=session.id, snapshot_id=ids.new_id()) as operation,
-    ):
-        row = new_row(controller, session, operation, label, kind, reason)
-        taking = Taking(controller, session, operation, row)
+    with turn(controller, session, "snapshot") as session:
+        return capture(controller, session, label, kind, reason)
+
+
+def capture(
+    controller: Holdfast,
+    session: SessionRow,
+    label: str | None,
+    kind: SnapshotKind,
+    reason: str | None = None,
+    auto: Mapping[str, Any] | None = None,
+    thawed: Callable[[], None] = lambda: None,
+) -> SnapshotRow:
+    """As `take`, for who holds the session's lock; `auto` says what it is taken for if nobody asked."""
+    tidying.check_room(controller, session)
+    snapshot_id = ids.new_id()
+    with controller.operation("snapshot", session_id=session.id, snapshot_id=snapshot_id) as operation:
+        row = new_row(controller, session, operation, label, kind, reason, auto)
+        taking = Taking(controller, session, operation, row, thawed)
         snapshot = taking.live() if kind == "live" else taking.filesystem()
     happenings.taken(controller, session, snapshot)
-    return storing.settle(controller, snapshot)
+    settled = storing.settle(controller, snapshot)
+    tidying.make_room(controller, session, settled)
+    return settled
 
 
 def suspend(controller: Holdfast, session: SessionRow) -> SessionRow:
@@ -53,26 +71,36 @@ def suspend(controller: Holdfast, session: SessionRow) -> SessionRow:
         turn(controller, session, "suspend") as session,
         controller.operation("suspend", session_id=session.id, snapshot_id=ids.new_id()) as operation,
     ):
+        tidying.check_room(controller, session)
         row = new_row(controller, session, operation, None, "live")
         taken = Taking(controller, session, operation, row).suspend()
         with held():
             suspended = _put_away(controller, session, taken, operation.id)
-    storing.settle(controller, taken)
+    tidying.make_room(controller, session, storing.settle(controller, taken), must=True)
     return suspended
 
 
 def resume(controller: Holdfast, session: SessionRow) -> SessionRow:
     """Let a suspended session go on under its name and id."""
-    with (
-        turn(controller, session, "resume", usable=False) as session,
-        controller.operation("resume", session_id=session.id) as operation,
-    ):
+    with turn(controller, session, "resume", usable=False) as session:
         if session.state != "suspended" or session.parent_snapshot_id is None:
             raise SessionError(f"cannot resume session {session.name}: it is not suspended")
-        restoring = Restoring(controller, controller.store.snapshot(session.parent_snapshot_id), operation)
-        resumed = restoring.bring_up([_next_generation(session, restoring)])[0]
+        snapshot = controller.store.snapshot(session.parent_snapshot_id)
+        with (
+            holding.used(controller, snapshot),
+            controller.operation("resume", session_id=session.id) as operation,
+        ):
+            restoring = Restoring(controller, snapshot, operation)
+            resumed = restoring.bring_up([_next_generation(session, restoring)])[0]
     happenings.note(controller, session.id, "resumed")
     return resumed
+
+
+def rewind(controller: Holdfast, session: SessionRow, snapshot: SnapshotRow, wish: Wish) -> Outcome:
+    """Take a session back to a snapshot in place. Raises as `rewinding.rewind` does."""
+    from holdfast.runtime.lineage import rewinding
+
+    return rewinding.rewind(controller, session, snapshot, wish)
 
 
 def restore(controller: Holdfast, snapshot: SnapshotRow, name: str | None, count: int) -> list[SessionRow]:
@@ -85,7 +113,7 @@ def restore(controller: Holdfast, snapshot: SnapshotRow, name: str | None, count
         raise SnapshotDamaged(f"cannot restore {snapshot.name}: it is not complete")
     if name is not None:
         ids.check_name(name if count == 1 else f"{name}-{count}")
-    with controller.operation("restore") as operation:
+    with holding.used(controller, snapshot), controller.operation("restore") as operation:
         restoring = Restoring(controller, snapshot, operation)
         session_ids = [ids.new_id() for _ in range(count)]
         controller.store.update_operation(operation.id, details={"session_ids": session_ids})
@@ -103,7 +131,7 @@ def remove_snapshot(controller: Holdfast, snapshot: SnapshotRow) -> None:
     """Delete a snapshot: image, files, row, in this order, so that a removal cut short can be repeated.
 
     Raises:
-        SnapshotInUse: a suspended session needs it.
+        SnapshotInUse: a suspended session needs it, or it is being restored.
     """
     for session in controller.store.sessions():
         if session.state == "suspended" and session.parent_snapshot_id == snapshot.id:
@@ -111,7 +139,7 @@ def remove_snapshot(controller: Holdfast, snapshot: SnapshotRow) -> None:
                 f"cannot remove snapshot {snapshot.name}: session {session.name} is suspended in it",
                 hint=f"`holdfast resume {session.name}` or `holdfast rm {session.name}` first",
             )
-    with held():
+    with held(), holding.removing(controller, snapshot):
         controller.engine.remove_image(image_ref(snapshot.id))
         sweep_images(controller)
         shutil.rmtree(controller.home.snapshots / snapshot.id, ignore_errors=True)

@@ -8,7 +8,7 @@ all that before the thaw, which then never comes.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -57,12 +57,18 @@ class Taking:
     """One snapshot while it is being taken."""
 
     def __init__(
-        self, controller: Holdfast, session: SessionRow, operation: OperationRow, row: SnapshotRow
+        self,
+        controller: Holdfast,
+        session: SessionRow,
+        operation: OperationRow,
+        row: SnapshotRow,
+        thawed: Callable[[], None] = lambda: None,
     ) -> None:
         self.controller = controller
         self.session = session
         self.row = row
         self._operation = operation.id
+        self._thawed = thawed
         self._ends_session = False
         self._baseline: Baseline | None = None
         self._staging = controller.home.staging / operation.id
@@ -89,13 +95,16 @@ class Taking:
         # The files can be kept without the supervisor, and one of an older version knows no moments.
         with suppress(GuestError):
             moment = moment_of(GuestClient(self._run_dir).request("moment"))
-        return self._finish(self._files.pausing(), None, moment)
+        image = self._files.pausing()
+        self._thawed()
+        return self._finish(image, None, moment)
 
     def live(self) -> SnapshotRow:
         """Keep files, memory and processes; the session runs on."""
         self._remember()
         with self._prepared() as frozen:
             captured = self._capture(frozen)
+        self._thawed()
         return self._finish_live(captured, frozen)
 
     def suspend(self) -> SnapshotRow:
@@ -256,6 +265,7 @@ def new_row(
     label: str | None,
     kind: SnapshotKind,
     reason: str | None = None,
+    auto: Mapping[str, Any] | None = None,
 ) -> SnapshotRow:
     """The pending row of a snapshot about to be taken; the operation already carries its id."""
     return controller.store.add_snapshot(
@@ -264,7 +274,11 @@ def new_row(
         label=label,
         snapshot_id=operation.snapshot_id or ids.new_id(),
         parent_snapshot_id=parent.before(session, controller.store.snapshots()),
-        details={"generation": session.generation, "actor": controller.actor},
+        details={
+            "generation": session.generation,
+            "actor": controller.actor,
+            **({"auto": dict(auto)} if auto else {}),
+        },
         reason=reason or controller.reason,
     )
 

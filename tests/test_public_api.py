@@ -37,6 +37,7 @@ def test_what_is_public_is_pinned() -> None:
         "Mount",
         "Port",
         "Pulse",
+        "Rewound",
         "Screen",
         "Verified",
         "Session",

@@ -21,8 +21,10 @@ from holdfast.runtime.cli import (
     events,
     images,
     journal,
+    keeping,
     kernel,
     lease,
+    lineage,
     output,
     pulse,
     recording,
@@ -112,6 +114,13 @@ app.command()(snapshots.snapshot)
 app.command()(snapshots.snapshots)
 app.command()(snapshots.restore)
 app.command()(snapshots.fork)
+app.command()(lineage.rewind)
+app.command()(keeping.pin)
+app.command()(keeping.unpin)
+app.command()(keeping.policy)
+app.command()(keeping.quota)
+app.command()(keeping.autosnap)
+app.command()(keeping.gc)
 app.command()(snapshots.suspend)
 app.command()(snapshots.resume)
 app.command()(sessions.rm)

@@ -9,6 +9,7 @@ import typer
 
 from holdfast.runtime.cli import output
 from holdfast.runtime.cli.arguments import Json, NameOption, SessionRefs, controller, wants_json
+from holdfast.runtime.keeping import texts
 
 
 def new(
@@ -22,6 +23,9 @@ def new(
     env: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Repeat for more.")] = None,
     mount: Annotated[list[str] | None, typer.Option(metavar="SRC:DST[:ro]", help="Repeat for more.")] = None,
     workdir: Annotated[str | None, typer.Option(help="Where the shell begins.")] = None,
+    policy: Annotated[
+        str | None, typer.Option(metavar="every=20,before-risky,...", help="As for `holdfast policy`.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Make a session."""
@@ -36,6 +40,7 @@ def new(
         env=env,
         mounts=mount,
         workdir=workdir,
+        policy=None if policy is None else texts.policy(policy),
     )
     if wants_json(json):
         output.emit(output.session(made))
