@@ -173,7 +173,7 @@ static void become_subreaper(void)
 
 int openat64(int directory, const char *path, int flags, ...)
 {
-	int substitute;
+	int substitute, opened;
 	mode_t mode = 0;
 	va_list args;
 
@@ -187,7 +187,10 @@ int openat64(int directory, const char *path, int flags, ...)
 		substitute = substituted_fdinfo(directory, path);
 	if (substitute >= 0)
 		return substitute;
-	return (int)syscall(SYS_openat, directory, path, flags, mode);
+	opened = (int)syscall(SYS_openat, directory, path, flags, mode);
+	if (opened >= 0 && is_capture() && strncmp(path, "fdinfo/", 7) == 0)
+		return marked_counter(opened);
+	return opened;
 }
 
 int open64(const char *path, int flags, ...)

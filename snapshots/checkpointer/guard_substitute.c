@@ -55,6 +55,11 @@ void read_substitutions(const char *spec)
 	}
 }
 
+int is_capture(void)
+{
+	return capturing;
+}
+
 static int is_left_out(pid_t pid, int fd)
 {
 	int i;

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -188,3 +189,60 @@ def shared(shared_hf: Holdfast) -> Session:
 @pytest.fixture
 def shared_cli(shared: Session, shared_home: Home) -> Cli:
     return Cli(shared_home)
+
+
+class Probes:
+    """Small programs in `probes` that each prepare something, are captured, and check it when asked."""
+
+    FOLDER = Path(__file__).parent / "probes"
+    PATIENCE = 120.0
+
+    def __init__(self, session: Session) -> None:
+        """Build them in the session."""
+        sources = [*self.FOLDER.glob("*.c"), *self.FOLDER.glob("*.h")]
+        texts = [f"cat > /srv/src/{path.name} <<'THE-END'\n{path.read_text()}\nTHE-END\n" for path in sources]
+        assert session.exec("mkdir -p /srv/src\n" + "".join(texts)).ok
+        made = session.exec(
+            "mkdir -m 777 /srv/probes /srv/files; gcc -o /srv/probe /srv/src/*.c -lpthread && /srv/probe",
+            timeout=self.PATIENCE,
+        )
+        assert made.ok, made.text
+        self.names = made.text.split()
+        self.running: list[str] = []
+
+    def start(self, session: Session, *names: str) -> None:
+        """Start some, and wait until they have prepared."""
+        self.running = list(names)
+        started = session.exec(
+            f"for name in {' '.join(names)}; do setsid /srv/probe $name </dev/null >/dev/null 2>&1 & done"
+        )
+        assert started.ok
+        assert {name: said for name, said in self._said(session, "").items() if said != "ready"} == {}
+
+    def failures(self, session: Session) -> dict[str, str]:
+        """Ask all, and return what did not pass."""
+        asked = session.exec(
+            f'for name in {" ".join(self.running)}; do pkill -USR1 -o -xf "/srv/probe $name"; done'
+        )
+        assert asked.ok, asked.text
+        return {name: said for name, said in self._said(session, "ready").items() if said != "PASS"}
+
+    def _said(self, session: Session, before: str) -> dict[str, str]:
+        """What each says, when all say something else than `before`."""
+        deadline = time.monotonic() + self.PATIENCE
+        command = (
+            f"cd /srv/probes; for name in {' '.join(self.running)}; do echo $name: $(cat $name); done 2>&1"
+        )
+        while True:
+            lines = session.exec(command, timeout=self.PATIENCE).text.splitlines()
+            said = {name: text.strip() for name, _, text in (line.partition(":") for line in lines)}
+            said = {name: text for name, text in said.items() if name in self.running}
+            if before not in said.values() or time.monotonic() > deadline:
+                return said
+            time.sleep(0.05)
+
+
+@pytest.fixture
+def probes() -> Callable[[Session], Probes]:
+    """Builds the probes in a session."""
+    return Probes

@@ -1,0 +1,28 @@
+"""What programs get from the kernel is the same after a capture: files, timers, signals, memory, channels.
+
+Each probe (tests/integration/probes) prepares one thing, is captured, and checks it itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast, Session
+
+pytestmark = pytest.mark.engine
+
+# Hundreds of processes: in the long tests.
+LARGE = {"many", "deep"}
+
+
+def test_each_finds_what_it_prepared(hf: Holdfast, probes: Callable[[Session], Any]) -> None:
+    """In the copy and in the captured session, all of one capture."""
+    parent = hf.new("probes")
+    small = probes(parent)
+    small.start(parent, *(name for name in small.names if name not in LARGE))
+    copy = parent.snapshot().restore("copy")
+    assert small.failures(copy) == {}
+    assert small.failures(parent) == {}
