@@ -1,13 +1,73 @@
-"""Verb: rewind."""
+"""Verbs: snapshots, rewind."""
 
 from __future__ import annotations
 
+import shutil
+import sys
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from holdfast.runtime.cli import output
 from holdfast.runtime.cli.arguments import Json, Reason, SessionRef, SnapshotRef, controller, wants_json
+from holdfast.runtime.session import Session
+from holdfast.runtime.snapshot import Snapshot
+
+WIDE = 120
+"""Columns of a tree that nobody looks at in a terminal."""
+
+
+def snapshots(
+    tree: Annotated[
+        bool, typer.Option("--tree", help="As a tree, with what was run in between, and the sessions.")
+    ] = False,
+    session: Annotated[
+        str | None, typer.Option("--session", "-s", metavar="SESSION", help="Only its past and its own.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show the snapshots: what each one is, how large, how old, why it was taken, and what it comes after."""
+    from holdfast.runtime.journal.reading import find
+    from holdfast.runtime.lineage.drawing import Form, draw
+    from holdfast.runtime.lineage.overview import overview, why
+
+    holdfast = controller()
+    found = overview(holdfast)
+    if session is not None:
+        found = found.of(find(holdfast, session))
+    now = datetime.now(UTC)
+    if wants_json(json):
+        taken = [
+            {**output.snapshot(Snapshot(holdfast, row)), **found.as_dict(row)} for row in found.snapshots
+        ]
+        going = [{**output.session(Session(holdfast, row)), **found.as_dict(row)} for row in found.sessions]
+        if tree:
+            output.emit({"snapshots": taken, "sessions": going})
+        else:
+            output.emit(taken)
+    elif tree:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDE
+        for line in draw(found, Form(width, now, output.size, output.ago)):
+            output.say(line)
+    else:
+        names = {row.id: row.name for row in found.snapshots}
+        output.table(
+            ("NAME", "KIND", "SIZE", "AGE", "OF", "AFTER", "", "WHY"),
+            (
+                (
+                    row.name,
+                    row.kind,
+                    output.size(row.bytes),
+                    output.ago(row.created_at, now),
+                    found.names.get(row.session_id, row.session_id),
+                    names.get(found.above.get(row.id) or "", "-"),
+                    ", ".join(["pinned"] * row.pinned + [row.state] * (row.state != "ready")),
+                    why(row),
+                )
+                for row in found.snapshots
+            ),
+        )
 
 
 def rewind(

@@ -99,6 +99,9 @@ def snapshot(value: Snapshot) -> dict[str, Any]:
         "created_at": value.created_at.isoformat(),
         "reason": value.reason,
         "pinned": value.pinned,
+        "actor": value.row.details.get("actor"),
+        "auto": value.row.details.get("auto"),
+        "generation": value.row.details.get("generation"),
     }
 
 

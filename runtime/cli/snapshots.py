@@ -1,8 +1,7 @@
-"""Verbs: snapshot, snapshots, restore, fork, suspend, resume, rmi."""
+"""Verbs: snapshot, restore, fork, suspend, resume, rmi."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,9 +22,7 @@ from holdfast.runtime.cli.arguments import (
 from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
-    from rich.tree import Tree
-
-    from holdfast.runtime.snapshot import Snapshot
+    pass
 
 
 def snapshot(
@@ -49,17 +46,6 @@ def snapshot(
         output.emit(output.snapshot(taken))
     else:
         output.say(taken.name)
-
-
-def snapshots(json: Json = False) -> None:
-    """Show the snapshots as a tree: below each, those that were taken of what was restored from it."""
-    holdfast = controller()
-    found = holdfast.snapshots()
-    if wants_json(json):
-        output.emit([output.snapshot(item) for item in found])
-        return
-    names = {row.id: row.name for row in holdfast.store.sessions(removed=True)}
-    _draw(found, names)
 
 
 def restore(snapshot: SnapshotRef, name: NameOption = None, json: Json = False) -> None:
@@ -108,32 +94,3 @@ def rmi(snapshots: SnapshotRefs, json: Json = False) -> None:
             item.remove()
     if wants_json(json):
         output.emit([{"id": item.id, "name": item.name} for item in found])
-
-
-def _draw(found: list[Snapshot], sessions: dict[str, str]) -> None:
-    from rich.text import Text
-    from rich.tree import Tree
-
-    now = datetime.now(UTC)
-    known = {item.id for item in found}
-    root = Tree("", hide_root=True)
-    branches: dict[str | None, Tree] = {}
-
-    def grow(parent: str | None, tree: Tree) -> None:
-        for item in found:
-            above = item.parent_id if item.parent_id in known else None
-            if above != parent or item.id in branches:
-                continue
-            facts = [item.id] if item.label else []
-            facts += [item.kind, output.size(item.size), output.ago(item.created_at, now)]
-            facts += [f"of {sessions.get(item.session_id, item.session_id)}"]
-            facts += [] if item.state == "ready" else [item.state]
-            line = Text(plain(item.name, 63), style="bold").append(
-                "  " + plain("  ".join(facts)), style="not bold"
-            )
-            branches[item.id] = tree.add(line)
-            grow(item.id, branches[item.id])
-
-    grow(None, root)
-    if found:
-        output.console().print(root)

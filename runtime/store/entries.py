@@ -82,14 +82,16 @@ class Entries:
             text = json.dumps(dict(body), separators=(",", ":"))
             db.execute(insert(schema.entries).values(**values, actor=actor, body=text))
 
-    def of(self, session_ids: Iterable[str]) -> list[EntryRow]:
-        """The entries of some sessions, each session's in order."""
+    def of(self, session_ids: Iterable[str], kinds: Iterable[str] | None = None) -> list[EntryRow]:
+        """The entries of some sessions, of some kinds or all, each session's in order."""
         table = schema.entries
         query = (
             select(table)
             .where(table.c.session_id.in_(list(session_ids)))
             .order_by(table.c.seq, table.c.host, table.c.id)
         )
+        if kinds is not None:
+            query = query.where(table.c.kind.in_(list(kinds)))
         with self._reading() as db:
             return [EntryRow(**{**row._mapping, "body": json.loads(row.body)}) for row in db.execute(query)]
 

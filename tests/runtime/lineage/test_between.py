@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.runtime.journal.lines import Branch
+from holdfast.runtime.lineage.between import Ran, Told, summed
+from holdfast.runtime.store.entries import EntryRow
+
+
+def _entry(seq: int, text: Any, of: str = "s", kind: str = "command_started") -> EntryRow:
+    field = {"cell_started": "code", "input": "text"}.get(kind, "command")
+    return EntryRow(seq, of, seq, False, float(seq), kind, None, {field: text})
+
+
+def test_what_was_run_is_counted_and_begun_to_be_told() -> None:
+    """The first lines of the first three; input is counted, not shown."""
+    found = summed([
+        _entry(1, "cd /srv\nls"), _entry(2, "x = 1", kind="cell_started"), _entry(3, "secret", kind="input"),
+        _entry(4, "make"), _entry(5, "y" * 200), _entry(6, {"odd": 1}),
+    ])  # fmt: skip
+
+    assert (found.commands, found.cells, found.inputs) == (4, 1, 1)
+    assert found.text == "4 commands, 1 cell, 1 input: cd /srv…; x = 1; make; …"
+    assert summed([]).text == ""
+    assert not summed([])
+    assert Ran(1).text == "1 command"
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    """What a session wrote is made fit to be shown."""
+    assert "\x1b" not in summed([_entry(1, "echo \x1b]0;x\x07")]).text
+
+
+def test_a_stretch_goes_through_the_sessions_of_a_line() -> None:
+    """From behind one entry up to another; what happened in other timelines is not in it."""
+    entries = [_entry(n, f"s{n}") for n in range(1, 8)] + [_entry(n, f"t{n}", "t") for n in range(5, 9)]
+    told = Told(entries, {"t": Branch("s", 4, 4.0)})
+
+    assert told.ran("t", 2, 6).samples == ("s3", "s4", "t5")
+    assert told.ran("t", 6).samples == ("t7", "t8")
+    assert told.ran("s", 0, 2).commands == 2
+    assert told.ran("s", 4).samples == ("s5", "s6", "s7")
