@@ -53,7 +53,7 @@ class Session:
         captures = SessionSnapshots(self._line, self._became)
         self.snapshot, self.fork = captures.snapshot, captures.fork
         self.suspend, self.resume, self.rewind = captures.suspend, captures.resume, captures.rewind
-        self.policy = captures.policy
+        self.policy, self.check = captures.policy, captures.check
 
     def __repr__(self) -> str:
         return f"<Session {self.name} {self.id} {self.state}>"

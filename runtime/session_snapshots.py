@@ -1,8 +1,8 @@
-"""What can be done with the moments of a session, as its handle offers it: capture, fork, suspend, resume."""
+"""What can be done with the moments of a session: check, capture, fork, suspend, resume."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.snapshot import Snapshot, machinery
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.line import Line
     from holdfast.runtime.lineage.result import Rewound
     from holdfast.runtime.session import Session
+    from holdfast.snapshots.survivability import Survivability
 
 
 class SessionSnapshots:
@@ -24,7 +25,12 @@ class SessionSnapshots:
         self._became = became
 
     def snapshot(
-        self, label: str | None = None, kind: SnapshotKind = "live", *, reason: str | None = None
+        self,
+        label: str | None = None,
+        kind: SnapshotKind = "live",
+        *,
+        reason: str | None = None,
+        force_drop: Sequence[str] = (),
     ) -> Snapshot:
         """Capture the session at one instant; it runs on.
 
@@ -32,14 +38,29 @@ class SessionSnapshots:
             label: a name for the snapshot; must be free.
             kind: `live` (files, memory, processes) or `filesystem` (files only).
             reason: why, for people who look at the tree later.
+            force_drop: what blocks, by the names `check` gives it. `pid:N`: the process and its descendants
+                are ended in the session before; `fd:N/M`: that descriptor leads nowhere in copies.
 
         Raises:
-            LiveUnsupported: live is not possible; nothing was taken.
+            LiveUnsupported: live is not possible; nothing was taken. `findings` says what is in the way.
+            InvalidArgument: `force_drop` names what does not block.
             CaptureFailed, SessionBusy, SessionDead: nothing was taken.
         """
         self._settle()
-        row = machinery().take(self._controller, self._line.fresh(), label, kind, reason)
+        row = machinery().take(self._controller, self._line.fresh(), label, kind, reason, force_drop)
         return Snapshot(self._controller, row)
+
+    def check(self) -> Survivability:
+        """What would survive a capture, what copies would find closed, and what is in the way of one.
+
+        It is a look from outside that takes milliseconds; nothing in the session can notice.
+
+        Raises:
+            SessionDead, GuestError: the session does not run or answer.
+        """
+        from holdfast.runtime import checking
+
+        return checking.report(self._controller, self._line.fresh())
 
     def fork(self, n: int = 1, name: str | None = None) -> list[Session]:
         """Make n sessions that go on from this moment; this one runs on, too. All of them or none."""

@@ -6,6 +6,7 @@ How sessions are captured and restored is in `runtime.snapshotting`, imported wh
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
 from holdfast.errors import InvalidArgument
@@ -32,6 +33,7 @@ class Machinery(Protocol):
         label: str | None,
         kind: SnapshotKind,
         reason: str | None = None,
+        force_drop: Sequence[str] = (),
     ) -> SnapshotRow:
         """Capture a running session."""
 

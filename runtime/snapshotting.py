@@ -8,10 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import EngineError, SessionError, SessionExists, SnapshotDamaged, SnapshotInUse
+from holdfast.errors import (
+    EngineError,
+    InvalidArgument,
+    SessionError,
+    SessionExists,
+    SnapshotDamaged,
+    SnapshotInUse,
+)
 from holdfast.runtime import ids, storing
 from holdfast.runtime.interrupts import held
 from holdfast.runtime.journal import happenings
@@ -32,6 +39,7 @@ def take(
     label: str | None,
     kind: SnapshotKind,
     reason: str | None = None,
+    force_drop: Sequence[str] = (),
 ) -> SnapshotRow:
     """Capture a running session; it runs on.
 
@@ -39,8 +47,10 @@ def take(
         LiveUnsupported: a live snapshot is not possible; the reason is in the message.
         CaptureFailed, StoreError, SessionBusy, SessionDead: nothing was taken.
     """
+    if force_drop and kind != "live":
+        raise InvalidArgument("cannot drop anything: nothing blocks a snapshot of files")
     with turn(controller, session, "snapshot") as session:
-        return capture(controller, session, label, kind, reason)
+        return capture(controller, session, label, kind, reason, force_drop=force_drop)
 
 
 def capture(
@@ -51,13 +61,14 @@ def capture(
     reason: str | None = None,
     auto: Mapping[str, Any] | None = None,
     thawed: Callable[[], None] = lambda: None,
+    force_drop: Sequence[str] = (),
 ) -> SnapshotRow:
     """As `take`, for who holds the session's lock; `auto` says what it is taken for if nobody asked."""
     tidying.check_room(controller, session)
     snapshot_id = ids.new_id()
     with controller.operation("snapshot", session_id=session.id, snapshot_id=snapshot_id) as operation:
         row = new_row(controller, session, operation, label, kind, reason, auto)
-        taking = Taking(controller, session, operation, row, thawed)
+        taking = Taking(controller, session, operation, row, thawed, force_drop)
         snapshot = taking.live() if kind == "live" else taking.filesystem()
     happenings.taken(controller, session, snapshot)
     settled = storing.settle(controller, snapshot)

@@ -7,16 +7,14 @@ all that before the thaw, which then never comes.
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from holdfast.errors import CaptureFailed, GuestError, LiveUnsupported, SessionDead, StoreError
-from holdfast.runtime import awakening, fields, ids, run_dir, storing
+from holdfast.errors import CaptureFailed, GuestError, SessionDead
+from holdfast.runtime import awakening, checking, fields, ids, refusals, retrying, run_dir, storing
 from holdfast.runtime.drift import baseline, remember
 from holdfast.runtime.drift.baseline import Baseline
 from holdfast.runtime.engine import ContainerState
@@ -27,7 +25,7 @@ from holdfast.runtime.interrupts import held
 from holdfast.runtime.lineage import parent
 from holdfast.runtime.text import plain
 from holdfast.runtime.verification import taken
-from holdfast.snapshots import capture, explain, files, manifest, service, storage
+from holdfast.snapshots import capture, files, manifest, service, storage
 from holdfast.snapshots.capture import Captured
 from holdfast.snapshots.filing import Filing
 from holdfast.snapshots.link import LinkLost, Refused, Target
@@ -63,6 +61,7 @@ class Taking:
         operation: OperationRow,
         row: SnapshotRow,
         thawed: Callable[[], None] = lambda: None,
+        force_drop: Sequence[str] = (),
     ) -> None:
         self.controller = controller
         self.session = session
@@ -70,6 +69,8 @@ class Taking:
         self._operation = operation.id
         self._thawed = thawed
         self._ends_session = False
+        self._force_drop = force_drop
+        self._left_out: list[dict[str, Any]] = []
         self._baseline: Baseline | None = None
         self._staging = controller.home.staging / operation.id
         self._run_dir = controller.home.run_dir(session.id)
@@ -101,20 +102,32 @@ class Taking:
 
     def live(self) -> SnapshotRow:
         """Keep files, memory and processes; the session runs on."""
-        self._remember()
-        with self._prepared() as frozen:
-            captured = self._capture(frozen)
+        self._clear()
+        captured, frozen = retrying.until_settled(self._attempt, self._refuse)
         self._thawed()
         return self._finish_live(captured, frozen)
 
     def suspend(self) -> SnapshotRow:
         """As `live`, but the processes end once all of it is kept. The operation is left to be completed."""
         self._ends_session = True
+        self._clear()
         finished: list[SnapshotRow] = []
-        self._remember()
-        with self._prepared() as frozen:
-            self._capture(frozen, lambda captured: finished.append(self._finish_live(captured, frozen)))
+
+        def attempt() -> None:
+            with self._prepared() as frozen:
+                self._capture(frozen, lambda captured: finished.append(self._finish_live(captured, frozen)))
+
+        retrying.until_settled(attempt, self._refuse)
         return finished[0]
+
+    def _attempt(self) -> tuple[Captured, _Prepared]:
+        with self._prepared() as frozen:
+            return self._capture(frozen), frozen
+
+    def _clear(self) -> None:
+        """Refuse at once what would fail; then look at what there is."""
+        self._left_out = checking.clear(self.controller, self.session, self._container, self._force_drop)
+        self._remember()
 
     def _remember(self) -> None:
         """Look at what the session holds, for drift. A supervisor of an older version cannot tell."""
@@ -135,7 +148,7 @@ class Taking:
         with self._ask("hello", container=self._container.id) as link:
             versions = link.until("done")
         self._files.begin()
-        with GuestClient(self._run_dir).connect() as connection:
+        with retrying.connected(GuestClient(self._run_dir)) as connection:
             frame = connection.ask("prepare")
             # Half a connection to outside would make the capture fail.
             connection.await_close()
@@ -158,12 +171,14 @@ class Taking:
         target = Target(self._container.id, self._container.pid, prepared.root_pid)
         try:
             link = self._ask(
-                "dump", folder=self._operation, leave_running=not self._ends_session, **target.fields()
+                "dump",
+                folder=self._operation,
+                leave_running=not self._ends_session,
+                substitute=self._left_out,
+                **target.fields(),
             )
             commit = partial(self._files.commit, pause=False) if self._files.by_engine else None
             return capture.run(link, lambda: self._check_paused(prepared), commit, settle)
-        except Refused as refusal:
-            self._refuse(refusal)
         except LinkLost as error:
             raise CaptureFailed(
                 f"cannot snapshot session {self.session.name}: the checkpointer ended meanwhile",
@@ -226,7 +241,7 @@ class Taking:
             pack = not self._ends_session  # while everything stands still, no longer than need be
             kept_as = storage.keep(home, self._staging, self.row.id, entries, pack=pack)
         except OSError as error:
-            raise _unwritable(session, home.root, error) from error
+            raise refusals.unwritable(session, home.root, error) from error
         grown = max(
             0, self.controller.engine.image_size(image) - self.controller.engine.image_size(session.image)
         )
@@ -244,18 +259,8 @@ class Taking:
         return store.snapshot(self.row.id)
 
     def _refuse(self, refusal: Refused) -> NoReturn:
-        reason = explain.explain(refusal.errors) if refusal.kind == "criu" else None
-        if reason is None:
-            raise CaptureFailed(
-                f"cannot snapshot session {self.session.name}: {refusal}", hint="the session runs on"
-            ) from refusal
-        if reason.no_space:
-            raise _full(self.session, self.controller.home.root) from refusal
-        kind = LiveUnsupported if reason.known else CaptureFailed
-        raise kind(
-            f"cannot take a live snapshot of session {self.session.name}: {reason.text}",
-            hint=f"{reason.advice}; the session runs on; `--kind filesystem` keeps its files only",
-        ) from refusal
+        names = checking.names(self.controller, self.session, self._container)
+        raise refusals.of_capture(self.session, self.controller.home.root, refusal, names) from refusal
 
 
 def new_row(
@@ -304,19 +309,3 @@ def moment_of(frame: Frame) -> dict[str, Any]:
         },
     }
     return {"moment": moment}
-
-
-def _unwritable(session: SessionRow, root: Path, error: OSError) -> StoreError:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return _full(session, root)
-    return StoreError(
-        f"cannot snapshot session {session.name}: {root} cannot be written ({error.strerror or error})",
-        hint="the session runs on",
-    )
-
-
-def _full(session: SessionRow, root: Path) -> StoreError:
-    return StoreError(
-        f"cannot snapshot session {session.name}: no space left in {root}",
-        hint="make room, or set HOLDFAST_HOME to a folder on a larger disk; the session runs on",
-    )

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, LiveUnsupported
 from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
@@ -43,14 +43,17 @@ def note(text: str) -> None:
 
 def fail(error: HoldfastError, *, as_json: bool) -> None:
     """An error on standard error: a line and a hint, or one JSON object."""
-    report(error.code, str(error), error.hint, as_json=as_json)
+    more = {"findings": list(error.findings)} if isinstance(error, LiveUnsupported) else {}
+    report(error.code, str(error), error.hint, as_json=as_json, more=more)
 
 
-def report(code: str, message: str, hint: str, *, as_json: bool) -> None:
-    """What went wrong, on standard error."""
+def report(
+    code: str, message: str, hint: str, *, as_json: bool, more: Mapping[str, Any] | None = None
+) -> None:
+    """What went wrong, on standard error; `more` for programs only."""
     if as_json:
-        body = {"error": {"code": code, "message": plain(message), "hint": plain(hint, 2000)}}
-        sys.stderr.write(json.dumps(body, ensure_ascii=False) + "\n")
+        body = {"code": code, "message": plain(message), "hint": plain(hint, 2000), **(more or {})}
+        sys.stderr.write(json.dumps({"error": body}, ensure_ascii=False) + "\n")
         return
     sys.stderr.write(f"holdfast: {plain(message)}\n")
     if hint:

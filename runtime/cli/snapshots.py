@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.errors import InvalidArgument
+from holdfast.runtime.cli import check as survival
 from holdfast.runtime.cli import output
 from holdfast.runtime.cli.arguments import (
     EitherRef,
@@ -30,17 +31,37 @@ def snapshot(
     label: Annotated[str | None, typer.Option("--label", "-l", help="A name for the snapshot.")] = None,
     kind: Annotated[str, typer.Option("--kind", help="`live` or `filesystem`.")] = "live",
     reason: Reason = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only tell what would survive; exit code 3 if something blocks.")
+    ] = False,
+    all_: Annotated[bool, typer.Option("--all", help="With --check: also the supervisor's own.")] = False,
+    force_drop: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--force-drop",
+            metavar="pid:N|fd:N/M",
+            help="Do without what blocks: end that process and its descendants first, or leave that "
+            "descriptor out of copies.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Capture a session at one instant. It runs on."""
+    if check:
+        found = controller().session(session)
+        raise typer.Exit(survival.check(found, everything=all_, as_json=wants_json(json)))
     if kind not in ("live", "filesystem"):
         raise InvalidArgument(
             f"cannot take a snapshot of kind '{plain(kind, 40)}'", hint="live or filesystem"
         )
+    dropped = force_drop or []
+    for name in dropped:
+        if name.startswith("pid:"):
+            output.note(f"{name} and its descendants are ended in the session if they block")
     taken = (
         controller()
         .session(session)
-        .snapshot(label, "live" if kind == "live" else "filesystem", reason=reason)
+        .snapshot(label, "live" if kind == "live" else "filesystem", reason=reason, force_drop=dropped)
     )
     if wants_json(json):
         output.emit(output.snapshot(taken))

@@ -1,4 +1,4 @@
-"""Puts this process into a container's cgroups, so that what it restores is limited and counted there."""
+"""A container's cgroups: who is in them; and this process, so that what it restores is limited there."""
 
 from __future__ import annotations
 
@@ -24,6 +24,24 @@ def join(init_pid: int) -> None:
                 joined += 1
     if not joined:
         raise OSError("none of the container's cgroups is visible to the checkpointer")
+
+
+def members(init_pid: int) -> tuple[int, ...]:
+    """Every process of the container, those entered from outside included; empty if that cannot be seen."""
+    try:
+        lines = Path(f"/proc/{init_pid}/cgroup").read_text().splitlines()
+    except OSError:
+        return ()
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        for base in _mounts(controllers):
+            try:
+                words = (base / path.lstrip("/") / "cgroup.procs").read_text().split()
+            except OSError:
+                continue
+            # 0 is a process of a namespace that cannot be seen from here.
+            return tuple(int(word) for word in words if word != "0")
+    return ()
 
 
 def _mounts(controllers: str) -> list[Path]:

@@ -57,6 +57,26 @@ class Dump:
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """Tell what of the target's tree would survive a capture; of what does only if `everything`.
+
+    `mounts` are the places in the container where folders of the host are mounted.
+    """
+
+    target: Target
+    everything: bool
+    mounts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """End processes of the target's tree, named by their inner pids, and their descendants."""
+
+    target: Target
+    pids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Restore:
     """Bring the tree in snapshot `folder` to life inside the target.
 
@@ -102,7 +122,7 @@ class Files:
     last: bool
 
 
-Request = Dump | Restore | Hello | Describe | Files
+Request = Dump | Restore | Hello | Check | End | Describe | Files
 
 
 def parse(line: bytes) -> Request:
@@ -115,6 +135,10 @@ def parse(line: bytes) -> Request:
         raise BadRequest(f"the request is not JSON: {error}") from error
     if not isinstance(raw, dict) or raw.get("v") != PROTOCOL:
         raise BadRequest(f"the request is not of protocol version {PROTOCOL}")
+    return _parsed(raw)
+
+
+def _parsed(raw: dict[str, object]) -> Request:
     match raw.get("op"):
         case "hello":
             return Hello(None if raw.get("container") is None else _container(raw))
@@ -122,6 +146,10 @@ def parse(line: bytes) -> Request:
             return Dump(
                 _target(raw), _name(raw, "folder"), bool(raw.get("leave_running", True)), _substitutes(raw)
             )
+        case "check":
+            return Check(_target(raw), bool(raw.get("everything")), _strings(raw, "mounts"))
+        case "end":
+            return End(_target(raw), _pids(raw, "pids"))
         case "restore":
             return Restore(
                 target=_target(raw),
@@ -169,6 +197,13 @@ def _pid(raw: dict[str, object], key: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 < value < 2**22:
         raise BadRequest(f"{key!r} must be a process id")
     return value
+
+
+def _pids(raw: dict[str, object], key: str) -> tuple[int, ...]:
+    value = raw.get(key)
+    if not isinstance(value, list) or len(value) > MAX_SUBSTITUTES:
+        raise BadRequest(f"{key!r} must be a list of at most {MAX_SUBSTITUTES}")
+    return tuple(_pid({key: item}, key) for item in value)
 
 
 def _substitutes(raw: dict[str, object]) -> tuple[Substitute, ...]:

@@ -18,7 +18,7 @@ import time
 import traceback
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import audit, dump, folders, requests, restore, tree
+from holdfast.snapshots.checkpointer import audit, check, dump, ending, folders, requests, restore, tree
 from holdfast.snapshots.checkpointer.channel import Channel
 from holdfast.snapshots.checkpointer.layers import keep
 from holdfast.snapshots.checkpointer.record import Unreadable
@@ -114,6 +114,10 @@ def _carry_out(request: requests.Request, channel: Channel) -> None:
         case requests.Dump(target=target):
             with folders.loading(target.container):
                 dump.run(request, channel)
+        case requests.Check():
+            check.run(request, channel)
+        case requests.End():
+            ending.run(request, channel)
         case requests.Restore(target=target):
             with folders.loading(target.container):
                 restore.run(request, channel)

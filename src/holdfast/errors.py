@@ -32,7 +32,8 @@ A command that exits with 1 is a result, not an error.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 
 class HoldfastError(Exception):
@@ -179,9 +180,13 @@ class QuotaExceeded(SnapshotError):
 
 
 class LiveUnsupported(SnapshotError):
-    """A live snapshot is not possible here or now."""
+    """A live snapshot is not possible here or now. `findings` are the resources in its way, where known."""
 
     code = "live_unsupported"
+
+    def __init__(self, message: str, *, hint: str = "", findings: tuple[Mapping[str, Any], ...] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.findings = findings
 
 
 class CaptureFailed(SnapshotError):

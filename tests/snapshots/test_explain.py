@@ -22,7 +22,7 @@ LAST = ["(criu/cr-dump.c:2005): Dumping FAILED."]
         ("(criu/sk-unix.c:1): Can't dump half of stream unix connection. name: /x", "unix socket"),
         ("(criu/tty.c:2281): tty: ctty inheritance detected sid/pgrp 302, no PTY peer", "/dev/tty"),
         ("(criu/cr-dump.c:391): Can't get rlimit 0: Operation not permitted", "changed its user"),
-        ("(criu/fsnotify.c:284): fsnotify: Can't dump that handle", "watches files"),
+        ("(criu/fsnotify.c:284): fsnotify: Can't dump that handle", "watches /proc"),
         (
             "(criu/sk-inet.c:1): Unsupported proto 262 for socket 5",
             "network protocol that cannot be captured (262)",

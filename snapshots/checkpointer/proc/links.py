@@ -42,6 +42,8 @@ def parse(target: str) -> Link:
         kind, inode = numbered[1], int(numbered[2])
         if kind in ("socket", "pipe"):
             return Link(kind, kind, inode)
+        if kind == "pidfd":
+            return Link("anon", kind, inode)
         return Link("namespace" if kind in _NAMESPACES else "other", kind, inode)
     anonymous = _ANONYMOUS.fullmatch(target)
     if anonymous is not None:

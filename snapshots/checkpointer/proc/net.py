@@ -1,4 +1,4 @@
-"""Parses /proc/PID/net/{tcp,tcp6,udp,udp6,unix}, see proc_pid_net(5). Pure.
+"""Parses /proc/PID/net/{tcp,tcp6,udp,udp6,unix,netlink}, see proc_pid_net(5). Pure.
 
 The tables are those of the process's network namespace, sockets of others in it included.
 """
@@ -111,6 +111,14 @@ def unix(data: bytes) -> Iterator[Unix]:
         path = words[7].decode("utf-8", "replace") if len(words) > 7 else ""
         found = "listening" if flags & _LISTENS else _UNIX_STATES.get(number, "unknown")
         yield Unix(UNIX_TYPES.get(kind, "other"), found, path, inode)
+
+
+def netlink(data: bytes) -> Iterator[tuple[int, int]]:
+    """Inode and bytes not read yet of each socket in the table netlink."""
+    for line in data.splitlines()[1:]:
+        words = line.split()
+        if len(words) >= 10 and words[4].isdigit() and words[9].isdigit():
+            yield int(words[9]), int(words[4])
 
 
 @lru_cache(4096)

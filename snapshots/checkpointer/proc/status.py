@@ -37,7 +37,8 @@ class Status:
 
     `inner_pids` are the pid in each namespace from the reader's to the innermost; `inner_groups` and
     `inner_sessions` likewise for process group and session.
-    `anonymous`, `file` and `shared` are resident bytes. `umask` is None for a zombie.
+    `anonymous`, `file` and `shared` are resident bytes. `umask` is None for a zombie. `pending`: signals
+    that were not taken yet, as bits: 1 is signal 1.
     """
 
     name: str
@@ -60,11 +61,16 @@ class Status:
     anonymous: int
     file: int
     shared: int
+    pending: int = 0
 
     @property
     def inner_pid(self) -> int:
         """The pid in the innermost namespace: as the process itself sees it."""
         return self.inner_pids[-1] if self.inner_pids else self.pid
+
+    def pid_at(self, depth: int) -> int:
+        """The pid in the `depth`th namespace, counted from the reader's as 1; 0 if it has none there."""
+        return self.inner_pids[depth - 1] if 0 < depth <= len(self.inner_pids) else 0
 
     @property
     def setuid(self) -> bool:
@@ -104,6 +110,7 @@ def parse(data: bytes) -> Status | None:
         anonymous=_number(lines, "RssAnon") * 1024,
         file=_number(lines, "RssFile") * 1024,
         shared=_number(lines, "RssShmem") * 1024,
+        pending=_number(lines, "SigPnd", 16) | _number(lines, "ShdPnd", 16),
     )
 
 

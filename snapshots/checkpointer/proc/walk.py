@@ -23,7 +23,7 @@ MAX_DESCRIPTORS = 20_000
 """Of one process."""
 MAX_TEXT = 16 << 20
 """Bytes of one file: a process with 65530 mappings (vm.max_map_count) has less."""
-NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts")
+NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time", "time_for_children", "user", "uts")
 
 
 @dataclass(frozen=True, slots=True)

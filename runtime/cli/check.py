@@ -1,0 +1,96 @@
+"""How `snapshot --check` shows what would survive: a table for each verdict, and a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.runtime.cli import output
+
+if TYPE_CHECKING:
+    from holdfast.runtime.session import Session
+    from holdfast.snapshots.survivability import Resource, Survivability
+
+BLOCKED = 3
+"""The exit code when something blocks."""
+_LONGEST = 48
+
+
+def check(session: Session, *, everything: bool, as_json: bool) -> int:
+    """Look, show it, and return the exit code: 0, or BLOCKED if a capture would be refused."""
+    report = session.check()
+    if as_json:
+        output.emit(report.as_dict(own=everything))
+    else:
+        _show(report, everything=everything)
+    return BLOCKED if report.blocks else 0
+
+
+def _show(report: Survivability, *, everything: bool) -> None:
+    wanted = [one for one in report.resources if everything or not one.own]
+    urgent = [one for one in wanted if one.verdict != "survives"]
+    for title, verdict in (("blocks", "blocks"), ("reset in copies", "reset")):
+        rows = [one for one in urgent if one.verdict == verdict]
+        if rows:
+            output.say(f"{title}:")
+            output.table(("PID", "COMMAND", "FD", "WHAT", "WHY", "WHAT TO DO"), map(_urgent, rows))
+    survivors = [one for one in wanted if one.verdict == "survives"]
+    if survivors:
+        output.say("survives:")
+        output.table(("PID", "COMMAND", "WHAT"), _survivors(survivors))
+    for line in _summary(report):
+        output.say(line)
+
+
+def _urgent(one: Resource) -> Sequence[str]:
+    fd = "" if one.fd is None else str(one.fd)
+    return str(one.pid), _short(one.command), fd, one.what, one.reason, one.advice
+
+
+def _survivors(found: list[Resource]) -> Iterable[Sequence[str]]:
+    """One row for each process: how many of each kind."""
+    kinds: dict[tuple[int, str], dict[str, int]] = {}
+    for one in found:
+        counted = kinds.setdefault((one.pid, one.command), {})
+        counted[one.kind] = counted.get(one.kind, 0) + 1
+    for (pid, command), counted in kinds.items():
+        told = [f"{count} {_plural(kind, count)}" for kind, count in counted.items() if kind not in _PLAIN]
+        yield str(pid), _short(command), ", ".join(told) or _PLAIN[next(iter(counted))]
+
+
+_PLAIN = {
+    "process": "nothing but itself",
+    "stopped": "stopped, nothing else",
+    "other_user": "ids of several users",
+    "zombie": "ended, not collected",
+}
+
+
+def _plural(kind: str, count: int) -> str:
+    words = kind.replace("_", " ")
+    return words if count == 1 else f"{words}es" if words.endswith("ch") else f"{words}s"
+
+
+def _short(command: str) -> str:
+    return command if len(command) <= _LONGEST else command[: _LONGEST - 1] + "…"
+
+
+def _summary(report: Survivability) -> Iterable[str]:
+    blocks, resets = len(report.blocks), len([one for one in report.resets if not one.own])
+    verdict = (
+        f"{blocks} in the way of a live snapshot" if blocks else "nothing is in the way of a live snapshot"
+    )
+    yield (
+        f"{verdict}; {resets} reset in copies; looked at {report.processes} processes and "
+        f"{report.descriptors} descriptors in {report.seconds * 1000:.0f} ms"
+    )
+    yield (
+        f"to be written: up to {output.size(report.memory_bytes)} of memory and "
+        f"{output.size(report.file_bytes)} of files without a name or in memory, besides changed files; "
+        f"{output.size(report.free_bytes)} are free"
+    )
+    if not report.whole or report.left_out:
+        yield "there is more than was looked at or is told"
+    if blocks:
+        named = " ".join(f"--force-drop {one.name}" for one in report.blocks[:3])
+        yield f"`{named}` takes it without {'it' if blocks == 1 else 'them'}"

@@ -1,0 +1,64 @@
+"""The operation `check`: what of a session would survive a capture, without disturbing it.
+
+Nothing is frozen and nothing is traced: it is a look from outside, as good as the moment it was taken.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from pathlib import Path
+
+from holdfast.snapshots.checkpointer import cgroups, folders, tmpfs, tree
+from holdfast.snapshots.checkpointer.channel import Channel
+from holdfast.snapshots.checkpointer.requests import Check
+from holdfast.snapshots.checkpointer.survey import judge, look
+from holdfast.snapshots.checkpointer.survey.catalogue import SURVIVES
+
+MAX_FINDINGS = 5000
+"""Of those that survive: what blocks is always told."""
+
+
+def run(request: Check, channel: Channel) -> None:
+    """Answer with the findings. Raises TargetMismatch, OSError."""
+    target = request.target
+    tree.check_container(target.init_pid, target.container)
+    root = tree.find_by_inner_pid(target.init_pid, target.root_pid)
+    began = time.monotonic()
+    world = look.world(target.init_pid, root, cgroups.members(target.init_pid), request.mounts)
+    found = list(judge.findings(world))
+    kept = [one for one in found if one.verdict != SURVIVES or request.everything]
+    told = [one for one in kept if one.verdict != SURVIVES] + [
+        one for one in kept if one.verdict == SURVIVES
+    ][:MAX_FINDINGS]
+    size = judge.size(world)
+    space = os.statvfs(folders.STATE)
+    channel.send(
+        "done",
+        findings=[dataclasses.asdict(one) for one in told],
+        left_out=len(kept) - len(told),
+        whole=world.whole,
+        processes=len(world.processes),
+        descriptors=sum(len(one.descriptors) for one in world.processes),
+        memory_bytes=size.memory,
+        deleted_bytes=size.deleted,
+        tmpfs_bytes=sum(_used(target.init_pid, point) for point in _tmpfs(target.init_pid)),
+        free_bytes=space.f_bavail * space.f_frsize,
+        seconds=time.monotonic() - began,
+    )
+
+
+def _tmpfs(init_pid: int) -> list[str]:
+    try:
+        return tmpfs.mounts(Path(f"/proc/{init_pid}/mountinfo").read_text())
+    except OSError:
+        return []
+
+
+def _used(init_pid: int, point: str) -> int:
+    try:
+        space = os.statvfs(f"/proc/{init_pid}/root{point}")
+    except OSError:
+        return 0
+    return (space.f_blocks - space.f_bfree) * space.f_frsize

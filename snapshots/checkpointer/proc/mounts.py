@@ -1,0 +1,49 @@
+"""Parses /proc/PID/mountinfo, see proc_pid_mountinfo(5). Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A mounted file system, or a part of one: `root` is the part's path in it, `point` where it is."""
+
+    id: int
+    parent: int
+    major: int
+    minor: int
+    root: str
+    point: str
+    kind: str
+    writable: bool
+
+
+def parse(data: bytes) -> Iterator[Mount]:
+    """Every mount, in the order they were made."""
+    for line in data.decode("utf-8", "replace").splitlines():
+        before, _, after = line.partition(" - ")
+        fields, options = before.split(" "), after.split(" ")
+        if len(fields) < 6 or not options[0]:
+            continue
+        major, _, minor = fields[2].partition(":")
+        if not all(word.isdecimal() for word in (fields[0], fields[1], major, minor)):
+            continue
+        yield Mount(
+            int(fields[0]),
+            int(fields[1]),
+            int(major),
+            int(minor),
+            _plain(fields[3]),
+            _plain(fields[4]),
+            options[0],
+            "ro" not in fields[5].split(","),
+        )
+
+
+def _plain(text: str) -> str:
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 8)), text)

@@ -1,0 +1,231 @@
+"""The words of the survivability report: each kind of resource, its verdict, why, and what to do. Pure data.
+
+One table serves the report before a capture, the reading of CRIU's log after one that failed, and the
+documentation. `survives`: a copy has it as it was. `reset`: the session that is captured keeps it, a copy
+finds it closed or empty. `blocks`: with it a capture, or every restore of it, has been seen to fail.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+SURVIVES, RESET, BLOCKS = "survives", "reset", "blocks"
+
+
+class Kind(NamedTuple):
+    """A kind of resource. `reason` says what a process with it does; it and `advice` may be empty.
+
+    `replaceable`: where a descriptor leads to it, a copy can be given another file instead.
+    """
+
+    verdict: str
+    title: str
+    reason: str = ""
+    advice: str = ""
+    replaceable: bool = True
+
+
+_STOP = "close it or end the process"
+
+CATALOGUE: dict[str, Kind] = {
+    # Processes.
+    "process": Kind(SURVIVES, "process", "goes on where it was, with memory, threads, timers and signals"),
+    "zombie": Kind(SURVIVES, "ended process that nobody collected"),
+    "stopped": Kind(SURVIVES, "stopped process", "stays stopped"),
+    "other_user": Kind(SURVIVES, "process with ids of several users", "keeps all of them"),
+    "outside": Kind(
+        RESET,
+        "process outside of the session's tree",
+        "was started from the host with `docker exec`, is not captured, and is in no copy",
+        "start it with `holdfast exec` to have it captured",
+    ),
+    "traced": Kind(
+        BLOCKS,
+        "traced process",
+        "is being traced by a debugger or strace, and a process has only one tracer",
+        "detach or quit the debugger or strace, then try again",
+    ),
+    "inner_namespace": Kind(
+        BLOCKS,
+        "process in an inner sandbox",
+        "runs in namespaces of its own",
+        "start it without its inner sandbox, for a browser `--no-sandbox`",
+    ),
+    "stuck": Kind(
+        BLOCKS,
+        "process that cannot be interrupted",
+        "is in a system call that nothing can interrupt, so that it cannot be stopped",
+        "wait until the call returns (a child of vfork must start its program or end), or end the process",
+    ),
+    "trap": Kind(
+        BLOCKS,
+        "process with a debugger's signal",
+        "has a SIGTRAP that it did not take yet, as processes of a debugger have",
+        "detach or quit the debugger, or end the process",
+    ),
+    "supervisor": Kind(
+        RESET,
+        "connection of the session's supervisor",
+        "closes it for a capture, and listens again",
+    ),
+    "headless": Kind(
+        BLOCKS,
+        "process whose main thread has ended",
+        "goes on in other threads after its first one ended",
+        "let it end, or end it",
+    ),
+    # Files.
+    "file": Kind(SURVIVES, "open file or folder", "has it open at the same place; its contents are kept"),
+    "deleted_file": Kind(SURVIVES, "deleted file that is open", "has it open; it is kept in the snapshot"),
+    "deleted_file_large": Kind(
+        BLOCKS,
+        "deleted file of more than 256 MiB",
+        "holds a deleted file of more than 256 MiB open, too large to be kept with the processes",
+        f"{_STOP}; `cp /proc/PID/fd/FD NAME` keeps its contents",
+    ),
+    "mounted_file": Kind(
+        SURVIVES,
+        "file on a mounted folder",
+        "has a file of a mounted folder open, which is not captured and must be the same when a copy starts",
+        "leave it unchanged, or copy it into the session",
+    ),
+    "inner_mount": Kind(
+        BLOCKS,
+        "file on a file system mounted inside",
+        "has a file open on a file system mounted inside the session, which a copy does not have",
+        f"{_STOP} and unmount it",
+    ),
+    "fuse_file": Kind(
+        BLOCKS,
+        "file on a file system in user space",
+        "has a file open on a FUSE file system, whose server cannot be captured",
+        f"{_STOP} and unmount it",
+    ),
+    "nowhere": Kind(
+        BLOCKS,
+        "file of a file system that is not mounted here",
+        "has a file of a file system open that is not mounted here (message queue, memory of huge pages)",
+        _STOP,
+    ),
+    "engine_file": Kind(
+        SURVIVES,
+        "file that the engine makes for each container",
+        "has a file open that the engine makes for each container: a copy fails if its size differs",
+        "close it, or end the process",
+    ),
+    "path_only": Kind(
+        BLOCKS,
+        "socket file or terminal opened by name only (O_PATH)",
+        "has a socket file or terminal open by name only (O_PATH), so that it cannot be asked for its state",
+        _STOP,
+    ),
+    "lock": Kind(SURVIVES, "file lock", "holds it in the copy, too, on the copy's file"),
+    "proc_file": Kind(SURVIVES, "file of /proc", "has it opened anew"),
+    "proc_file_gone": Kind(
+        BLOCKS,
+        "file of /proc of a thread",
+        "has a file of /proc open that tells of a single thread, which a copy cannot open again",
+        _STOP,
+    ),
+    "namespace": Kind(SURVIVES, "namespace held open", "has that of the copy"),
+    # What is held by a descriptor and has no name.
+    "pipe": Kind(SURVIVES, "pipe", "has what was written to it"),
+    "fifo": Kind(SURVIVES, "named pipe", "has what was written to it"),
+    "memory_file": Kind(SURVIVES, "memory file (memfd)"),
+    "terminal": Kind(SURVIVES, "terminal"),
+    "waiting": Kind(SURVIVES, "event, timer, signal or poll descriptor"),
+    "watch": Kind(SURVIVES, "file watcher (inotify, fanotify)"),
+    "poll_lost": Kind(
+        BLOCKS,
+        "epoll instance with a lost descriptor",
+        "polls a descriptor that it has closed, and that another process keeps open",
+        "end the process; in its code, remove a descriptor from the set before closing it",
+    ),
+    "watch_gone": Kind(
+        BLOCKS,
+        "watcher of files that a copy does not have",
+        "watches /proc, or a file the engine makes for each container (/etc/hosts, /etc/resolv.conf)",
+        "end the process, or start it so that it does not watch them",
+    ),
+    "pidfd": Kind(SURVIVES, "process descriptor (pidfd)"),
+    "pidfd_outside": Kind(
+        BLOCKS,
+        "pidfd of a process outside",
+        "refers by a pidfd to a process that is not captured, or to a single thread",
+        _STOP,
+    ),
+    "io_uring": Kind(
+        BLOCKS,
+        "io_uring",
+        "uses io_uring, whose rings cannot be read",
+        "start it with io_uring switched off (Node.js: `UV_USE_IO_URING=0`)",
+        replaceable=False,
+    ),
+    "kernel_object": Kind(
+        BLOCKS,
+        "performance counter, BPF program, userfaultfd or other kernel object",
+        "holds an object of the kernel that cannot be captured",
+        _STOP,
+    ),
+    "device": Kind(SURVIVES, "device without state (/dev/null, /dev/zero, /dev/urandom, ...)"),
+    "device_hardware": Kind(
+        BLOCKS,
+        "device (GPU, /dev/kvm, /dev/fuse, ...)",
+        "has a device open whose state cannot be captured",
+        "end the process, or let it run without the device",
+    ),
+    # Sockets.
+    "listener": Kind(SURVIVES, "listening socket", "listens at the copy's own address"),
+    "loopback": Kind(
+        SURVIVES, "connection within the session", "goes on with it, and with what is on its way"
+    ),
+    "connection_outside": Kind(
+        RESET,
+        "TCP connection to outside",
+        "keeps it here; in a copy it is closed",
+        "nothing, if the program connects again by itself",
+    ),
+    "connection_waiting": Kind(
+        RESET,
+        "TCP connection nobody accepted yet",
+        "keeps it here; in a copy it is closed",
+        "nothing, if the program connects again by itself",
+    ),
+    "connectionless": Kind(
+        SURVIVES, "UDP, raw or unconnected socket", "has it in a copy, without what it did not read yet"
+    ),
+    "unix": Kind(SURVIVES, "unix socket", "goes on with it, and with what is on its way"),
+    "unix_outside": Kind(
+        BLOCKS,
+        "unix socket to outside",
+        "holds a unix socket whose other end is outside of the session",
+        "close that connection (for one, of a mounted socket), then try again",
+    ),
+    "unix_waiting": Kind(
+        BLOCKS,
+        "unix connection nobody accepted yet",
+        "has a unix connection that carries data, or was closed, before it was accepted",
+        "try again when the server has accepted it, or end one of both",
+    ),
+    "netlink": Kind(SURVIVES, "netlink socket"),
+    "netlink_unread": Kind(
+        BLOCKS,
+        "netlink socket with unread messages",
+        "has messages of the kernel that it did not read yet",
+        "try again, or end the process",
+    ),
+    "socket_foreign": Kind(
+        BLOCKS,
+        "socket of another family or protocol",
+        "uses a network protocol that cannot be captured",
+        "stop it, or let it use TCP, UDP or unix sockets (Go: `GODEBUG=multipathtcp=0`)",
+    ),
+    # Memory.
+    "shared_memory": Kind(SURVIVES, "shared memory, POSIX or System V"),
+    "device_memory": Kind(
+        BLOCKS,
+        "memory of a device or of io_uring",
+        "has memory of a device or of io_uring mapped, which cannot be read",
+        "end the process, or start it with the device or io_uring switched off",
+    ),
+}

@@ -1,0 +1,37 @@
+"""One line of the report. A value only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.snapshots.checkpointer.survey.catalogue import CATALOGUE
+from holdfast.snapshots.checkpointer.survey.seen import Process
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A resource and what becomes of it; `kind` is a key of the catalogue.
+
+    `pid` is the process's own in the session, `fd` -1 where it is no descriptor. `also` are inner pids whose
+    end would clear it, too. `own`: it is the supervisor's.
+    """
+
+    kind: str
+    pid: int
+    command: str
+    what: str
+    fd: int = -1
+    also: tuple[int, ...] = ()
+    own: bool = False
+
+    @property
+    def verdict(self) -> str:
+        """`survives`, `reset` or `blocks`."""
+        return CATALOGUE[self.kind].verdict
+
+
+def of(process: Process, kind: str, what: str, fd: int = -1, also: tuple[int, ...] = ()) -> Finding:
+    """A finding about a process or a descriptor of it."""
+    status = process.status
+    command = process.command or f"[{status.name}]"
+    return Finding(kind, process.inner, command[:200], what[:300], fd, also)

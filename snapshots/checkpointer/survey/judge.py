@@ -1,0 +1,77 @@
+"""Judges all that was seen of a session. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from holdfast.snapshots.checkpointer.survey import (
+    finding,
+    judge_descriptors,
+    judge_processes,
+    judge_sockets,
+)
+from holdfast.snapshots.checkpointer.survey.catalogue import BLOCKS
+from holdfast.snapshots.checkpointer.survey.finding import Finding
+from holdfast.snapshots.checkpointer.survey.seen import Descriptor, Process, World
+
+# The supervisor lets go of these before a capture, and takes new ones after it.
+_LET_GO = frozenset({"unix_outside", "unix_waiting", "pidfd_outside", "loopback", "poll_lost"})
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What a capture would write at most: resident memory, and files that have no name any more. Bytes."""
+
+    memory: int
+    deleted: int
+
+
+def findings(world: World) -> Iterator[Finding]:
+    """Every resource and what becomes of it; `own` marks those of the supervisor."""
+    polled: set[tuple[int, ...]] = set()
+    for number, one in enumerate(world.processes):
+        for found in _of(world, one, polled):
+            if number:
+                yield found
+            elif found.kind in _LET_GO and found.fd >= 0:
+                yield replace(found, kind="supervisor", own=True)
+            else:
+                yield replace(found, own=found.verdict != BLOCKS)
+    for one in world.outside:
+        yield judge_processes.outside(one)
+
+
+def _of(world: World, one: Process, polled: set[tuple[int, ...]]) -> Iterator[Finding]:
+    yield from judge_processes.process(world, one)
+    yield from judge_processes.memory(one)
+    lost = {descriptor.number: what for descriptor, what in judge_descriptors.lost(one)}
+    for descriptor in one.descriptors:
+        if descriptor.link.name == "eventpoll" and descriptor.info is not None and descriptor.info.watched:
+            # The same instance in another process: only the first one that has it is asked for the members.
+            members = tuple(target.inode for target in descriptor.info.watched)
+            if members in polled:
+                lost.pop(descriptor.number, None)
+            polled.add(members)
+        if descriptor.number in lost:
+            yield finding.of(one, "poll_lost", lost[descriptor.number], descriptor.number)
+        else:
+            yield finding.of(one, *_descriptor(world, one, descriptor), descriptor.number)
+
+
+def _descriptor(world: World, one: Process, descriptor: Descriptor) -> tuple[str, str]:
+    if descriptor.link.kind == "socket":
+        return judge_sockets.socket(world, descriptor)
+    return judge_descriptors.descriptor(world, one, descriptor)
+
+
+def size(world: World) -> Size:
+    """Shared memory is counted once for each process that has touched it, so this is the most it can be."""
+    deleted: dict[tuple[int, int], int] = {}
+    for one in world.processes:
+        for descriptor in one.descriptors:
+            file = descriptor.file
+            if file is not None and not file.links and file.kind == "file" and descriptor.link.kind == "path":
+                deleted[file.device, file.inode] = file.bytes
+    memory = sum(one.status.anonymous + one.status.shared for one in world.processes)
+    return Size(memory, sum(deleted.values()))

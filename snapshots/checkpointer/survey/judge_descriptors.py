@@ -1,0 +1,163 @@
+"""What becomes of open descriptors other than sockets. Pure."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from holdfast.snapshots.checkpointer.survey.judge_processes import GHOST_LIMIT
+from holdfast.snapshots.checkpointer.survey.seen import Descriptor, Process, World
+
+_WAITING = frozenset({"eventfd", "eventpoll", "signalfd", "timerfd"})
+# Major numbers of devices, see devices.txt of Linux.
+_MEMORY, _TERMINALS, _PTS = 1, 5, range(136, 144)
+_THREAD = re.compile(r"/proc/(\d+)/task/(\d+)")
+_INOTIFY = re.compile(r"ino:([0-9a-f]+) sdev:([0-9a-f]+)")
+
+
+def descriptor(world: World, process: Process, one: Descriptor) -> tuple[str, str]:
+    """The kind a descriptor is of, and what it is in words."""
+    match one.link.kind:
+        case "pipe":
+            return "pipe", "pipe"
+        case "namespace":
+            return "namespace", f"{one.link.name} namespace"
+        case "anon":
+            return _anonymous(world, one)
+        case "memfd":
+            return _memory_file(world, one)
+        case "path":
+            return _path(world, process, one)
+    return "kernel_object", one.link.name
+
+
+def lost(process: Process) -> Iterator[tuple[Descriptor, str]]:
+    """Epoll instances that poll what the process has closed and another one keeps open.
+
+    Descriptors without an inode of their own (events, timers) cannot be told apart; those are let pass.
+    """
+    numbers = {one.number for one in process.descriptors}
+    inodes = {one.link.inode for one in process.descriptors if one.link.inode}
+    inodes |= {one.file.inode for one in process.descriptors if one.file is not None}
+    unnumbered = any(one.link.kind == "anon" for one in process.descriptors if one.link.name != "eventpoll")
+    for one in process.descriptors:
+        if one.link.name != "eventpoll" or one.info is None:
+            continue
+        for target in one.info.watched:
+            if target.fd not in numbers and target.inode not in inodes and not unnumbered:
+                yield one, f"eventpoll with closed descriptor {target.fd}"
+                break
+
+
+def _anonymous(world: World, one: Descriptor) -> tuple[str, str]:
+    name = one.link.name
+    if name in _WAITING:
+        return "waiting", name
+    if name in ("inotify", "fanotify"):
+        return _watch(world, one)
+    if name == "pidfd":
+        return _pidfd(world, one)
+    return ("io_uring", name) if name == "io_uring" else ("kernel_object", name)
+
+
+def _pidfd(world: World, one: Descriptor) -> tuple[str, str]:
+    pid = one.info.pid if one.info is not None else None
+    if one.info is not None and one.info.flags & os.O_EXCL:  # PIDFD_THREAD, see pidfd_open(2)
+        return "pidfd_outside", "pidfd of a thread"
+    if pid is None or pid == -1:
+        return "pidfd", "pidfd of a process that has ended"
+    if pid in world.pids:
+        return "pidfd", f"pidfd of process {world.pids[pid]}"
+    return "pidfd_outside", "pidfd of a process outside"
+
+
+def _watch(world: World, one: Descriptor) -> tuple[str, str]:
+    info = one.info
+    if info is None:
+        return "watch", one.link.name
+    unknown = 0
+    for name, value in info.others:
+        found = _INOTIFY.search(f"{name}:{value}")
+        if found is None:
+            continue
+        device, inode = _device(int(found[2], 16)), int(found[1], 16)
+        if (device, inode) in world.places.engine_files or device in world.places.proc:
+            unknown += 1
+    count = info.count("inotify wd") + info.count("fanotify ino") + info.count("fanotify mnt_id")
+    what = f"{one.link.name}, {count} watch{'es' if count != 1 else ''}"
+    return ("watch_gone", f"{what}, {unknown} of what a copy lacks") if unknown else ("watch", what)
+
+
+def _device(number: int) -> int:
+    """A device number as the kernel writes it inside (20 bits minor) as stat(2) has it."""
+    return os.makedev(number >> 20, number & 0xFFFFF)
+
+
+def _memory_file(world: World, one: Descriptor) -> tuple[str, str]:
+    if one.file is not None and world.places.memory and one.file.device != world.places.memory:
+        return "nowhere", f"memory file {one.link.name} of huge pages"
+    return "memory_file", f"memory file {one.link.name}"
+
+
+def _path(world: World, process: Process, one: Descriptor) -> tuple[str, str]:
+    path, file = one.link.name, one.file
+    by_name = one.info is not None and one.info.access == "path"
+    if file is not None and file.kind == "device":
+        kind, what = _special(path, file.node)
+        return ("path_only", what) if by_name and kind == "terminal" else (kind, what)
+    if file is not None and file.kind == "socket file" and by_name:
+        return "path_only", path
+    if path.startswith("/proc/"):
+        return _proc(path)
+    return _unreachable(world, process, one) or _regular(world, one)
+
+
+def _unreachable(world: World, process: Process, one: Descriptor) -> tuple[str, str] | None:
+    """A file that is not below what a copy has mounted."""
+    if one.info is None or not one.info.mount_id:
+        return None
+    mount = world.places.mounts.get(one.info.mount_id)
+    if mount is None:
+        # A process in a mount namespace of its own is a finding already.
+        elsewhere = process.namespaces.get("mnt") != world.root_namespaces.get("mnt")
+        return None if elsewhere else ("nowhere", one.link.name)
+    # What is in memory is kept apart and put into the folder of the same name.
+    if mount.id not in world.places.inner or mount.kind == "tmpfs":
+        return None
+    kind = "fuse_file" if mount.kind.startswith("fuse") else "inner_mount"
+    return kind, f"{one.link.name} ({mount.kind}, mounted at {mount.point})"
+
+
+def _regular(world: World, one: Descriptor) -> tuple[str, str]:
+    path, file, info = one.link.name, one.file, one.info
+    if file is None:
+        return "file", path
+    if not file.links:
+        if file.kind != "file":
+            return "deleted_file", path
+        kind = "deleted_file_large" if file.bytes > GHOST_LIMIT else "deleted_file"
+        return kind, f"{path} ({file.bytes >> 20} MiB)" if file.bytes >> 20 else path
+    if (file.device, file.inode) in world.places.engine_files:
+        return "engine_file", path
+    if info is not None and info.mount_id in world.places.host:
+        return "mounted_file", path
+    if file.kind == "fifo":
+        return "fifo", path
+    held = [lock for lock in info.locks if not lock.waits] if info is not None else []
+    return ("lock", f"{path} ({held[0].mode} {held[0].kind} lock)") if held else ("file", path)
+
+
+def _special(path: str, node: tuple[int, int]) -> tuple[str, str]:
+    # /dev/tty stands for a terminal of the session, which the copy has open in its place.
+    if node[0] in _PTS or node[0] == _TERMINALS or node[0] == 4:
+        return "terminal", path
+    if node[0] == _MEMORY:
+        return "device", path
+    return "device_hardware", path
+
+
+def _proc(path: str) -> tuple[str, str]:
+    """What tells of a process is opened anew by its number; threads get there only later."""
+    thread = _THREAD.match(path)
+    return ("proc_file_gone" if thread is not None and thread[1] != thread[2] else "proc_file"), path

@@ -1,0 +1,84 @@
+"""What becomes of sockets. Pure."""
+
+from __future__ import annotations
+
+from holdfast.snapshots.checkpointer.survey.seen import Descriptor, Socket, World
+
+# As the kernel calls protocols, see /proc/net/protocols.
+_UNLISTED = {
+    "TCP": "connectionless",
+    "TCPv6": "connectionless",
+    "UDP": "connectionless",
+    "UDPv6": "connectionless",
+    "UDP-Lite": "connectionless",
+    "UDPLITEv6": "connectionless",
+    "PING": "connectionless",
+    "PINGv6": "connectionless",
+    "RAW": "connectionless",
+    "RAWv6": "connectionless",
+    "PACKET": "connectionless",
+    "NETLINK": "netlink",
+    "UNIX": "unix",
+    "UNIX-STREAM": "unix",
+}
+
+
+def socket(world: World, one: Descriptor) -> tuple[str, str]:
+    """The kind a socket is of, and what it is in words."""
+    found = world.network.sockets.get(one.link.inode)
+    if one.link.inode in world.network.unread:
+        return "netlink_unread", "netlink socket"
+    # The kernel lists the TCP socket below a multipath one by the same number.
+    if found is None or one.family.startswith("MPTCP"):
+        return _UNLISTED.get(one.family, "socket_foreign" if one.family else "connectionless"), (
+            f"{one.family or 'unknown'} socket"
+        )
+    if found.protocol.startswith("unix"):
+        return _unix(world, found)
+    if found.state == "listening":
+        return "listener", f"{found.protocol} {found.local}, listening"
+    if found.protocol.startswith("tcp") and found.remote:
+        return _connection(world, found)
+    return "connectionless", f"{found.protocol} {found.local}".strip()
+
+
+def _connection(world: World, found: Socket) -> tuple[str, str]:
+    what = f"{found.protocol} {found.local} -> {found.remote}"
+    if (found.remote, found.local) not in world.network.ends:
+        return "connection_outside", what
+    if (found.remote, found.local) in world.network.unaccepted:
+        return "connection_waiting", what
+    return "loopback", what
+
+
+def _unix(world: World, found: Socket) -> tuple[str, str]:
+    what = f"{found.protocol} {found.local}".strip()
+    if found.state == "listening":
+        return ("unix_waiting", what) if _closed_early(found) else ("listener", what)
+    if found.peer:
+        other = world.network.sockets.get(found.peer)
+        # An accepted end belongs to the namespace of the one that connected, wherever it is held.
+        known = other is not None and found.peer not in world.network.outside
+        on_its_way = known and world.network.in_flight
+        if found.peer in world.network.held or on_its_way:
+            return "unix", what
+        name = other.local if other is not None else ""
+        return "unix_outside", f"{what} -> {name or 'outside'}"
+    if found.protocol == "unix datagram" or found.state != "established":
+        return "unix", what
+    return _without_peer(world, found, what)
+
+
+def _closed_early(found: Socket) -> bool:
+    """A connection that was closed before it was accepted has no number any more."""
+    return 0 in found.waiting
+
+
+def _without_peer(world: World, found: Socket, what: str) -> tuple[str, str]:
+    """A connection whose other end has no number: not accepted yet, closed, or of another namespace."""
+    listener = next((one for one in world.network.listeners if found.inode in one.waiting), None)
+    if listener is None:
+        return ("unix_outside", f"{what} -> outside") if not found.closed else ("unix", what)
+    if found.sent:
+        return "unix_waiting", f"{what} -> {listener.local}"
+    return "unix", what

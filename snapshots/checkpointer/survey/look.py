@@ -1,0 +1,298 @@
+"""Looks at a session from the host's /proc. Thin: what is read here is judged elsewhere.
+
+Nothing is stopped or traced. A process that ends meanwhile is left out. What costs is asked only where the
+answer matters: fdinfo of files and of what is watched, stat of what has a path.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from holdfast.snapshots.checkpointer.proc import maps, mounts, net, walk
+from holdfast.snapshots.checkpointer.proc.links import Link
+from holdfast.snapshots.checkpointer.proc.mounts import Mount
+from holdfast.snapshots.checkpointer.proc.status import Status
+from holdfast.snapshots.checkpointer.survey import diag
+from holdfast.snapshots.checkpointer.survey.seen import (
+    Descriptor,
+    File,
+    Mapped,
+    Network,
+    Places,
+    Process,
+    World,
+)
+
+ENGINE_FILES = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
+"""Mounted by the engine into every container, each time another file."""
+ENGINE_FOLDERS = ("/proc/", "/sys/", "/dev/")
+MAX_OUTSIDE = 100
+MAX_TOTAL = 50_000
+"""Descriptors of all processes together."""
+MAX_MAPPED = 500
+STUCK_LOOKS, STUCK_PAUSE = 10, 0.02
+# What may never answer when it is asked for a file.
+_SLOW = frozenset({"fuse", "nfs", "nfs4", "cifs", "smb3", "9p", "ceph"})
+# Nothing is to be known of these but that they are there.
+_MEMORY_DEVICES = 1
+_PLAIN = frozenset({"eventfd", "signalfd", "timerfd"})
+_KINDS = (
+    (stat.S_ISREG, "file"),
+    (stat.S_ISDIR, "folder"),
+    (stat.S_ISCHR, "device"),
+    (stat.S_ISBLK, "device"),
+    (stat.S_ISFIFO, "fifo"),
+    (stat.S_ISSOCK, "socket file"),
+    (stat.S_ISLNK, "link"),
+)
+
+
+def world(init: int, root: int, container: tuple[int, ...], mounted: tuple[str, ...]) -> World:
+    """The session below `root`, whose container has the processes `container` and the first one `init`.
+
+    `mounted` are the places in it where folders of the host are mounted.
+    """
+    tree = walk.tree(root)
+    places = _places(init, mounted)
+    top = walk.status_of(root)
+    depth = len(top.inner_pids) if top is not None else 0
+    looker = _Looker(places.mounts, depth)
+    processes = tuple(found for pid in tree.pids if (found := looker.process(pid)) is not None)
+    members = {*tree.pids, init}
+    outside = tuple(pid for pid in container if pid not in members)[:MAX_OUTSIDE]
+    return World(
+        processes=processes,
+        network=_network(root, processes, outside),
+        places=places,
+        root_namespaces=walk.namespaces_of(root),
+        pids={one.pid: one.inner for one in processes},
+        outside=tuple(found for pid in outside if (found := _brief(pid, depth)) is not None),
+        whole=tree.whole and not looker.left_out,
+    )
+
+
+def _places(init: int, mounted: tuple[str, ...]) -> Places:
+    table = {mount.id: mount for mount in mounts.parse(walk.read(f"{init}/mountinfo") or b"")}
+    known = (*ENGINE_FILES, "/", *mounted)
+    return Places(
+        mounts=table,
+        inner=frozenset(
+            mount.id
+            for mount in table.values()
+            if mount.point not in known and not f"{mount.point}/".startswith(ENGINE_FOLDERS)
+        ),
+        host=frozenset(mount.id for mount in table.values() if mount.point in mounted),
+        engine_files=frozenset(_engine_files(init)),
+        proc=frozenset(os.makedev(one.major, one.minor) for one in table.values() if one.kind == "proc"),
+        memory=_memory_device(),
+    )
+
+
+def _network(root: int, processes: tuple[Process, ...], outside: tuple[int, ...]) -> Network:
+    sockets = diag.listed(root)
+    known = {one.inode for one in sockets}
+    held = {found.link.inode for one in processes for found in one.descriptors if found.link.kind == "socket"}
+    peers = {one.peer for one in sockets if one.inode in held} - held
+    connected = [one for one in sockets if one.remote and one.protocol.startswith("tcp")]
+    return Network(
+        sockets={one.inode: one for one in sockets if one.inode},
+        held=frozenset(held),
+        outside=frozenset(_sockets_of(outside)),
+        ends=frozenset((one.local, one.remote) for one in connected),
+        unaccepted=frozenset((one.local, one.remote) for one in connected if not one.inode),
+        listeners=tuple(one for one in sockets if one.waiting),
+        in_flight=bool(peers & known) and _in_flight(processes),
+        unread=_unread(root, processes),
+    )
+
+
+def _in_flight(processes: tuple[Process, ...]) -> bool:
+    """Whether descriptors that were sent over a unix socket wait to be taken."""
+    for process in processes:
+        for one in process.descriptors:
+            if one.family.startswith("UNIX"):
+                info = walk.fdinfo_of(process.pid, one.number)
+                if info is not None and info.value("scm_fds") not in (None, "0"):
+                    return True
+    return False
+
+
+def _unread(root: int, processes: tuple[Process, ...]) -> frozenset[int]:
+    if not any(one.family == "NETLINK" for process in processes for one in process.descriptors):
+        return frozenset()
+    table = walk.read(f"{root}/net/netlink") or b""
+    return frozenset(inode for inode, waiting in net.netlink(table) if waiting)
+
+
+def _sockets_of(pids: tuple[int, ...]) -> Iterator[int]:
+    for pid in pids:
+        for number in walk.descriptors(pid):
+            link = walk.link_of(pid, number)
+            if link is not None and link.kind == "socket":
+                yield link.inode
+
+
+def _brief(pid: int, depth: int) -> Process | None:
+    status = walk.status_of(pid)
+    if status is None:
+        return None
+    return Process(pid, status.pid_at(depth), status, walk.command_of(pid), {})
+
+
+class _Looker:
+    """Looks at one process after the other, with a bound on all of them."""
+
+    def __init__(self, table: Mapping[int, Mount], depth: int) -> None:
+        self._mounts = table
+        self._depth = depth
+        self._looked = 0
+        self.left_out = 0
+
+    def process(self, pid: int) -> Process | None:
+        status = walk.status_of(pid)
+        if status is None:
+            return None
+        if status.state in "ZX":
+            return _ended(pid, status.pid_at(self._depth), status)
+        return Process(
+            pid,
+            status.pid_at(self._depth),
+            status,
+            walk.command_of(pid),
+            walk.namespaces_of(pid),
+            tuple(self._descriptors(pid)),
+            tuple(_memory(pid)),
+            _stuck(pid, status.threads, status.state),
+        )
+
+    def _descriptors(self, pid: int) -> Iterator[Descriptor]:
+        numbers = walk.descriptors(pid)
+        room = max(0, MAX_TOTAL - self._looked)
+        self._looked += len(numbers)
+        self.left_out += max(0, len(numbers) - room)
+        for number in numbers[:room]:
+            link = walk.link_of(pid, number)
+            if link is not None:
+                yield self._descriptor(pid, number, link)
+
+    def _descriptor(self, pid: int, number: int, link: Link) -> Descriptor:
+        if link.kind == "socket":
+            return Descriptor(number, link, family=_family(pid, number))
+        if link.kind == "anon" and link.name not in _PLAIN:
+            return Descriptor(number, link, walk.fdinfo_of(pid, number))
+        if link.kind not in ("path", "memfd"):
+            return Descriptor(number, link)
+        if link.name.startswith("/dev/") and not link.name.startswith(("/dev/shm/", "/dev/mqueue/")):  # noqa: S108
+            file = _file(walk.stat_of(pid, number))
+            # Of devices fdinfo matters where they have state.
+            plain = file is not None and file.node[0] == _MEMORY_DEVICES
+            return Descriptor(number, link, None if plain else walk.fdinfo_of(pid, number), file)
+        info = walk.fdinfo_of(pid, number)
+        mount = self._mounts.get(info.mount_id) if info is not None else None
+        if mount is not None and mount.kind.partition(".")[0] in _SLOW:
+            return Descriptor(number, link, info)
+        return Descriptor(number, link, info, _file(walk.stat_of(pid, number)))
+
+
+def _ended(pid: int, inner: int, status: Status) -> Process | None:
+    """A zombie. One that has threads yet may only be about to end."""
+    for _ in range(STUCK_LOOKS):
+        if status.threads <= 1:
+            break
+        time.sleep(STUCK_PAUSE)
+        again = walk.status_of(pid)
+        if again is None:
+            return None
+        status = again
+    return Process(pid, inner, status, "", {})
+
+
+def _family(pid: int, number: int) -> str:
+    """What kind of socket it is, in the kernel's words; the tables of a namespace do not list all."""
+    try:
+        name = os.getxattr(walk.PROC / str(pid) / "fd" / str(number), "system.sockprotoname")
+    except OSError:
+        return ""
+    return name.rstrip(b"\0").decode("ascii", "replace")
+
+
+def _file(found: os.stat_result | None) -> File | None:
+    if found is None:
+        return None
+    kind = next((name for test, name in _KINDS if test(found.st_mode)), "other")
+    node = (os.major(found.st_rdev), os.minor(found.st_rdev)) if kind == "device" else (0, 0)
+    # Blocks and not the size: holes are not kept.
+    return File(kind, found.st_dev, found.st_ino, found.st_blocks * 512, found.st_nlink, node)
+
+
+def _memory(pid: int) -> Iterator[Mapped]:
+    for number, found in enumerate(maps.notable(walk.read(f"{pid}/maps") or b"")):
+        if number >= MAX_MAPPED:
+            return
+        yield Mapped(found, _mapped_bytes(pid, found) if found.deleted and found.inode else 0)
+
+
+def _mapped_bytes(pid: int, found: maps.Mapping) -> int:
+    """Bytes on disk of a deleted file that is mapped, if no name is left of it."""
+    if found.path.startswith(("/memfd:", "/SYSV", "/dev/zero", "/dev/shm/")):  # noqa: S108
+        return 0
+    try:
+        told = (walk.PROC / str(pid) / "map_files" / f"{found.start:x}-{found.end:x}").stat()
+    except OSError:
+        return 0
+    return told.st_blocks * 512 if not told.st_nlink else 0
+
+
+def _stuck(pid: int, threads: int, state: str) -> int:
+    """The inner id of a thread that stays in an uninterruptible sleep, which CRIU would wait for; 0: none.
+
+    Who reads from a disk is in one for moments: only one that has not run meanwhile counts.
+    """
+    candidates = [pid] if threads == 1 else walk.threads(pid)
+    if threads == 1 and state != "D":
+        return 0
+    before = _asleep(pid, candidates)
+    for _ in range(STUCK_LOOKS):
+        if not before:
+            return 0
+        time.sleep(STUCK_PAUSE)
+        now = _asleep(pid, list(before))
+        before = {thread: runs for thread, runs in before.items() if now.get(thread) == runs}
+    thread = next(iter(before), 0)
+    told = walk.status_of(pid, thread) if thread else None
+    return told.inner_pid if told is not None else 0
+
+
+def _asleep(pid: int, threads: list[int]) -> dict[int, bytes]:
+    """Threads that cannot be interrupted, and how often each has run."""
+    found: dict[int, bytes] = {}
+    for thread in threads:
+        told = walk.read(f"{pid}/task/{thread}/stat", 4096)
+        if told is None or told.rpartition(b")")[2][1:2] != b"D":
+            continue
+        status = walk.read(f"{pid}/task/{thread}/status") or b""
+        found[thread] = status[status.find(b"voluntary_ctxt_switches") :]
+    return found
+
+
+def _memory_device() -> int:
+    """The file system of ordinary memfds, which those of huge pages are not on."""
+    descriptor = os.memfd_create("device", os.MFD_CLOEXEC)
+    try:
+        return os.fstat(descriptor).st_dev
+    finally:
+        os.close(descriptor)
+
+
+def _engine_files(init: int) -> Iterator[tuple[int, int]]:
+    # Only numbers are taken from whatever is there, and compared with numbers of the same session.
+    for path in ENGINE_FILES:
+        try:
+            found = Path(f"{walk.PROC}/{init}/root{path}").lstat()
+        except OSError:
+            continue
+        yield found.st_dev, found.st_ino

@@ -1,0 +1,135 @@
+"""What a look at a session saw, before it is judged. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from holdfast.snapshots.checkpointer.proc.fdinfo import FdInfo
+from holdfast.snapshots.checkpointer.proc.links import Link
+from holdfast.snapshots.checkpointer.proc.maps import Mapping as Memory
+from holdfast.snapshots.checkpointer.proc.mounts import Mount
+from holdfast.snapshots.checkpointer.proc.status import Status
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """What stat(2) says; `device` is of the file system, `node` major and minor of a device file."""
+
+    kind: str
+    device: int
+    inode: int
+    bytes: int
+    links: int
+    node: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """One open descriptor. `info` and `file` only where they matter; `family` of sockets nobody lists."""
+
+    number: int
+    link: Link
+    info: FdInfo | None = None
+    file: File | None = None
+    family: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """A notable part of memory, and the size on disk of a deleted file that is mapped."""
+
+    memory: Memory
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process. `pid` is the host's number, `inner` the session's, also of one in a namespace below it.
+
+    `stuck` is the inner id of a thread that nothing can stop; 0: none.
+    """
+
+    pid: int
+    inner: int
+    status: Status
+    command: str
+    namespaces: Mapping[str, int]
+    descriptors: tuple[Descriptor, ...] = ()
+    memory: tuple[Mapped, ...] = ()
+    stuck: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Socket:
+    """A socket of the session's network namespace.
+
+    `peer`: of a unix socket the inode of the other end, 0: none or not accepted yet. `waiting` are the inodes
+    of connections a listener did not accept yet; 0 for one whose other end is closed. `closed`: shut down in
+    both directions.
+    """
+
+    protocol: str
+    state: str
+    local: str = ""
+    remote: str = ""
+    inode: int = 0
+    peer: int = 0
+    received: int = 0
+    sent: int = 0
+    waiting: tuple[int, ...] = ()
+    closed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What the mounts of a session are. Device numbers are as stat(2) has them.
+
+    `mounts` are all by their id, `inner` those that were made inside, `host` folders that a person mounted.
+    `engine_files` are device and inode of files that the engine makes anew for each container, `proc` the
+    devices of /proc, `memory` that of ordinary memfds.
+    """
+
+    mounts: Mapping[int, Mount]
+    inner: frozenset[int] = frozenset()
+    host: frozenset[int] = frozenset()
+    engine_files: frozenset[tuple[int, int]] = frozenset()
+    proc: frozenset[int] = frozenset()
+    memory: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The sockets of a session's network namespace.
+
+    `sockets` by inode, `held` those that descriptors of the tree lead to, `outside` those of other processes.
+    `ends` are local and remote address of each TCP connection, `unaccepted` of those that only a
+    listener holds; `listeners` the unix sockets that listen. `in_flight`: descriptors are on their way
+    through unix sockets of the tree, where nobody can see them. `unread` are netlink sockets with messages.
+    """
+
+    sockets: Mapping[int, Socket]
+    held: frozenset[int] = frozenset()
+    outside: frozenset[int] = frozenset()
+    ends: frozenset[tuple[str, str]] = frozenset()
+    unaccepted: frozenset[tuple[str, str]] = frozenset()
+    listeners: tuple[Socket, ...] = ()
+    in_flight: bool = False
+    unread: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A session at one moment. Pids are the host's; processes come parents first, the supervisor foremost.
+
+    `outside` are processes of the container that are not of the tree; `pids` the inner pid of each process of
+    the tree by the host's. `whole` is false if there was more than is looked at.
+    """
+
+    processes: tuple[Process, ...]
+    network: Network
+    places: Places
+    root_namespaces: Mapping[str, int]
+    pids: Mapping[int, int]
+    outside: tuple[Process, ...] = ()
+    whole: bool = True

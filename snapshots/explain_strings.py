@@ -1,0 +1,169 @@
+"""What CRIU prints when it fails, and what that means. Pure data.
+
+The first match counts: from what says most to what says least. A part in parentheses is shown.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Known(NamedTuple):
+    """A pattern. What `text` and `advice` leave empty is said as the catalogue says it of `kind`."""
+
+    pattern: str
+    kind: str = ""
+    text: str = ""
+    advice: str = ""
+    no_space: bool = False
+    passing: bool = False
+
+
+_AGAIN = "try again"
+
+KNOWN: tuple[Known, ...] = (
+    Known(
+        r"No space left on device|Error writing pages|Disk quota exceeded",
+        text="there is no space left in the state directory",
+        advice="make room, or set HOLDFAST_HOME elsewhere",
+        no_space=True,
+    ),
+    # The kernel does not hand the descriptor of a ring to anybody.
+    Known(r"io_uring|send_fds failed \(-22\)", "io_uring"),
+    Known(r"pending SIGTRAP", "trap"),
+    Known(r"Unseizable non-zombie \d+ found, state D|Timeout reached. Try to interrupt", "stuck"),
+    Known(r"Unseizable non-zombie|ptrace.*Operation not permitted", "traced"),
+    Known(r"nested (\w+?)(?:_for_children)? namespace", "inner_namespace"),
+    Known(r"Nested mount namespaces|doesn't have a proper root mount|IP tool failed", "inner_namespace"),
+    Known(
+        r"half of stream unix connection|name-less external socket|External socket is used|"
+        r"Unix socket \d+ (?:without peer|with unreachable peer)",
+        "unix_outside",
+    ),
+    Known(
+        r"write queue on an in-flight socket|closed in-flight socket|In-flight connection on non-listening",
+        "unix_waiting",
+        passing=True,
+    ),
+    Known(r"Dangling connection", "unix_outside", passing=True),
+    Known(
+        r"In-flight connection \(l\)",
+        "connection_waiting",
+        text="a connection was about to be accepted",
+        advice=_AGAIN,
+        passing=True,
+    ),
+    Known(r"The socket has data to read", "netlink_unread", passing=True),
+    Known(
+        r"corked dgram socket",
+        text="a process collects a datagram to be sent (UDP_CORK)",
+        advice="let it send it, then try again",
+        passing=True,
+    ),
+    Known(
+        r"Zombie(?:s with)? threads?(?: not supported| are not supported)|found while seizing|"
+        r"Zombie with children",
+        "headless",
+        passing=True,
+    ),
+    Known(
+        r"Unexpected \d+ task interruption|can't wait task|Uncollected thread|Too many threads discovered|"
+        r"task not stopped after seize|Thread \d+ (?:is not in collected|was not resumed)|"
+        r"can't (?:read|parse) (?:signfo|stopped siginfo)|Can't read link for pid|Can't get stat on",
+        text="processes began or ended while they were to be stopped",
+        advice=_AGAIN,
+        passing=True,
+    ),
+    Known(
+        r"Individually stopped threads",
+        text="a process has single threads stopped, as a debugger does",
+        advice="let it go on, or end it",
+    ),
+    Known(r"Can't open file proc/\d+/task|Conflict with a dead task", "proc_file_gone"),
+    Known(r"Can't dump that handle|Unable to open inotify|fsnotify", "watch_gone"),
+    Known(
+        r"ctty inheritance detected|dangling tty",
+        text="a program holds a terminal whose controlling process cannot be told (/dev/tty)",
+        advice="answer it or end it, then try again",
+    ),
+    Known(
+        r"queued data overflow",
+        text="more output waits in a terminal than can be kept",
+        advice="read from that terminal, then try again",
+        passing=True,
+    ),
+    Known(
+        r"Can't get rlimit \d+: Operation not permitted",
+        "other_user",
+        text="a program runs that has changed its user (su, sudo), which cannot be looked into",
+        advice="let it end, then try again",
+    ),
+    Known(r"Unsupported proto (\d+) for socket|Unsupported socket (?:family|type)", "socket_foreign"),
+    Known(r"Unknown socket collected|Groups above 32|Multiple MC membership", "socket_foreign"),
+    Known(
+        r"More than 1 SCM|Control messages in queue|Unexpected 2nd SCM",
+        text="descriptors that were sent over a unix socket wait to be taken",
+        advice=_AGAIN,
+        passing=True,
+    ),
+    Known(r"Can't get \d+:\d+ opt: Bad file descriptor|ptmx index: Bad file descriptor", "path_only"),
+    Known(r"Can't dump ghost file|increase limit", "deleted_file_large"),
+    Known(r"Can't lookup mount|overmounted mounts", "nowhere"),
+    Known(
+        r"Can't create link remap|Can't link remap",
+        text="a file that was deleted while open cannot be given a name again",
+        advice="close that file, then try again",
+    ),
+    Known(r"pidfd pid .* not a part of process tree|PIDFD_THREAD", "pidfd_outside"),
+    Known(r"Can't dump file \d+ of that type \[\w+\] \((chr .+?)\)|dump tun link", "device_hardware"),
+    Known(r"Can't dump file \d+ of that type \[\w+\] \(anon (?:anon_inode:)?(.+?)\)|BPF", "kernel_object"),
+    Known(
+        r"Can't dump file \d+ of that type \[\w+\] \((.+?)\)",
+        text="a process holds something open that cannot be captured",
+        advice="stop that process, then try again",
+    ),
+    Known(r"Escaped/closed fd descriptor|Dump eventpoll \(pid: \d+\) failed", "poll_lost", passing=True),
+    Known(r"Unknown shit|mapfile link|Unsupported mapping|device mapping", "device_memory"),
+    Known(
+        r"SysVIPC shmem map|shmem .*with a (?:tail )?hole",
+        text="a process uses System V shared memory in a way that cannot be captured",
+        advice="end that process",
+    ),
+    Known(
+        r"packetized mode for pipes",
+        text="a process uses a pipe in packet mode (O_DIRECT)",
+        advice="end that process",
+    ),
+    Known(
+        r"outside of its pid namespace|Can't find a session leader",
+        "outside",
+        text="a process was started from outside of the session",
+        advice="end processes begun with `docker exec`",
+    ),
+    Known(
+        r"unsupported bits|xsave size mismatch|instruction capabilities do not match|FPU feature required",
+        text="this processor lacks features the captured processes use",
+        advice="restore on a machine of the same kind",
+    ),
+    Known(
+        r"bad size|bad build-ID|bad mode",
+        text="a file that a process had open is not as it was",
+        advice="check mounted folders for changes since the capture",
+    ),
+    Known(
+        r"File exists.*pid|already exist|Can't fork for (\d+)",
+        text="a process id of the snapshot is taken in the new container",
+        advice=_AGAIN,
+    ),
+    Known(
+        r"Cannot allocate memory|Out of memory",
+        text="there is not enough memory",
+        advice="free memory, or raise the session's `--memory`",
+    ),
+)
+
+# Printed in every run on some machines, or only repeating that something failed before.
+NOISE = (
+    r"Unable to create tun|RLIMIT_NOFILE for self|Dumping FAILED|Restoring FAILED|action.scripts|hold exited|"
+    r"exited, status=|cgroupd"
+)

@@ -1,0 +1,188 @@
+"""What of a session survives a capture, as the host knows it: values, and what dropping some of it means.
+
+Pure. The words come from the catalogue that the checkpointer judges by.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.errors import InvalidArgument
+from holdfast.snapshots.checkpointer.survey.catalogue import BLOCKS, CATALOGUE, RESET, SURVIVES
+
+_NAME = re.compile(r"pid:(\d{1,7})|fd:(\d{1,7})/(\d{1,7})")
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One thing a session has. `kind` is a key of the catalogue; pids are the session's own.
+
+    `fd` is None where it is no descriptor. `also` are other processes whose end would clear it; `own` says
+    that it is the supervisor's, not a program's.
+    """
+
+    kind: str
+    pid: int
+    command: str
+    what: str
+    fd: int | None = None
+    also: tuple[int, ...] = ()
+    own: bool = False
+
+    @property
+    def verdict(self) -> str:
+        """`survives`, `reset` (a copy finds it closed or empty), or `blocks` (a capture is refused)."""
+        return CATALOGUE[self.kind].verdict
+
+    @property
+    def reason(self) -> str:
+        """Why, as the end of a sentence about it; may be empty."""
+        return CATALOGUE[self.kind].reason
+
+    @property
+    def advice(self) -> str:
+        """What can be done; may be empty."""
+        return CATALOGUE[self.kind].advice.replace("PID", str(self.pid)).replace("FD", str(self.fd))
+
+    @property
+    def name(self) -> str:
+        """What `--force-drop` calls it: the descriptor, or the process where that cannot be left out."""
+        if self.fd is not None and CATALOGUE[self.kind].replaceable:
+            return f"fd:{self.pid}/{self.fd}"
+        return f"pid:{self.pid}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "verdict": self.verdict,
+            "kind": self.kind,
+            "pid": self.pid,
+            "command": self.command,
+            "fd": self.fd,
+            "what": self.what,
+            "reason": self.reason,
+            "advice": self.advice,
+            "drop": self.name if self.verdict == BLOCKS else None,
+            "own": self.own,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Survivability:
+    """What would become of everything in a session if it were captured now. Bytes are estimates, at most.
+
+    `whole` is false, and `left_out` counts, where there was more than is looked at or told.
+    """
+
+    resources: tuple[Resource, ...]
+    processes: int
+    descriptors: int
+    memory_bytes: int
+    file_bytes: int
+    free_bytes: int
+    seconds: float
+    whole: bool = True
+    left_out: int = 0
+
+    @property
+    def blocks(self) -> tuple[Resource, ...]:
+        """What makes a capture impossible."""
+        return self._of(BLOCKS)
+
+    @property
+    def resets(self) -> tuple[Resource, ...]:
+        """What stays with the session and is closed or empty in copies."""
+        return self._of(RESET)
+
+    @property
+    def survives(self) -> tuple[Resource, ...]:
+        """What copies have as it was."""
+        return self._of(SURVIVES)
+
+    def _of(self, verdict: str) -> tuple[Resource, ...]:
+        return tuple(one for one in self.resources if one.verdict == verdict)
+
+    def as_dict(self, *, own: bool = False) -> dict[str, Any]:
+        """For programs; with `own` also what is the supervisor's."""
+        shown = [one for one in self.resources if own or not one.own]
+        return {
+            "blocks": sum(one.verdict == BLOCKS for one in shown),
+            "reset": sum(one.verdict == RESET for one in shown),
+            "survives": sum(one.verdict == SURVIVES for one in shown),
+            "processes": self.processes,
+            "descriptors": self.descriptors,
+            "memory_bytes": self.memory_bytes,
+            "file_bytes": self.file_bytes,
+            "free_bytes": self.free_bytes,
+            "seconds": self.seconds,
+            "whole": self.whole,
+            "left_out": self.left_out,
+            "findings": [one.as_dict() for one in shown],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Drops:
+    """What was named to be left out: processes that end, descriptors that lead nowhere in a copy."""
+
+    pids: tuple[int, ...] = ()
+    descriptors: tuple[tuple[int, int], ...] = ()
+
+    def cover(self, one: Resource) -> bool:
+        """Whether this is out of the way then."""
+        ended = one.pid in self.pids or any(pid in self.pids for pid in one.also)
+        return ended or (one.fd is not None and (one.pid, one.fd) in self.descriptors)
+
+
+def drops(names: Sequence[str], found: Iterable[Resource]) -> Drops:
+    """What `names` leave out of the blocking resources `found`.
+
+    Raises:
+        InvalidArgument: a name is not one, or of what does not block, or a descriptor cannot be left out.
+    """
+    blocking = list(found)
+    pids: list[int] = []
+    descriptors: list[tuple[int, int]] = []
+    for name in names:
+        parts = _NAME.fullmatch(name)
+        if parts is None:
+            raise InvalidArgument(
+                f"cannot drop '{name[:60]}': it is neither pid:PID nor fd:PID/FD",
+                hint="`holdfast snapshot SESSION --check` names what blocks",
+            )
+        if parts[1]:
+            _check(name, [one for one in blocking if int(parts[1]) in (one.pid, *one.also)])
+            pids.append(int(parts[1]))
+            continue
+        place = int(parts[2]), int(parts[3])
+        _check(name, [one for one in blocking if (one.pid, one.fd) == place], by_descriptor=True)
+        descriptors.append(place)
+    return Drops(tuple(dict.fromkeys(pids)), tuple(dict.fromkeys(descriptors)))
+
+
+def _check(name: str, named: list[Resource], *, by_descriptor: bool = False) -> None:
+    if not named:
+        raise InvalidArgument(
+            f"cannot drop {name}: nothing of that name blocks a capture",
+            hint="`holdfast snapshot SESSION --check` names what blocks",
+        )
+    if by_descriptor and not all(CATALOGUE[one.kind].replaceable for one in named):
+        raise InvalidArgument(
+            f"cannot drop {name}: this cannot be left out alone ({named[0].what})",
+            hint=f"`--force-drop pid:{named[0].pid}` ends the process",
+        )
+
+
+def table() -> str:
+    """The catalogue as it is in docs/survivability.md."""
+    lines = ["| resource | verdict | a process with it … | what to do |", "|---|---|---|---|"]
+    for verdict in (BLOCKS, RESET, SURVIVES):
+        lines += [
+            f"| {kind.title} | {verdict} | {kind.reason} | {kind.advice} |"
+            for kind in CATALOGUE.values()
+            if kind.verdict == verdict
+        ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,236 @@
+"""What is told before a capture is so: what blocks is refused by name; without it, it succeeds."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import InvalidArgument, LiveUnsupported
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.session import Session
+
+pytestmark = pytest.mark.engine
+
+# Holds what is in the way, and says what each descriptor is; on a signal it asks its peer outside.
+HOLDER = r"""
+import ctypes, json, os, signal, socket, sys, time
+os.chdir("/srv")
+child = os.fork()
+if child == 0:
+    while True:
+        time.sleep(1000)
+ctypes.CDLL(None).ptrace(0x4206, child, 0, 0)  # PTRACE_SEIZE
+outside = socket.socket(socket.AF_UNIX)
+outside.connect("/mnt/outside/socket")
+deleted = os.open("deleted", os.O_RDWR | os.O_CREAT)
+os.posix_fallocate(deleted, 0, 257 << 20)
+os.unlink("deleted")
+network = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+
+def ask(*_):
+    try:
+        outside.sendall(b"?")
+        answer = outside.recv(10).decode()
+    except OSError as error:
+        answer = type(error).__name__
+    with open("answer.new", "w") as file:
+        json.dump({"answer": answer, "size": os.fstat(deleted).st_size}, file)
+    os.rename("answer.new", "answer")
+
+signal.signal(signal.SIGUSR1, ask)
+facts = {"holder": os.getpid(), "traced": child, "unix": outside.fileno(), "deleted": deleted,
+         "network": network.fileno()}
+with open("facts.new", "w") as file:
+    json.dump(facts, file)
+os.rename("facts.new", "facts")
+while True:
+    signal.pause()
+"""
+
+
+class Outside:
+    """A unix socket and a TCP socket of the host; who sends to the first gets an answer."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.folder = folder
+        self.unix = socket.socket(socket.AF_UNIX)
+        self.unix.bind(str(folder / "socket"))
+        self.unix.listen()
+        self.tcp = socket.create_server(("0.0.0.0", 0))
+        self.port: int = self.tcp.getsockname()[1]
+        self._kept: list[socket.socket] = []
+        for one in (self.unix, self.tcp):
+            threading.Thread(target=self._accept, args=(one,), daemon=True).start()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            self._kept.append(connection)
+            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        try:
+            while connection.recv(10):
+                connection.sendall(b"answered")
+        except OSError:
+            return
+
+    def close(self) -> None:
+        for one in (self.unix, self.tcp):
+            one.shutdown(socket.SHUT_RDWR)
+        for one in (self.unix, self.tcp, *self._kept):
+            one.close()
+
+
+@dataclass
+class Held:
+    """A session in which a program holds what blocks; `facts` are its pids and descriptors."""
+
+    hf: Holdfast
+    session: Session
+    facts: dict[str, int]
+
+    def names(self) -> list[str]:
+        """Of all that blocks, as `force_drop` takes them."""
+        holder = self.facts["holder"]
+        return [
+            f"pid:{self.facts['traced']}",
+            f"fd:{holder}/{self.facts['unix']}",
+            f"fd:{holder}/{self.facts['deleted']}",
+        ]
+
+
+def gateway(hf: Holdfast) -> str:
+    """The host, as sessions see it."""
+    network = hf.engine.client.api.inspect_network(hf.engine.ensure_network())
+    return str(network["IPAM"]["Config"][0]["Gateway"])
+
+
+@pytest.fixture(scope="module")
+def held(shared_hf: Holdfast, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Held]:
+    outside = Outside(tmp_path_factory.mktemp("outside") / "mounted")
+    session = shared_hf.new("held", mounts=[f"{outside.folder}:/mnt/outside"])
+    session.exec(f"cat > /srv/holder.py <<'END'\n{HOLDER}\nEND", timeout=60)
+    host = gateway(shared_hf)
+    started = session.exec(
+        f"python3 /srv/holder.py {host} {outside.port} </dev/null >/srv/log 2>&1 & "
+        "until [ -e /srv/facts ]; do kill -0 $! || break; sleep 0.05; done; cat /srv/log",
+        timeout=120,
+    )
+    facts = session.cell("import json; print(open('/srv/facts').read())", timeout=60).stdout
+    assert facts, started.text
+    yield Held(shared_hf, session, json.loads(facts))
+    outside.close()
+
+
+def runs(session: Session, pid: int) -> bool:
+    """Whether a process is there and not a zombie that its tracer has not collected."""
+    return session.exec(f"grep -q '^State:.[^ZX]' /proc/{pid}/status", timeout=60).ok
+
+
+def answer(session: Session, held: Held) -> dict[str, Any]:
+    """What the program in `session` gets when it asks outside."""
+    done = session.exec(
+        f"rm -f /srv/answer; kill -USR1 {held.facts['holder']}; "
+        "until [ -e /srv/answer ]; do sleep 0.05; done; cat /srv/answer",
+        timeout=120,
+    )
+    found: dict[str, Any] = json.loads(done.text.splitlines()[-1])
+    return found
+
+
+def test_what_is_in_the_way_is_told_by_name(held: Held) -> None:
+    """Process, descriptor, what it is, why, and what to do; and nothing else is said to block."""
+    report = held.session.check()
+
+    holder, facts = held.facts["holder"], held.facts
+    assert {(one.kind, one.name) for one in report.blocks} == {
+        ("traced", f"pid:{facts['traced']}"),
+        ("unix_outside", f"fd:{holder}/{facts['unix']}"),
+        ("deleted_file_large", f"fd:{holder}/{facts['deleted']}"),
+    }
+    assert all(one.reason and one.advice and "holder.py" in one.command for one in report.blocks)
+    assert [(one.kind, one.pid, one.fd) for one in report.resets if not one.own] == [
+        ("connection_outside", holder, facts["network"])
+    ]
+    told = {(one.pid, one.kind) for one in report.survives}
+    assert (holder, "process") in told
+    assert (holder, "device") in told  # its input
+    assert report.memory_bytes > 0
+    assert report.file_bytes >= 257 << 20
+    assert report.free_bytes > 0
+    assert report.whole
+
+
+def test_a_capture_is_refused_and_the_parent_is_untouched(held: Held) -> None:
+    """One line names the first and counts the others; all are on the error; nothing was made or ended."""
+    with pytest.raises(LiveUnsupported, match=r"holder\.py.*\(pid \d+.*, and 2 more") as refused:
+        held.session.snapshot()
+
+    assert {one["drop"] for one in refused.value.findings} == set(held.names())
+    assert "--force-drop" in refused.value.hint
+    assert held.hf.snapshots() == []
+    assert not held.hf.store.open_operations()
+    assert answer(held.session, held) == {"answer": "answered", "size": 257 << 20}
+    assert runs(held.session, held.facts["traced"])
+
+
+@pytest.mark.parametrize("name", ["pid:1", "fd:999999/3", "pid:x", "fd:12", "everything"])
+def test_only_what_blocks_can_be_dropped(held: Held, name: str) -> None:
+    """Another name is refused in one line, before anything is done."""
+    with pytest.raises(InvalidArgument, match="cannot drop"):
+        held.session.snapshot(force_drop=[*held.names(), name])
+
+    assert runs(held.session, held.facts["traced"])
+
+
+def test_what_is_not_named_is_not_dropped(held: Held) -> None:
+    """Two of three named: the third is refused, and nobody is ended."""
+    with pytest.raises(LiveUnsupported) as refused:
+        held.session.snapshot(force_drop=held.names()[:2])
+
+    assert [one["drop"] for one in refused.value.findings] == held.names()[2:]
+    assert runs(held.session, held.facts["traced"])
+
+
+def test_the_command_line_tells_by_its_exit_code(held: Held, shared_cli: Callable[..., Any]) -> None:
+    """3 when something blocks, 0 when nothing does; errors have the findings, too."""
+    blocked = shared_cli("snapshot", "held", "--check")
+    as_json = shared_cli("snapshot", "held", "--check", "--json")
+    refused = shared_cli("snapshot", "held", "--json")
+    free = shared_cli("snapshot", "shared", "--check")
+
+    assert (blocked.code, as_json.code, refused.code, free.code) == (3, 3, 1, 0)
+    assert "traced by" in blocked.out
+    assert "--force-drop" in blocked.out
+    assert as_json.json["blocks"] == 3
+    assert {one["drop"] for one in as_json.json["findings"] if one["verdict"] == "blocks"} == set(
+        held.names()
+    )
+    assert {one["drop"] for one in refused.error["findings"]} == set(held.names())
+    assert "nothing is in the way" in free.out
+
+
+def test_without_what_was_named_a_fork_lives(held: Held) -> None:
+    """The process is ended; the descriptors lead nowhere in the copy, and the parent keeps its own."""
+    taken = held.session.snapshot("without", force_drop=held.names())
+    fork = taken.restore("lives")
+
+    assert not runs(held.session, held.facts["traced"])
+    assert answer(held.session, held) == {"answer": "answered", "size": 257 << 20}
+    copied = answer(fork, held)
+    assert copied["answer"] != "answered"
+    assert copied["size"] == 0
+    fork.remove()
+    taken.remove()
