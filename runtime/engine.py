@@ -145,8 +145,10 @@ class Engine:
     @contextmanager
     def paused(self, container_id: str) -> Iterator[None]:
         """Let the processes of a container stand still for as long as the block takes."""
-        with held(), _translated("pause container"):
-            self.client.api.pause(container_id)
+        from holdfast.runtime import standing
+
+        with held():
+            standing.pause(self, container_id)
         try:
             yield
         finally:

@@ -1,0 +1,36 @@
+"""Takes session `work` back to snapshot `first`, and is killed behind the step that is named."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.engine import Engine
+from holdfast.runtime.lineage import switching
+from holdfast.runtime.restoring import Restoring
+from holdfast.runtime.store.lives import Lives
+
+STEPS: dict[str, tuple[Any, str]] = {
+    "restored": (Restoring, "containers"),
+    "proven": (switching, "mirror"),
+    "switched": (Lives, "begin"),
+    "killed": (Engine, "kill_remove"),
+}
+
+
+def _dying(real: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **named: Any) -> Any:
+        real(*args, **named)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return call
+
+
+if __name__ == "__main__":
+    owner, name = STEPS[sys.argv[1]]
+    setattr(owner, name, _dying(getattr(owner, name)))
+    Holdfast().session("work").rewind("first", discard=True)

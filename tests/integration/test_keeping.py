@@ -1,0 +1,160 @@
+"""Captures by themselves, retention, quota, garbage and the tree, against a real engine."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.keeping import activity, automatic
+from holdfast.runtime.keeping.policy import Policy
+
+pytestmark = pytest.mark.engine
+
+
+def _auto(hf: Holdfast) -> list[tuple[str, str]]:
+    """What the automatic snapshots were taken for, oldest first."""
+    hf.keeping.background.settle()
+    told = [row.details["auto"] for row in hf.store.snapshots() if "auto" in row.details]
+    return [(one["trigger"], one["what"]) for one in told]
+
+
+def test_a_session_is_captured_around_its_commands(hf: Holdfast) -> None:
+    """Before what is risky, after what fails, after so many; the oldest go; commands are untouched."""
+    work = hf.new("work", policy={"before_risky": True, "on_failure": True, "every": 3, "keep": 2})
+    assert work.exec("mkdir /srv/x; echo kept > /srv/x/file").exit_code == 0
+    assert _auto(hf) == []
+
+    assert work.exec("rm -rf /srv/x").exit_code == 0
+    assert _auto(hf) == [("risky", "rm -rf /srv/x")]
+    before = hf.snapshots()[0]
+    back = before.restore("back")
+    assert back.exec("cat /srv/x/file").text == "kept\n"
+    assert back.policy() == Policy()
+    back.remove()
+
+    assert work.exec("(exit 3)").exit_code == 3
+    assert _auto(hf)[1:] == [("failure", "exit 3")]
+    work.cell("1/0")
+    assert _auto(hf) == [("failure", "exit 3"), ("failure", "ZeroDivisionError")]
+    for number in range(3):
+        assert work.exec(f"echo {number}").text == f"{number}\n"
+    assert _auto(hf) == [("failure", "ZeroDivisionError"), ("every", "3 commands")]
+
+
+def test_a_capture_that_fails_is_told_once_and_fails_no_command(hf: Holdfast) -> None:
+    """There is no room for snapshots: commands run all the same."""
+    said: list[str] = []
+    hf.progress = said.append
+    work = hf.new("work", policy={"on_failure": True, "quota": 1})
+
+    codes = [work.exec("(exit 3)").exit_code for _ in range(2)]
+    hf.keeping.background.settle()
+
+    assert codes == [3, 3]
+    assert hf.snapshots() == []
+    told = [line.split(":")[0] for line in said if "automatic" in line]
+    assert told == ["no automatic snapshot of session work"]
+    assert [e.details["code"] for e in work.journal(kinds=["capture_failed"])] == ["quota_exceeded"]
+    assert work.exec("echo fine").text == "fine\n"
+
+
+def test_garbage_is_what_nothing_needs(hf: Holdfast, cli: Any) -> None:
+    """Leftovers go; what is pinned, manual, suspended in, or restored from stays, and works."""
+    work = hf.new("work", policy={"keep": 9})
+    kept = {}
+    for name in ("pinned", "expired", "base"):
+        work.exec(f"name={name}")
+        automatic.take(hf, work.id, Policy(kind="live", keep=9), "every", name)
+        kept[name] = hf.snapshots()[-1]
+    kept["pinned"].pin()
+    fork = kept["base"].restore("fork")
+    work.suspend()
+    image = hf.engine.commit(
+        fork.row.container_id or "",
+        "holdfast/snapshot:000000000000",
+        {
+            "holdfast.home": hf.home.digest,
+            "holdfast.role": "snapshot",
+            "holdfast.snapshot": "000000000000",
+            "holdfast.operation": "000000000000",
+        },
+        pause=False,
+    )
+    planted = [hf.home.root / place / "000000000000" for place in ("snapshots", "staging", "run")]
+    for folder in planted:
+        folder.mkdir()
+        (folder / "file").write_text("x")
+    (hf.home.locks / "snapshot-000000000000.lock").touch()
+    hf.session("work").policy(keep=0)
+
+    told = cli("gc", "--dry-run", "--json").json
+    assert all(folder.exists() for folder in planted)
+    assert {one["name"] for one in told if one["kind"] == "snapshot"} == {kept["expired"].name}
+    done = cli("gc", "--json").json
+
+    assert [(one["kind"], one["name"]) for one in done] == [(one["kind"], one["name"]) for one in told]
+    assert not any(folder.exists() for folder in planted)
+    assert hf.engine.image_id(image) is None
+    assert {each.id for each in hf.snapshots()} >= {kept["pinned"].id, kept["base"].id}
+    assert kept["expired"].id not in {each.id for each in hf.snapshots()}
+    assert hf.session("work").resume().exec("echo $name").text == "base\n"
+    assert kept["pinned"].restore("again").exec("echo $name").text == "pinned\n"
+    assert fork.exec("echo $name").text == "base\n"
+    assert cli("gc", "--json").json == []
+
+
+def test_idle_sessions_are_captured_when_somebody_looks(
+    hf: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once after a while of nothing done; not again while nothing more is done."""
+    work = hf.new("work", policy={"idle": "1h"})
+    work.exec("step=1")
+    assert hf.keeping.capture_idle() == []
+    later = SimpleNamespace(time=lambda: time.time() + 7200)
+    monkeypatch.setattr(activity, "time", later)
+
+    assert hf.keeping.capture_idle() == ["work"]
+    assert hf.keeping.capture_idle() == []
+    assert _auto(hf) == [("idle", "nothing was done for long")]
+    work.exec("step=2")
+    assert len(_auto(hf)) == 1
+    work.exec("step=3")  # nothing was done before it for two hours, it seems
+    assert len(_auto(hf)) == 2
+
+
+def test_the_command_line_shows_and_keeps(shared_hf: Holdfast, shared: Any, shared_cli: Any) -> None:
+    """The table, the tree with what was run, pins, policies and quotas, for people and programs."""
+    shared.exec("true # made something")
+    taken = shared.snapshot("tree-top", "filesystem", reason="for the tree")
+    shared.exec("true # made more")
+
+    table = shared_cli("snapshots")
+    assert "tree-top" in table.out
+    assert "for the tree" in table.out
+    tree = shared_cli("snapshots", "--tree", "--session", "shared").out.splitlines()
+    top = next(number for number, line in enumerate(tree) if "● tree-top" in line)
+    assert "true # made something" in tree[top - 1]
+    assert "true # made more" in tree[top + 1]
+    assert tree[-1].endswith("▶ shared  running")
+    told = shared_cli("snapshots", "--tree", "--json").json
+    mine = next(one for one in told["snapshots"] if one["name"] == "tree-top")
+    assert mine["ran"]["commands"] == 1
+    assert (mine["reason"], mine["actor"], mine["auto"]) == ("for the tree", "agent", None)
+    assert shared_cli("pin", "tree-top", "--json").json[0]["pinned"]
+    assert not shared_cli("unpin", "tree-top", "--json").json[0]["pinned"]
+    assert shared_cli("policy", "shared", "--every", "20", "--idle", "10m", "--json").json["policy"] == {
+        "every": 20,
+        "idle": 600.0,
+    }
+    assert "after every 20 commands" in shared_cli("policy", "shared").out
+    assert shared_cli("policy", "shared", "--off", "--json").json["policy"] == {}
+    assert shared_cli("quota", "5g", "--json").json["quota"] == 5 << 30
+    assert shared_cli("quota", "none", "--json").json["quota"] is None
+    assert shared_cli("policy", "shared", "--idle", "soon", "--json").error["code"] == "invalid_argument"
+    assert Path(shared_hf.home.root, "settings.json").exists()
+    taken.remove()
