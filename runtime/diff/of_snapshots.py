@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holdfast.errors import InvalidArgument, SnapshotDamaged, SnapshotNotFound
-from holdfast.runtime.diff import flatten
+from holdfast.runtime.diff import contents, flatten
+from holdfast.runtime.diff.contents import Contents
 from holdfast.runtime.diff.flatten import Flat
 from holdfast.runtime.diff.result import Diff
 from holdfast.runtime.drift import baseline, changes, packages, paths
@@ -17,6 +18,7 @@ from holdfast.runtime.drift.baseline import Baseline
 from holdfast.runtime.drift.holdings import Holdings, Process
 from holdfast.runtime.drift.result import Drift
 from holdfast.runtime.drift.since import Moment
+from holdfast.runtime.taking import image_ref
 from holdfast.snapshots import record
 
 if TYPE_CHECKING:
@@ -100,7 +102,10 @@ class Comparing:
         found = flatten.differences(before, after)
         told = {key: {"new": version} for key, version in after.known().items()}
         changed = packages.settle(packages.find(found.values()), told, before.known())
-        return packages.separate(found.values(), changed) if changed else (list(found.values()), [])
+        files = list(found.values())
+        if changed:
+            files, changed = packages.separate(files, changed)
+        return contents.settle(files, *(self._contents(row) for row in (self._before, self._after))), changed
 
     def _line(self, identity: str | None) -> list[str | None]:
         """The snapshot and all it goes back to; the last is None, or one that is not there any more."""
@@ -125,6 +130,9 @@ class Comparing:
                 )
             self._read[row.id] = found
         return self._read[row.id]
+
+    def _contents(self, row: SnapshotRow) -> Contents:
+        return Contents(self._controller.engine.image_layers(image_ref(row.id)))
 
     # What was in memory.
 

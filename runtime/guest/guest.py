@@ -16,6 +16,7 @@ from holdfast.runtime.guest.changes import Changes
 from holdfast.runtime.guest.chronicle import Chronicle
 from holdfast.runtime.guest.connection import Refusal
 from holdfast.runtime.guest.desk import Desk
+from holdfast.runtime.guest.engine_files import EngineFiles
 from holdfast.runtime.guest.facts import Awakening, publish
 from holdfast.runtime.guest.hooks import Hooks
 from holdfast.runtime.guest.identity import Identity
@@ -61,11 +62,10 @@ class Guest:
         for shell in self.shells.values():
             shell.watching.tell = partial(self._waits, shell.name)
         self.kernels = {MAIN: self._kernel(MAIN, DEFAULT_SPEC)}
+        self.engine_files = EngineFiles()
         self.hooks = Hooks(layout, account, reaper, self.journal.append)
         self.changes = Changes(self)
         self.journal.heard = self.changes.heard
-        self.requests = 0
-        """How many were made that do more than look."""
 
     def start(self, awakening: Awakening) -> None:
         """Start the shell at once and the kernel in the background."""
@@ -84,6 +84,7 @@ class Guest:
         awakening = Awakening(event, snapshot if isinstance(snapshot, str) else "", before)
         if event == "restored":
             holdfast_session.reseed(everything=True)
+            self.engine_files.carry_over()
             publish(self.layout.identity, self.identity, awakening)
         self.woke(awakening)
 
@@ -107,8 +108,6 @@ class Guest:
             "journal_seq": self.journal.last,
             "at": round(time.time(), 6),
             "offsets": {name: shell.log.end for name, shell in self.shells.items()},
-            "requests": self.requests,
-            "supervisor_pid": os.getpid(),
         }
 
     def notice(self, kind: str, end: End | None = None, /, **fields: Any) -> None:

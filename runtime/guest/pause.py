@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
 import signal
 from typing import Any
@@ -55,6 +56,7 @@ class Pause:
             for keyboard in guest.keyboards.values():
                 keyboard.flush()
             guest.tasks.drain()
+            guest.engine_files.look()
             guest.lineage.look()
             guest.watch.hold()
             moment = guest.moment()
@@ -64,6 +66,7 @@ class Pause:
                 "prepared",
                 token=token,
                 generation=guest.identity.generation,
+                supervisor_pid=os.getpid(),
                 **moment,
             )
         except BaseException:

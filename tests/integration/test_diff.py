@@ -19,6 +19,8 @@ def test_snapshots_of_branches(shared_hf: Holdfast, shared_cli: Cli) -> None:
     trunk.exec("echo 1 > base; echo 1 > gone; V=1; sleep 1000 &")
     base = trunk.snapshot("diff-base")
     left, right = base.fork(2, "diff")
+    for fork in (left, right):
+        fork.exec("echo the-same > both")
     left.exec("echo 2 >> base; echo left > left; V=2; export LEFT=1; kill %1; wait")
     left.cell("n = 2")
     right.exec("rm gone; echo right > right; python3 -m http.server 3000 >/dev/null 2>&1 &")
@@ -45,7 +47,9 @@ def test_snapshots_of_branches(shared_hf: Holdfast, shared_cli: Cli) -> None:
     other_way = {"new": "deleted", "deleted": "new", "changed": "changed"}
     assert {path: other_way[change] for path, change in files(back).items()} == files(told)
     since = shared_hf.diff("diff-base", "diff-left")
-    assert files(since) == {f"{work}/base": "changed", f"{work}/left": "new"}
+    assert files(since) == {
+        f"{work}/{n}": c for n, c in (("base", "changed"), ("both", "new"), ("left", "new"))
+    }
     assert shared_hf.diff("diff-left", "diff-left").empty
 
     plain = shared_cli("diff", "diff-left", "diff-right")

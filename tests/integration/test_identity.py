@@ -70,6 +70,7 @@ def family(shared_hf: Holdfast) -> Family:
     parent = shared_hf.new("id-parent")
     assert parent.exec(HOOK).ok
     assert parent.cell(CELL).ok
+    parent.exec("echo '10.9.8.7 mine.example' >> /etc/hosts")
     parent.exec(
         f"mkfifo /tmp/ask /tmp/answer; {LOOP} exec 7>/tmp/ask 8</tmp/answer; echo >&7; read -u 8 line"
     )
@@ -98,7 +99,11 @@ def test_every_copy_knows_who_it_is(family: Family) -> None:
             session, "hostname; cat /etc/hostname; echo $HOSTNAME; hostname -I; x='\\h'; echo ${x@P}"
         )
         assert names.split() == [*[session.name] * 3, *facts["addresses"], session.name]
-        assert told(session, "tail -n1 /etc/hosts").split() == [*facts["addresses"], session.name]
+        assert told(session, f"getent hosts {session.name}").split() == [*facts["addresses"], session.name]
+        assert told(session, "getent hosts mine.example; grep -c id- /etc/hosts").split() == [
+            *("10.9.8.7", "mine.example"),
+            "1",
+        ]
         shown = "echo $HOLDFAST_SESSION $HOLDFAST_NAME $HOLDFAST_GENERATION $HOSTNAME"
         mine = [session.id, session.name, str(generation), session.name]
         assert told(session, shown).split() == mine

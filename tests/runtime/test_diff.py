@@ -1,11 +1,14 @@
 """Tables of files of two snapshots, laid over each other from where they meet."""
 
+from pathlib import Path
+
 import pytest
 
+from holdfast.runtime.diff.contents import Contents, settle
 from holdfast.runtime.diff.flatten import Flat, common, differences, flatten
 from holdfast.runtime.drift.baseline import Baseline
 from holdfast.runtime.drift.holdings import Holdings
-from holdfast.runtime.drift.paths import Entry, Key
+from holdfast.runtime.drift.paths import Entry, FileChange, Key
 
 KEY: Key = ("pip", "/site-packages", "toy")
 
@@ -87,3 +90,30 @@ def test_packages_keep_their_files_and_their_last_version() -> None:
     assert [entry.owner for entry in flat.table.values()] == [0, 0]
     found = differences(Flat({}), flat)
     assert {one.owner for one in found.values()} == {KEY}
+
+
+def write(root: Path, path: str, text: str) -> None:
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text)
+
+
+def test_what_came_out_the_same_is_no_difference(tmp_path: Path) -> None:
+    """Contents are compared through the layers; a link in them is not followed, a whiteout hides."""
+    base, one, other = (tmp_path / name for name in ("base", "one", "other"))
+    for name in ("same", "another", "mode", "dir/base"):
+        write(base, name, "base")
+    for layer in (one, other):
+        write(layer, "same", "now")
+        write(layer, "another", layer.name)
+        write(layer, "mode", "text")
+    write(one, "only", "12345")
+    (other / "mode").chmod(0o600)
+    write(tmp_path, "outside/only", "host")
+    (other / "link").symlink_to(tmp_path / "outside")
+    before, after = Contents([one, base]), Contents([other, base])
+    names = ("same", "another", "mode", "dir/base", "link/only")
+    found = settle([FileChange(f"/{name}", "changed", 7) for name in names], before, after)
+    assert [(one.path, one.size) for one in found] == [("/another", 5), ("/mode", 4), ("/link/only", 7)]
+    made = settle([FileChange("/only", "new")], after, before)
+    assert [(one.path, one.size) for one in made] == [("/only", 5)]
+    assert settle(found, Contents([]), Contents([tmp_path / "none"])) == found

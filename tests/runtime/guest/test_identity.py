@@ -11,6 +11,7 @@ from typing import Any
 from tests.runtime.guest.harness import Guest
 
 from holdfast.runtime.guest import facts, holdfast_session, hooks, listeners
+from holdfast.runtime.guest.engine_files import EngineFiles
 from holdfast.runtime.guest.facts import Awakening
 from holdfast.runtime.guest.identity import Identity
 
@@ -240,3 +241,21 @@ def test_environments() -> None:
     )
     assert Awakening.of({"snapshot": "s", "before": {"name": "b"}}).before.name == "b"
     assert Awakening.of({"session": "s"}).event == "started"
+
+
+def test_lines_the_user_added_to_files_of_the_engine(tmp_path: Path) -> None:
+    """A copy gets them behind its own, once; lines that the engine gave the parent stay behind."""
+    hosts, gone = tmp_path / "hosts", tmp_path / "gone"
+    hosts.write_text("127.0.0.1 localhost\n10.0.0.1 parent\n")
+    files = EngineFiles([hosts, gone])
+    with hosts.open("a") as file:
+        file.write("10.1.1.1 mine\n")
+    files.look()
+    for address in ("10.0.0.2", "10.0.0.3"):  # a copy, and a copy of that
+        hosts.write_text(f"127.0.0.1 localhost\n{address} copy\n")
+        files.carry_over()
+        assert hosts.read_text() == f"127.0.0.1 localhost\n{address} copy\n10.1.1.1 mine\n"
+        files.look()
+    files.carry_over()
+    assert hosts.read_text().count("mine") == 1
+    assert not gone.exists()

@@ -1,0 +1,55 @@
+"""Files that the engine puts into each container anew, and what the user has made of them.
+
+`/etc/hosts` and `/etc/resolv.conf` are mounts: no snapshot has them. A copy finds those of its own container,
+with the right name and address, and without what the user wrote. Lines that the user added are kept in this
+process's memory, and added to the copy's. Knows nothing of who the session is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+HOSTS = Path("/etc/hosts")
+RESOLVER = Path("/etc/resolv.conf")
+LONGEST = 256 << 10
+
+
+class EngineFiles:
+    """What the engine gave, and what was added to it at the last look."""
+
+    def __init__(self, paths: Sequence[Path] = (HOSTS, RESOLVER)) -> None:
+        self._given = {path: lines(path) for path in paths}
+        self._added: dict[Path, list[str]] = {}
+
+    def look(self) -> None:
+        """Remember what the user added: a copy may be about to be made."""
+        self._added = {path: added(given, lines(path)) for path, given in self._given.items()}
+
+    def carry_over(self) -> None:
+        """Add it to the files of this container, in which this process has just come to life."""
+        for path, mine in self._added.items():
+            self._given[path] = lines(path)
+            missing = added(self._given[path], mine)
+            if missing:
+                try:
+                    with path.open("a", encoding="utf-8", errors="surrogateescape") as file:
+                        file.write("".join(f"{line}\n" for line in missing))
+                except OSError:
+                    continue
+
+
+def lines(path: Path) -> list[str]:
+    """Return the lines of a file; none if it is not there, or longer than any of its kind."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LONGEST + 1)
+    except OSError:
+        return []
+    return [] if len(data) > LONGEST else data.decode("utf-8", "surrogateescape").splitlines()
+
+
+def added(given: Sequence[str], now: Sequence[str]) -> list[str]:
+    """Return the lines that are in the second only. Pure."""
+    known = set(given)
+    return [line for line in now if line not in known]
