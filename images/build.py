@@ -76,11 +76,29 @@ def ensure(
     say = progress or (lambda _line: None)
     made_of = context(kind)
     tag = f"holdfast/{kind}:{made_of.digest}"
+    return once(client, made_of, tag, lambda: base.obtain(client, say), say, lock_folder, turn=kind)
+
+
+def once(
+    client: docker.DockerClient,
+    made_of: Context,
+    tag: str,
+    base_reference: Callable[[], str],
+    say: Callable[[str], None],
+    lock_folder: Path | None,
+    *,
+    turn: str,
+) -> str:
+    """Build a context under a tag unless the engine has it; builders of one `turn` wait for each other.
+
+    Raises:
+        ImageError: as `ensure`.
+    """
     if _exists(client, tag):
         return tag
-    with _turn(lock_folder or _default_lock_folder(), kind, say):
+    with _turn(lock_folder or _default_lock_folder(), turn, say):
         if not _exists(client, tag):
-            _build(client, made_of, tag, base.obtain(client, say), say)
+            _build(client, made_of, tag, base_reference(), say)
     return tag
 
 

@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
+from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import output
 from holdfast.runtime.cli.arguments import Json, controller, wants_json
 
 
-def doctor(json: Json = False) -> None:
+def doctor(
+    programs: Annotated[
+        bool, typer.Option("--programs", help="Capture, restore and fork real programs; takes many minutes.")
+    ] = False,
+    only: Annotated[
+        str | None,
+        typer.Option("--only", metavar="NAME,...", help="With --programs: these programs or families."),
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="With --programs: say which there are.")] = False,
+    markdown: Annotated[
+        Path | None, typer.Option("--markdown", metavar="FILE", help="With --programs: write the table.")
+    ] = None,
+    json: Json = False,
+) -> None:
     """Look at everything Holdfast needs. Exit code 1 if something is missing."""
+    if programs:
+        from holdfast.runtime.cli import programs as verb
+
+        verb.programs(only=only, listing=list_, markdown=markdown, as_json=wants_json(json))
+        return
+    if only or list_ or markdown:
+        raise InvalidArgument("cannot do that without --programs", hint="`holdfast doctor --programs`")
     found = controller().doctor()
     if wants_json(json):
         output.emit(

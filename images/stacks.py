@@ -1,0 +1,89 @@
+"""Packages beyond the session image that some programs need: an image for each set, built on demand.
+
+Made from the session image, and named by its content as all others are (`build.py`). Nobody pays for it
+but who tries these programs out (`holdfast doctor --programs`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import docker
+
+from holdfast.errors import InvalidArgument
+from holdfast.images import build
+from holdfast.images.context import Context, File, tree
+
+KIND = "programs"
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """What is installed by which package manager, and the commands that are run once after it."""
+
+    apt: tuple[str, ...] = ()
+    pip: tuple[str, ...] = ()
+    npm: tuple[str, ...] = ()
+    once: str = ""
+
+
+STACKS: Mapping[str, Stack] = {
+    "tools": Stack(apt=("vim", "sqlite3", "bubblewrap", "fuse3", "fuse-zip", "zip"), pip=("ipdb",)),
+    "science": Stack(apt=("python3-numpy", "python3-pandas", "python3-matplotlib")),
+    "services": Stack(apt=("postgresql", "redis-server", "nginx-light")),
+    "node": Stack(apt=("nodejs", "npm"), npm=("vite@6",)),
+    # The cache of compiled packages: each program is then compiled in seconds.
+    "go": Stack(apt=("golang-go",), once="GOFLAGS=-mod=mod go build net/http"),
+    "java": Stack(apt=("default-jdk-headless",)),
+    "rust": Stack(apt=("rustc", "cargo")),
+    "chromium": Stack(apt=("chromium", "chromium-sandbox")),
+}
+
+
+def context(name: str, environ: Mapping[str, str] = os.environ) -> Context:
+    """What the image of a stack is made of.
+
+    Raises:
+        InvalidArgument: there is no such stack.
+    """
+    stack = STACKS.get(name)
+    if stack is None:
+        raise InvalidArgument(f"cannot build packages '{name}': there are {', '.join(STACKS)}")
+    lists = {"apt": stack.apt, "pip": stack.pip, "npm": stack.npm}
+    files = dict(tree(build.IMAGES / KIND, KIND))
+    for manager, packages in lists.items():
+        files[f"{KIND}/{manager}"] = File("".join(f"{package}\n" for package in packages).encode())
+    files[f"{KIND}/once"] = File(f"{stack.once or 'true'}\n".encode())
+    # Another session image gives another image; the file itself is of no use in it.
+    files["base"] = File(build.reference("session", environ).encode())
+    return Context(KIND, files)
+
+
+def reference(name: str, environ: Mapping[str, str] = os.environ) -> str:
+    """The tag under which the image of a stack is or will be."""
+    return f"holdfast/{KIND}:{name}-{context(name, environ).digest}"
+
+
+def ensure(
+    client: docker.DockerClient,
+    name: str,
+    progress: Callable[[str], None] | None = None,
+    *,
+    lock_folder: Path | None = None,
+) -> str:
+    """The tag of the image of a stack, built first if the engine does not have it.
+
+    Raises:
+        ImageError: it could not be built; the hint is the end of the build's output.
+        InvalidArgument: there is no such stack.
+    """
+    say = progress or (lambda _line: None)
+    made_of, tag = context(name), reference(name)
+
+    def base() -> str:
+        return build.ensure(client, "session", progress, lock_folder=lock_folder)
+
+    return build.once(client, made_of, tag, base, say, lock_folder, turn=f"{KIND}-{name}")

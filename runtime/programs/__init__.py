@@ -1,0 +1,1 @@
+"""Real programs, captured in the middle of their work: what is tried, how, and what came of it."""

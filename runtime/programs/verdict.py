@@ -1,0 +1,33 @@
+"""What a check inside a session printed, read. Pure.
+
+The last line that begins with `ok:` or `not ok:` counts: a shell may have its own say before and after it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from holdfast.runtime.text import colored, plain
+
+_LINE = re.compile(r"^(not ok|ok): ?(.*)$")
+LONGEST = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a program goes on, and its own words."""
+
+    ok: bool
+    said: str
+
+
+def read(output: str) -> Verdict:
+    """The verdict in the output of a check; no verdict is a bad one."""
+    shown = colored(output[-100_000:], keep=False).replace("\r", "\n")
+    for line in reversed(shown.splitlines()):
+        found = _LINE.match(line.strip())
+        if found:
+            return Verdict(found[1] == "ok", plain(found[2], LONGEST))
+    last = next((line for line in reversed(shown.splitlines()) if line.strip()), "nothing")
+    return Verdict(False, f"its check gave no verdict, but said: {plain(last, LONGEST)}")
