@@ -58,7 +58,7 @@ class _Capture:
         self.frozen_at = time.monotonic()
         self.last_pid = tree.highest_inner_pid(self.root)
         self.channel.send("frozen")
-        self.tmpfs = tmpfs.save(self.request.target.init_pid, self.images)
+        self.keep_tmpfs()
         self.copy_layer()
 
     def copy_layer(self) -> None:
@@ -69,6 +69,9 @@ class _Capture:
         if self.layer is not None:
             self.layer.save()
             folders.give_to_owner(self.images.parent)
+
+    def keep_tmpfs(self) -> None:
+        self.tmpfs = tmpfs.save(self.request.target.init_pid, self.images)
 
 
 def run(request: Dump, channel: Channel) -> None:
@@ -149,6 +152,7 @@ def _host_agrees(capture: _Capture) -> bool:
     # files the host kept before that moment lack it.
     changed = (capture.images / "remap-fpath.img").exists()
     if changed:
+        capture.keep_tmpfs()
         capture.copy_layer()
     if not capture.request.leave_running:
         capture.save_layer()
