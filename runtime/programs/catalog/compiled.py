@@ -32,7 +32,7 @@ PROGRAMS = (
     ),
     _c(
         "files",
-        "locks of three kinds, files and a folder without a name, holes, shared offsets, an open listing",
+        "locks of three kinds, files without a name or by one they have no more, holes, shared offsets",
     ),
     _c(
         "channels",

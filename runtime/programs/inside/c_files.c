@@ -1,10 +1,11 @@
-/* Open files: locks of three kinds, without a name, offsets shared after fork, append, directories, holes. */
+/* Open files: locks of three kinds, without a name or by one they have no more, shared offsets, holes, listings. */
 #include "probe.h"
 #include <dirent.h>
 #include <sys/file.h>
 #include <sys/wait.h>
 
-static int posix_fd, flock_fd, ofd_fd, nameless, shared, appended, folder, unlinked_folder_file;
+static int posix_fd, flock_fd, ofd_fd, nameless, shared, appended, folder, unlinked_folder_file, renamed[2];
+static char here[200];
 static DIR *listing;
 
 static void setup(void) {
@@ -22,6 +23,17 @@ static void setup(void) {
     unlinked_folder_file = open("gone/file", O_RDWR | O_CREAT, 0600);
     MUST(unlinked_folder_file >= 0 && write(unlinked_folder_file, "kept", 4) == 4);
     MUST(!unlink("gone/file") && !rmdir("gone"));
+    /* As POSIX semaphores are: opened by one name, known by another. */
+    snprintf(here, sizeof here, "/dev/shm/probe-%d", getpid());
+    const char *opened[2] = {here, "opened"};
+    for (int n = 0; n < 2; n++) {
+        char other[220];
+        snprintf(other, sizeof other, "%s-otherwise", opened[n]);
+        unlink(other);
+        renamed[n] = open(opened[n], O_RDWR | O_CREAT | O_TRUNC, 0600);
+        MUST(renamed[n] >= 0 && write(renamed[n], "same", 4) == 4);
+        MUST(!link(opened[n], other) && !unlink(opened[n]));
+    }
     shared = open("shared", O_RDWR | O_CREAT | O_TRUNC, 0600);
     appended = open("appended", O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
     folder = open(".", O_RDONLY | O_DIRECTORY);
@@ -53,6 +65,7 @@ static void step(void) {
     EXPECT(pread(nameless, text, 3, 3 << 20) == 3 && !memcmp(text, "end", 3));
     EXPECT(pread(nameless, text, 4, 1 << 20) == 4 && !memcmp(text, "\0\0\0\0", 4));
     EXPECT(pread(unlinked_folder_file, text, 4, 0) == 4 && !memcmp(text, "kept", 4));
+    for (int n = 0; n < 2; n++) EXPECT(pread(renamed[n], text, 4, 0) == 4 && !memcmp(text, "same", 4));
     struct stat about;
     EXPECT(!fstat(nameless, &about) && about.st_nlink == 0);
     EXPECT(lseek(shared, 0, SEEK_CUR) == rounds);
