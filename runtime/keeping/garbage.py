@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import EngineError, SessionBusy
-from holdfast.runtime import ids, locks
+from holdfast.runtime import ids, locks, storing
 from holdfast.runtime.keeping import old_images, tidying
 from holdfast.runtime.store.history import History
 
@@ -55,7 +55,7 @@ def find(controller: Holdfast, older: timedelta = OLD) -> Iterator[Garbage]:
 
 
 def collect(controller: Holdfast, *, dry_run: bool = False, older: timedelta = OLD) -> list[Garbage]:
-    """Find it and remove it, except when it is only to be told.
+    """Find it and remove it, except when it is only to be told; then also pages of memory in packs.
 
     Raises:
         SessionBusy: another one collects.
@@ -70,6 +70,8 @@ def collect(controller: Holdfast, *, dry_run: bool = False, older: timedelta = O
                     found.append(one)
             else:
                 found.append(one)
+        if not dry_run and (freed := storing.sweep(controller, deep=True).bytes):
+            found.append(Garbage("pages", "of memory", "no snapshot needs them", freed, lambda: None))
     return found
 
 

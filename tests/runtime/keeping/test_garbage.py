@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import ExitStack
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from holdfast.errors import SnapshotInUse, SnapshotNotFound, StoreError
+from holdfast.runtime.home import Home
+from holdfast.runtime.keeping import holding, old_images, settings
+from holdfast.runtime.keeping.background import Background
+from holdfast.runtime.store.store import Store
+
+
+def _image(*tags: str, created: float = 10.0, id_: str = "sha256:1") -> dict[str, Any]:
+    return {"Id": id_, "RepoTags": list(tags) or None, "Created": created, "Size": 5}
+
+
+def _stale(image: dict[str, Any], needed: set[str] | None = None, used: set[str] | None = None) -> list[str]:
+    return old_images.stale(image, frozenset(needed or ()), frozenset(used or ()), 100.0)
+
+
+def test_an_old_image_of_ours_that_nobody_uses_may_go() -> None:
+    """All its names are ours, no container was made from it, this version wants another."""
+    assert _stale(_image("holdfast/session:abc")) == ["holdfast/session:abc"]
+    assert _stale(_image("holdfast/toolbox:abc", "holdfast/toolbox:def")) == [
+        "holdfast/toolbox:abc",
+        "holdfast/toolbox:def",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("image", "needed", "used"),
+    [
+        (_image("debian:13"), set(), set()),
+        (_image("holdfast/sessions:abc"), set(), set()),
+        (_image("me/holdfast/session:abc"), set(), set()),
+        (_image("holdfast/snapshot:abc"), set(), set()),
+        (_image("holdfast/session:abc", "mine:latest"), set(), set()),
+        (_image(), set(), set()),
+        (_image("holdfast/session:abc", created=200.0), set(), set()),
+        (_image("holdfast/session:abc"), {"holdfast/session:abc"}, set()),
+        (_image("holdfast/session:abc"), set(), {"holdfast/session:abc"}),
+        (_image("holdfast/session:abc"), set(), {"sha256:1"}),
+    ],
+)
+def test_anything_else_stays(image: Any, needed: set[str], used: set[str]) -> None:
+    """Of others, named by others, young, wanted, or in use."""
+    assert _stale(image, needed, used) == []
+
+
+def test_a_quota_is_set_and_lifted(home: Home) -> None:
+    """There is none before; one that cannot be read is not taken for none."""
+    assert settings.quota(home) is None
+    settings.set_quota(home, 5)
+    assert settings.quota(home) == 5
+    settings.set_quota(home, None)
+    assert settings.quota(home) is None
+    (home.root / settings.FILE).write_text("[")
+    with pytest.raises(StoreError, match="cannot read"):
+        settings.quota(home)
+    (home.root / settings.FILE).write_text(json.dumps({"quota": "much"}))
+    assert settings.quota(home) is None
+
+
+@pytest.fixture
+def controller(home: Home) -> Any:
+    return SimpleNamespace(home=home, store=Store.open(home.database))
+
+
+def _taken(controller: Any) -> Any:
+    session = controller.store.add_session("work", "i", {})
+    row = controller.store.add_snapshot(session.id, "live")
+    return controller.store.update_snapshot(row.id, state="ready")
+
+
+def test_many_may_use_a_snapshot_and_then_nobody_removes_it(controller: Any) -> None:
+    """Restores do not wait for each other; a removal is refused meanwhile, and goes afterwards."""
+    row = _taken(controller)
+    with ExitStack() as restores:
+        for _ in range(3):
+            restores.enter_context(holding.used(controller, row))
+        with pytest.raises(SnapshotInUse, match="restored"), holding.removing(controller, row):
+            raise AssertionError
+    with holding.removing(controller, row), pytest.raises(SnapshotNotFound), holding.used(controller, row):
+        raise AssertionError
+    assert list(controller.home.locks.iterdir()) == []
+
+
+def test_what_was_removed_cannot_be_used(controller: Any) -> None:
+    """Who waited for its turn is told, and leaves no lock behind."""
+    row = _taken(controller)
+    controller.store.forget_snapshot(row.id)
+
+    with pytest.raises(SnapshotNotFound), holding.used(controller, row):
+        raise AssertionError
+    assert list(controller.home.locks.iterdir()) == []
+
+
+def test_work_in_the_background_is_done_one_after_the_other() -> None:
+    """What is begun waits for what was begun before; `settle` waits for all, and from within for nothing."""
+    background, done = Background(), []
+    gate = threading.Event()
+
+    def first() -> None:
+        gate.wait(60)
+        background.settle()
+        done.append(1)
+
+    background.start(first)
+    threading.Timer(0, gate.set).start()
+    background.start(lambda: done.append(2))
+    background.settle()
+
+    assert done == [1, 2]
