@@ -140,6 +140,8 @@ def test_hooks_were_told_once_what_happened(family: Family, shared_hf: Holdfast)
     events = "print(events)"
     assert family.parent.cell(events).stdout.strip() == "[('resumed', 'id-parent', 'id-parent', 0)]"
     for copy in family.copies:
+        assert copy.verification is not None
+        assert copy.verification.exact, copy.verification.deviations
         assert told(copy, "cat /tmp/told") == f"restored id-parent {copy.name} 1"
         assert copy.cell(events).stdout.strip() == f"[('restored', 'id-parent', '{copy.name}', 1)]"
         assert not [one for one in copy.journal(kinds=["changed"]) if "HOLDFAST" in str(one.details)]

@@ -132,6 +132,19 @@ def test_descriptors_say_what_they_are() -> None:
     assert told["terminals"][0]["foreground"] == 301
 
 
+def test_the_flags_of_a_named_pipe_are_those_of_its_path() -> None:
+    """CRIU keeps them with an entry for the path, which the pipe's own names."""
+    path = Message(name="/run/pipe", mode=0o010600, flags=2, pos=0)
+    files = [
+        entry(1, fifo=Message(pipe_id=9, regf_id=2)),
+        entry(2, reg=path),
+        entry(3, fifo=Message(pipe_id=9, regf_id=99)),
+    ]
+    infos = [Message(id=1, type=3, fd=3, flags=0), Message(id=3, type=3, fd=4, flags=0)]
+    told = decode(tree(files=files, fdinfo_2=infos))["processes"][0]["descriptors"]
+    assert [(one["kind"], one["flags"]) for one in told] == [("fifo", 2), ("fifo", 0)]
+
+
 def test_modes_leave_out_what_stood_behind_them() -> None:
     """Nineteen control characters; of the words behind them nothing is known."""
     one = Message(c_iflag=1, c_oflag=2, c_cflag=3, c_lflag=4, c_cc=[1, 2, 3, 4, 5, 6])

@@ -76,9 +76,16 @@ class Files:
         if entry is None or not field or not entry.HasField(field):
             return found
         file = getattr(entry, field)
-        found["flags"] = int(getattr(file, "flags", 0)) & FLAGS
+        found["flags"] = int(getattr(self._with_flags(kind, file), "flags", 0)) & FLAGS
         self._describe(found, kind, file)
         return found
+
+    def _with_flags(self, kind: str, file: Any) -> Any:
+        """Where the flags of an open file are: those of a FIFO with the entry of its path."""
+        if kind != "fifo" or not file.HasField("regf_id"):
+            return file
+        entry = self._files.get(int(file.regf_id))
+        return entry.reg if entry is not None and entry.HasField("reg") else None
 
     def sockets(self) -> dict[str, dict[str, Any]]:
         """Every socket, by the key its descriptors have."""
