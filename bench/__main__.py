@@ -17,7 +17,7 @@ from rich.console import Console
 
 from bench import plot, row, show, warm
 from bench.capturers.capturer import Capturer
-from bench.families import cell, create, execute, heaps, instant, pulse, supervisor
+from bench.families import cell, create, execute, heaps, instant, pulse, storage, supervisor
 from bench.plan import FULL, QUICK, Plan
 from bench.row import Row
 from bench.world import World, about, opened
@@ -25,7 +25,7 @@ from holdfast import HoldfastError
 from holdfast.runtime.interrupts import held
 
 RESULTS = Path(__file__).parent / "results"
-FAMILIES = ("create", "execute", "cell", "supervisor", "pulse", "heaps", "instant")
+FAMILIES = ("create", "execute", "cell", "supervisor", "pulse", "heaps", "instant", "storage")
 
 _errors = Console(stderr=True, highlight=False)
 
@@ -83,6 +83,7 @@ def _family(name: str, world: World, plan: Plan, peers: list[Capturer]) -> Itera
         "cell": cell.rows,
         "supervisor": supervisor.rows,
         "pulse": pulse.rows,
+        "storage": storage.rows,
     }
     if name in alone:
         return alone[name](world, plan)

@@ -254,6 +254,12 @@ class Engine:
             except docker.errors.NotFound:
                 return 0
 
+    def tag_image(self, ref: str, name: str) -> None:
+        """Give an image one more name."""
+        repository, _, tag = name.rpartition(":")
+        with _translated("tag image"):
+            self.client.api.tag(ref, repository, tag)
+
     def image_exists(self, ref: str) -> bool:
         """Whether there is an image of this name or id."""
         return self.image_id(ref) is not None

@@ -19,7 +19,7 @@ from holdfast.errors import (
     SnapshotDamaged,
     SnapshotInUse,
 )
-from holdfast.runtime import ids, storing
+from holdfast.runtime import ids, sharing, storing, unchanged
 from holdfast.runtime.interrupts import held
 from holdfast.runtime.journal import happenings
 from holdfast.runtime.keeping import holding, tidying
@@ -63,17 +63,27 @@ def capture(
     thawed: Callable[[], None] = lambda: None,
     force_drop: Sequence[str] = (),
 ) -> SnapshotRow:
-    """As `take`, for who holds the session's lock; `auto` says what it is taken for if nobody asked."""
+    """As `take`, for who holds the session's lock; `auto` says what it is taken for if nobody asked.
+
+    Then it is the last one, if nothing has happened since.
+    """
+    if auto is not None and kind == "live" and (found := unchanged.since(controller, session)) is not None:
+        thawed()
+        return found[0]
     tidying.check_room(controller, session)
     snapshot_id = ids.new_id()
     with controller.operation("snapshot", session_id=session.id, snapshot_id=snapshot_id) as operation:
         row = new_row(controller, session, operation, label, kind, reason, auto)
-        taking = Taking(controller, session, operation, row, thawed, force_drop)
-        snapshot = taking.live() if kind == "live" else taking.filesystem()
+        snapshot = sharing.share(controller, session, operation, row) if kind == "live" else None
+        if snapshot is None:
+            taking = Taking(controller, session, operation, row, thawed, force_drop)
+            snapshot = taking.live() if kind == "live" else taking.filesystem()
+            snapshot = storing.settle(controller, snapshot)
+        else:
+            thawed()
     happenings.taken(controller, session, snapshot)
-    settled = storing.settle(controller, snapshot)
-    tidying.make_room(controller, session, settled)
-    return settled
+    tidying.make_room(controller, session, snapshot)
+    return snapshot
 
 
 def suspend(controller: Holdfast, session: SessionRow) -> SessionRow:

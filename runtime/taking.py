@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from holdfast.errors import CaptureFailed, GuestError, SessionDead
-from holdfast.runtime import awakening, checking, fields, ids, refusals, retrying, run_dir, storing
+from holdfast.runtime import awakening, checking, fields, ids, refusals, retrying, run_dir, storing, unchanged
 from holdfast.runtime.drift import baseline, remember
 from holdfast.runtime.drift.baseline import Baseline
 from holdfast.runtime.engine import ContainerState
@@ -72,6 +72,7 @@ class Taking:
         self._force_drop = force_drop
         self._left_out: list[dict[str, Any]] = []
         self._baseline: Baseline | None = None
+        self._watch: unchanged.Watch | None = None
         self._staging = controller.home.staging / operation.id
         self._run_dir = controller.home.run_dir(session.id)
         container = controller.engine.inspect(session.container_id or "")
@@ -121,6 +122,9 @@ class Taking:
         return finished[0]
 
     def _attempt(self) -> tuple[Captured, _Prepared]:
+        if not self._force_drop:  # without what was left out, the next one may be refused
+            layers = self.controller.engine.layers(self._container.id)
+            self._watch = unchanged.Watch(self._container, layers, self._run_dir)
         with self._prepared() as frozen:
             return self._capture(frozen), frozen
 
@@ -245,11 +249,12 @@ class Taking:
         grown = max(
             0, self.controller.engine.image_size(image) - self.controller.engine.image_size(session.image)
         )
+        note = self._watch.after() if self._watch is not None else {}
         ready = {
             "state": "ready",
             "image_id": image,
             "bytes": grown + kept_as.files + kept_as.own,
-            "details": {**self.row.details, **timing, **storing.details(kept_as, grown)},
+            "details": {**self.row.details, **timing, **storing.details(kept_as, grown), **note},
         }
         self._staging.rename(home.snapshots / self.row.id)
         if self._ends_session:

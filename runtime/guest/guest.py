@@ -66,6 +66,8 @@ class Guest:
         self.hooks = Hooks(layout, account, reaper, self.journal.append)
         self.changes = Changes(self)
         self.journal.heard = self.changes.heard
+        self.requests = 0
+        """How many were made that do more than look."""
 
     def start(self, awakening: Awakening) -> None:
         """Start the shell at once and the kernel in the background."""
@@ -108,6 +110,8 @@ class Guest:
             "journal_seq": self.journal.last,
             "at": round(time.time(), 6),
             "offsets": {name: shell.log.end for name, shell in self.shells.items()},
+            "requests": self.requests,
+            "supervisor_pid": os.getpid(),
         }
 
     def notice(self, kind: str, end: End | None = None, /, **fields: Any) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import secrets
 import signal
 from typing import Any
@@ -66,7 +65,6 @@ class Pause:
                 "prepared",
                 token=token,
                 generation=guest.identity.generation,
-                supervisor_pid=os.getpid(),
                 **moment,
             )
         except BaseException:

@@ -13,6 +13,11 @@ from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.protocol import VERSION, Frame
 
 BACKLOG = 128
+_LOOKS = (
+    "prepare moment look files holdings journal kernel_variables read recording task_list task_read hooks"
+)
+LOOKING = frozenset(_LOOKS.split())
+"""Operations that change nothing in the session; of all others it must be assumed that they do."""
 
 
 class Server:
@@ -71,4 +76,6 @@ class Server:
         operation = self._operations.get(frame.op)
         if operation is None:
             raise Refusal("unknown_op", f"cannot do {frame.op or 'nothing'}: no such operation")
+        if frame.op not in LOOKING:
+            self._guest.requests += 1
         await operation(self._guest, Call(connection, frame))

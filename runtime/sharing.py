@@ -1,0 +1,104 @@
+"""A snapshot of a session in which nothing has happened since its last one: all of that one, under a new id.
+
+Nothing is captured and the session does not stop. Files are links to the same, pages are in packs anyway, and
+the image gets one more name, so that each of the two may be removed without the other.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import HoldfastError
+from holdfast.runtime import unchanged
+from holdfast.runtime.taking import image_ref, moment_of
+from holdfast.snapshots import files, manifest, raw
+from holdfast.snapshots.chunks import recipe
+from holdfast.snapshots.chunks.chunks import Busy, Chunks
+from holdfast.snapshots.chunks.recipe import RecipeDamaged
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotRow
+    from holdfast.snapshots.manifest import Manifest
+
+PATIENCE = 0.05
+_OF_ITS_OWN = ("storage", "moment", "generation", "actor")
+
+
+def share(
+    controller: Holdfast, session: SessionRow, operation: OperationRow, row: SnapshotRow
+) -> SnapshotRow | None:
+    """Complete a pending snapshot with what the last one is, if nothing has changed; None if it has.
+
+    Whatever is in the way leads to a capture, which will tell of it if it matters.
+    """
+    began = time.monotonic()
+    found = unchanged.since(controller, session)
+    if found is None:
+        return None
+    last, moment = found
+    home, staging = controller.home, controller.home.staging / operation.id
+    own: int | None = None
+    source = home.snapshots / last.id
+    try:
+        with raw.held(source), Chunks(home.root) as chunks, chunks.changing(PATIENCE):
+            kept = manifest.read(source).model_copy(
+                update={
+                    "id": row.id,
+                    "label": row.label,
+                    "created_at": row.created_at,
+                    "parent": row.parent_snapshot_id,
+                }
+            )
+            own = _link(source, staging, last.id, kept)
+        if own is not None:
+            controller.engine.tag_image(kept.image, image_ref(row.id))
+    except (HoldfastError, RecipeDamaged, Busy, OSError):
+        own = None
+    if own is None:
+        shutil.rmtree(staging, ignore_errors=True)
+        return None
+    inherited = {key: value for key, value in last.details.items() if key not in _OF_ITS_OWN}
+    spent = round(time.monotonic() - began, 4)
+    timing = {"frozen_seconds": 0.0, "capture_seconds": spent, "same_as": last.id, **moment_of(moment)}
+    ready = {
+        "state": "ready",
+        "image_id": last.image_id,
+        "bytes": own,
+        "details": {**inherited, **row.details, **timing, **_storage(last, own)},
+    }
+    staging.rename(home.snapshots / row.id)
+    controller.store.complete(operation.id, snapshots={row.id: ready})
+    return controller.store.snapshot(row.id)
+
+
+def _storage(last: SnapshotRow, own: int) -> dict[str, Any]:
+    known = last.details.get("storage")
+    if not isinstance(known, dict):
+        return {}
+    shared = int(known["own"]) + int(known["shared"])
+    return {"storage": {**known, "own": own, "shared": shared, "besides": 0}}
+
+
+def _link(source: Path, folder: Path, last: str, kept: Manifest) -> int | None:
+    """Make a folder like another, with a manifest of its own; bytes that take space. None: it cannot be."""
+    found = recipe.read(source, last)
+    if found is None:
+        return None
+    (folder / raw.IMAGES).mkdir(mode=0o700, parents=True)
+    for entry in kept.files:
+        try:
+            os.link(source / entry.name, folder / entry.name)
+        except FileNotFoundError:
+            if entry.name not in found.files:
+                return None
+    manifest.write(folder, kept)
+    recipe.write(folder, replace(found, snapshot=kept.id))
+    files.make_durable(folder, {entry.name for entry in kept.files} | {recipe.FILE})
+    return (folder / manifest.FILE).stat().st_size + (folder / recipe.FILE).stat().st_size

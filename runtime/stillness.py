@@ -1,0 +1,182 @@
+"""Whether every task of a container waits, and whether any has run between two looks.
+
+A task is still if it is asleep in a call that only something outside of it can end: no time limit in it.
+When all are still and nothing comes from outside, nothing will ever happen. The kernel counts the nanoseconds
+each task has run, so that a later look tells whether one did. What cannot be told counts as not still.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+MOST = 2000
+"""Tasks beyond which a look is not worth it."""
+_PROC = Path("/proc")
+_CGROUPS = Path("/sys/fs/cgroup")
+_ENDLESS = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)
+_ALWAYS, _NULL, _MINUS = "always", "null", "minus"
+# Which argument of a call is its time limit, and what it is if there is none; see the pages in section 2.
+_LIMITS: dict[str, dict[int, tuple[int, str]]] = {
+    "x86_64": {
+        0: (0, _ALWAYS),  # read
+        7: (2, _MINUS),  # poll
+        23: (4, _NULL),  # select
+        34: (0, _ALWAYS),  # pause
+        43: (0, _ALWAYS),  # accept
+        61: (0, _ALWAYS),  # wait4
+        128: (2, _NULL),  # rt_sigtimedwait
+        130: (0, _ALWAYS),  # rt_sigsuspend
+        202: (3, _NULL),  # futex
+        232: (3, _MINUS),  # epoll_wait
+        247: (0, _ALWAYS),  # waitid
+        270: (4, _NULL),  # pselect6
+        271: (2, _NULL),  # ppoll
+        281: (3, _MINUS),  # epoll_pwait
+        288: (0, _ALWAYS),  # accept4
+        441: (3, _NULL),  # epoll_pwait2
+    },
+    "aarch64": {
+        22: (3, _MINUS),
+        63: (0, _ALWAYS),
+        72: (4, _NULL),
+        73: (2, _NULL),
+        95: (0, _ALWAYS),
+        98: (3, _NULL),
+        133: (0, _ALWAYS),
+        137: (2, _NULL),
+        202: (0, _ALWAYS),
+        242: (0, _ALWAYS),
+        260: (0, _ALWAYS),
+        441: (3, _NULL),
+    },
+}
+_FUTEX_WAITS = (0, 9)
+_FUTEX = {"x86_64": 202, "aarch64": 98}
+
+Tasks = dict[str, tuple[int, str]]
+"""By "pid tid start": nanoseconds it has run, and the line of the call it is in, empty unless it is still."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen of a container: tasks of the supervisor apart, nanoseconds all of it has run."""
+
+    tasks: Tasks
+    own: Tasks
+    usage: int
+
+    @property
+    def still(self) -> bool:
+        """Whether every task but the supervisor's waits for something from outside."""
+        return bool(self.tasks) and all(line for _, line in self.tasks.values())
+
+    def same(self, before: Look) -> bool:
+        """Whether nothing but the supervisor has run since, not even something that came and went."""
+        if self.tasks != before.tasks or self.own.keys() != before.own.keys():
+            return False
+        mine = sum(ran - before.own[key][0] for key, (ran, _) in self.own.items())
+        return abs(self.usage - before.usage - mine) <= TOLERANCE
+
+    def places(self) -> dict[str, str]:
+        """In which call each task is."""
+        return {key: line for key, (_, line) in self.tasks.items()}
+
+    def encode(self) -> dict[str, object]:
+        """For JSON."""
+        return {"tasks": _plain(self.tasks), "own": _plain(self.own), "usage": self.usage}
+
+
+TOLERANCE = 1_000_000
+"""Nanoseconds by which two counts of the same may differ; what `docker exec` starts takes ten times that."""
+
+
+def decode(told: Mapping[str, object]) -> Look:
+    """A look from JSON. Raises ValueError, TypeError, KeyError."""
+    tasks, own, usage = told["tasks"], told["own"], told["usage"]
+    if not isinstance(tasks, dict) or not isinstance(own, dict) or not isinstance(usage, int):
+        raise TypeError("look")
+    parts = [{str(key): (int(ran), str(line)) for key, (ran, line) in each.items()} for each in (tasks, own)]
+    return Look(parts[0], parts[1], usage)
+
+
+def _plain(tasks: Tasks) -> dict[str, list[object]]:
+    return {key: [ran, line] for key, (ran, line) in tasks.items()}
+
+
+def endless(line: str, machine: str = platform.machine()) -> bool:
+    """Whether the line of /proc/PID/task/TID/syscall is of a call that no time ends."""
+    words = line.split()
+    if len(words) < 9:
+        return False
+    try:
+        number, args = int(words[0]), [int(word, 16) for word in words[1:7]]
+    except ValueError:
+        return False
+    limit = _LIMITS.get(machine, {}).get(number)
+    if limit is None or (number == _FUTEX.get(machine) and args[1] & 0x7F not in _FUTEX_WAITS):
+        return False
+    at, kind = limit
+    return kind == _ALWAYS or (args[at] == 0 if kind == _NULL else args[at] in _ENDLESS)
+
+
+def look(init_pid: int, supervisor: int, proc: Path = _PROC, cgroups: Path = _CGROUPS) -> Look | None:
+    """Look at a container by its first process; None if something cannot be seen.
+
+    Args:
+        init_pid: its first process, as this host counts.
+        supervisor: the supervisor, as the container counts.
+        proc: where proc(5) is.
+        cgroups: where cgroups are.
+    """
+    try:
+        members, counter = _cgroup(init_pid, proc, cgroups)
+        usage = _usage(counter)
+        tasks: Tasks = {}
+        own: Tasks = {}
+        for pid in members.read_text().split():
+            mine = _inner(proc / pid) == supervisor
+            for task in sorted((proc / pid / "task").iterdir()):
+                key, seen = _task(pid, task)
+                (own if mine else tasks)[key] = seen
+                if len(tasks) > MOST:
+                    return None
+        return Look(tasks, own, usage) if own else None
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _task(pid: str, task: Path) -> tuple[str, tuple[int, str]]:
+    after = (task / "stat").read_text().rpartition(")")[2].split()
+    ran = int((task / "schedstat").read_text().split()[0])
+    line = (task / "syscall").read_text().strip()
+    return f"{pid} {task.name} {after[19]}", (ran, line if after[0] == "S" and endless(line) else "")
+
+
+def _inner(process: Path) -> int:
+    for line in (process / "status").read_text().splitlines():
+        if line.startswith("NSpid:"):
+            return int(line.split()[-1])
+    raise ValueError("NSpid")
+
+
+def _cgroup(init_pid: int, proc: Path, cgroups: Path) -> tuple[Path, Path]:
+    """The list of a container's processes, and the file that tells how long they ran (cgroups(7))."""
+    for line in (proc / str(init_pid) / "cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if "cpuacct" in controllers.split(","):
+            for name in (controllers, "cpuacct", "cpu,cpuacct"):
+                folder = cgroups / name / path.lstrip("/")
+                if (folder / "cpuacct.usage").exists():
+                    return folder / "cgroup.procs", folder / "cpuacct.usage"
+        if not controllers and (cgroups / path.lstrip("/") / "cpu.stat").exists():
+            folder = cgroups / path.lstrip("/")
+            return folder / "cgroup.procs", folder / "cpu.stat"
+    raise ValueError("cgroup")
+
+
+def _usage(counter: Path) -> int:
+    words = counter.read_text().split()
+    return int(words[1]) * 1000 if words[0] == "usage_usec" else int(words[0])

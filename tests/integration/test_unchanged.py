@@ -1,0 +1,96 @@
+"""Snapshots of a session in which nothing has happened, and what counts as happening."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.session import Session
+from holdfast.runtime.snapshot import Snapshot
+
+pytestmark = pytest.mark.engine
+TRIES = 12
+
+
+def same_as(snapshot: Snapshot) -> str | None:
+    found = snapshot.row.details.get("same_as")
+    return None if found is None else str(found)
+
+
+def rested(session: Session) -> Snapshot:
+    """A snapshot taken while the session was seen to rest; on a busy machine its kernel may take a while."""
+    for _ in range(TRIES):
+        taken = session.snapshot()
+        if "note" in taken.row.details:
+            return taken
+    raise AssertionError("the session never rests")
+
+
+def container(hf: Holdfast, session: Session) -> Any:
+    return hf.engine.client.containers.get(str(session.row.container_id))
+
+
+def copy_in(hf: Holdfast, session: Session) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("from-outside"))
+    container(hf, session).put_archive("/srv", packed.getvalue())
+
+
+def run_inside(hf: Holdfast, session: Session) -> None:
+    assert container(hf, session).exec_run(["sh", "-c", "echo kept > /dev/shm/kept"]).exit_code == 0
+
+
+HAPPENINGS: list[Callable[[Holdfast, Session], object]] = [
+    lambda _hf, session: session.exec("true"),
+    lambda _hf, session: session.cell("1 + 1", timeout=60),
+    copy_in,
+    run_inside,
+]
+
+
+def test_nothing_happened_and_what_does(hf: Holdfast) -> None:
+    """A snapshot of the same costs no capture, no pages and no image; it lives on without the one it shares.
+
+    A command, a cell, a file copied in by the engine and a process that came and went are all noticed.
+    """
+    session = hf.new("parent")
+    session.exec("kept=yes")
+    assert session.cell("kept = 1", timeout=60).status == "ok"
+    first = rested(session)
+    packs = sorted((hf.home.root / "chunks" / "packs").iterdir())
+    again = session.snapshot("again")
+    assert same_as(again) == first.id
+    assert (again.label, again.parent_id, again.state) == ("again", first.id, "ready")
+    assert sorted((hf.home.root / "chunks" / "packs").iterdir()) == packs
+    assert again.size < 100_000
+    assert same_as(session.snapshot()) == again.id
+
+    first.remove()
+    assert hf.verify().findings == []
+    copy = again.restore("copy")
+    assert copy.exec("echo $kept").text == "yes\n"
+    assert copy.cell("kept + 1", timeout=60).text == "2"
+
+    for happens in HAPPENINGS:
+        before = rested(session)
+        happens(hf, session)
+        after = session.snapshot()
+        assert same_as(after) is None, happens
+        before.remove()
+
+
+def test_a_session_that_works_is_captured_each_time(hf: Holdfast) -> None:
+    """One that counts, however slowly, and one that waits with a limit of time."""
+    for work in ("while sleep 0.2; do :; done &", "sleep 100000 &"):
+        session = hf.new()
+        session.exec(work)
+        for _ in range(2):
+            taken = session.snapshot()
+            assert "note" not in taken.row.details
+            assert same_as(taken) is None
