@@ -54,6 +54,9 @@ _LIMITS: dict[str, dict[int, tuple[int, str]]] = {
     },
 }
 _FUTEX_WAITS = (0, 9)
+_ALARMS = 1 << 13 | 1 << 25 | 1 << 26
+"""SIGALRM, SIGVTALRM and SIGPROF in a mask of signals: what setitimer(2) sends."""
+_SHELLS = ("bash", "sh", "dash", "init")
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 
 Tasks = dict[str, tuple[int, str]]
@@ -81,8 +84,8 @@ class Look:
         return abs(self.usage - before.usage - mine) <= TOLERANCE
 
     def places(self) -> dict[str, str]:
-        """In which call each task is."""
-        return {key: line for key, (_, line) in self.tasks.items()}
+        """In which call each task is, and on what: its number and first argument."""
+        return {key: " ".join(line.split()[:2]) for key, (_, line) in self.tasks.items()}
 
     def encode(self) -> dict[str, object]:
         """For JSON."""
@@ -148,6 +151,28 @@ def look(init_pid: int, supervisor: int, proc: Path = _PROC, cgroups: Path = _CG
         return None
 
 
+def clocked(look: Look, proc: Path = _PROC) -> bool:
+    """Whether a task that is still may be woken by a clock all the same.
+
+    By a timer of its process, one among its descriptors, or an alarm: of alarms the kernel tells only that
+    they would be caught, which shells always do. What cannot be seen counts as a clock.
+    """
+    try:
+        for pid in {key.split()[0] for key in look.tasks}:
+            process = proc / pid
+            if (process / "timers").read_text().strip():
+                return True
+            caught = _field(process, "SigCgt:")
+            if int(caught, 16) & _ALARMS and (process / "comm").read_text().strip() not in _SHELLS:
+                return True
+            for fd in (process / "fd").iterdir():
+                if str(fd.readlink()) == "anon_inode:[timerfd]":
+                    return True
+    except (OSError, ValueError):
+        return True
+    return False
+
+
 def _task(pid: str, task: Path) -> tuple[str, tuple[int, str]]:
     after = (task / "stat").read_text().rpartition(")")[2].split()
     ran = int((task / "schedstat").read_text().split()[0])
@@ -156,10 +181,14 @@ def _task(pid: str, task: Path) -> tuple[str, tuple[int, str]]:
 
 
 def _inner(process: Path) -> int:
+    return int(_field(process, "NSpid:").split()[-1])
+
+
+def _field(process: Path, name: str) -> str:
     for line in (process / "status").read_text().splitlines():
-        if line.startswith("NSpid:"):
-            return int(line.split()[-1])
-    raise ValueError("NSpid")
+        if line.startswith(name):
+            return line.removeprefix(name).strip()
+    raise ValueError(name)
 
 
 def _cgroup(init_pid: int, proc: Path, cgroups: Path) -> tuple[Path, Path]:

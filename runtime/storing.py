@@ -74,6 +74,13 @@ def sweep(controller: Holdfast, *, deep: bool = False) -> Swept:
     return swept
 
 
+def waste(controller: Holdfast) -> int:
+    """Bytes that a deep sweep would give back, about; 0 if that cannot be told."""
+    with suppress(RecipeDamaged, OSError):
+        return storage.waste(controller.home, DEEP)
+    return 0
+
+
 def tidy(controller: Holdfast) -> None:
     """`sweep` after something else was done, which is done even if this cannot be."""
     with suppress(HoldfastError, OSError):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import GuestDisconnected, GuestError, HoldfastError
-from holdfast.runtime import fields, stillness
+from holdfast.runtime import awakening, fields, stillness
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.guest_client import GuestClient
 from holdfast.runtime.stillness import Look
@@ -48,6 +48,7 @@ class Watch:
         """`layers` are the container's, its own first; without them files cannot be watched."""
         self._container = container
         self._layer = os.fspath(layers[0]) if layers else ""
+        self._run_dir = run_dir
         self._client = GuestClient(run_dir)
         self._at = time.time()
         self._before: Look | None = None
@@ -64,10 +65,13 @@ class Watch:
         if before is None or not self._layer:
             return {}
         try:
-            now = self._awaited()
+            self._awaited()
+            if awakening.hooks(self._run_dir):  # they do in the session what the capture does not have
+                return {}
+            now = done(self._client.request("moment"))
             look = quiet(self._container.pid, now["supervisor_pid"])
             asked = any(now[key] != self._done[key] for key in ("requests", "offsets"))
-            if asked or look is None or look.places() != before.places():
+            if asked or look is None or look.places() != before.places() or stillness.clocked(look):
                 return {}
             if network(self._container.pid) != self._traffic or done(self._client.request("moment")) != now:
                 return {}
@@ -76,12 +80,13 @@ class Watch:
         told = {"init_pid": self._container.pid, "layer": self._layer, "traffic": self._traffic}
         return {NOTE: {**told, "look": look.encode(), "done": now, "at": self._at}}
 
-    def _awaited(self) -> dict[str, Any]:
-        """What the supervisor has done, once it listens again."""
+    def _awaited(self) -> None:
+        """Wait until the supervisor listens again."""
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                return done(self._client.request("moment"))
+                self._client.request("moment")
+                return
             except GuestDisconnected:
                 if time.monotonic() > deadline:
                     raise

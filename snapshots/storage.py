@@ -69,6 +69,12 @@ def sweep(home: Home, *, thin: float = sweeping.THIN, patience: float = 0.0) -> 
     return None
 
 
+def waste(home: Home, thin: float) -> int:
+    """Bytes in packs that no snapshot needs, about. Raises RecipeDamaged."""
+    with Chunks(home.root) as chunks:
+        return sweeping.waste(chunks, folders(home), thin) if chunks.names() else 0
+
+
 def folders(home: Home) -> Iterator[Path]:
     """Every folder that may have a recipe. One that is renamed meanwhile is met at least once."""
     for parent in (home.staging, home.snapshots):

@@ -50,6 +50,7 @@ def find(controller: Holdfast, older: timedelta = OLD) -> Iterator[Garbage]:
     yield from _images(controller)
     yield from _folders(controller)
     yield from _scratch(controller)
+    yield from _pages(controller)
     yield from old_images.find(controller, older)
     yield from _rows(controller, older)
 
@@ -84,6 +85,14 @@ def _expired(controller: Holdfast) -> Iterator[Garbage]:
             yield Garbage(
                 "snapshot", row.name, f"expired, of session {session.name}", row.bytes, removal(row)
             )
+
+
+def _pages(controller: Holdfast) -> Iterator[Garbage]:
+    """Pages of memory in packs; those of what was removed just now are among them."""
+    wasted = storing.waste(controller)
+    if wasted:
+        sweep = partial(storing.sweep, controller, deep=True)
+        yield Garbage("pages", "in packs", "no snapshot needs them", wasted, sweep)
 
 
 def _images(controller: Holdfast) -> Iterator[Garbage]:

@@ -83,6 +83,18 @@ def mark(chunks: Chunks, folders: Iterable[Path]) -> Marks:
     return marks
 
 
+def waste(chunks: Chunks, folders: Iterable[Path], thin: float = THIN) -> int:
+    """Bytes that `sweep` would give back, about. Raises RecipeDamaged."""
+    marks, total = mark(chunks, folders), 0
+    for name in chunks.names():
+        with suppress(PackDamaged, OSError):
+            there = max(1, chunks.pack(name).directory.present.count(1))
+            needed = marks.needed.get(name, bytearray()).count(1)
+            if needed == 0 or needed < there * thin:
+                total += chunks.pack(name).bytes * (there - needed) // there
+    return total
+
+
 def sweep(chunks: Chunks, folders: Iterable[Path], thin: float = THIN) -> tuple[Swept, Marks]:
     """Remove packs nobody needs, make those smaller of which little is needed. The caller holds the lock.
 

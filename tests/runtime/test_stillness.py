@@ -134,6 +134,32 @@ def test_what_cannot_be_seen_is_no_look(machine: Machine) -> None:
     assert stillness.look(4000, 301, machine.proc, machine.cgroups) is None
 
 
+def test_a_clock_is_found_before_it_rings(machine: Machine) -> None:
+    """A timer of the process, one it holds as a descriptor, an alarm it would catch; a shell always would."""
+
+    def process(comm: str, caught: str, timers: str = "", fd: str = "/dev/null") -> bool:
+        for pid in ("100", "102"):
+            folder = machine.proc / pid
+            (folder / "fd").mkdir(exist_ok=True)
+            (folder / "comm").write_text("init\n")
+            (folder / "timers").write_text("")
+            (folder / "status").write_text("Name:\tx\nNSpid:\t102\t310\nSigCgt:\t0000000000000002\n")
+        (folder / "comm").write_text(f"{comm}\n")
+        (folder / "timers").write_text(timers)
+        (folder / "status").write_text(f"Name:\tx\nNSpid:\t102\t310\nSigCgt:\t{caught}\n")
+        (folder / "fd" / "3").unlink(missing_ok=True)
+        (folder / "fd" / "3").symlink_to(fd)
+        return stillness.clocked(machine.look(), machine.proc)
+
+    assert not process("python3", "0000000000000002")
+    assert process("python3", "0000000000002002")
+    assert not process("bash", "0000000000002002")
+    assert process("bash", "0000000000002002", timers="ID: 0\nsignal: 14/0\n")
+    assert process("node", "0000000000000000", fd="anon_inode:[timerfd]")
+    (machine.proc / "102" / "timers").unlink()
+    assert stillness.clocked(machine.look(), machine.proc)
+
+
 def test_files_changed_by_anybody_are_seen(tmp_path: Path) -> None:
     """New, changed and removed ones; but not those the supervisor writes for itself."""
     own = tmp_path / "var" / "lib" / "holdfast" / "shells"
