@@ -2,6 +2,14 @@
 #ifndef HOLDFAST_GUARD_H
 #define HOLDFAST_GUARD_H
 
+#include <sys/ptrace.h>
+#include <sys/types.h>
+
+typedef long ptrace_call(enum __ptrace_request, ...);
+
+/* PTRACE_GETREGSET and PTRACE_SETREGSET, by the C library's ptrace(2): calls that are interrupted go on. */
+long ptrace_registers(ptrace_call *libc, enum __ptrace_request request, pid_t task, void *kind, void *data);
+
 /* End this process, saying what cannot be done, and errno. */
 void die(const char *what) __attribute__((noreturn));
 

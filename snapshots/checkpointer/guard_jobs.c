@@ -10,9 +10,11 @@
 #include <sys/ptrace.h>
 #include <sys/types.h>
 
+#include "guard.h"
+
 long ptrace(enum __ptrace_request request, ...)
 {
-	static long (*libc_ptrace)(enum __ptrace_request, ...);
+	static ptrace_call *libc_ptrace;
 	siginfo_t *info;
 	void *address, *data;
 	va_list args;
@@ -26,6 +28,8 @@ long ptrace(enum __ptrace_request request, ...)
 	va_end(args);
 	if (libc_ptrace == NULL)
 		*(void **)&libc_ptrace = dlsym(RTLD_NEXT, "ptrace");
+	if (request == PTRACE_GETREGSET || request == PTRACE_SETREGSET)
+		return ptrace_registers(libc_ptrace, request, pid, address, data);
 	result = libc_ptrace(request, pid, address, data);
 	info = data;
 	/* A group stop, as PTRACE_SEIZE reports it (ptrace(2)): the event is in the upper bytes of the code. */

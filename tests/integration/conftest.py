@@ -120,7 +120,7 @@ class Witnesses:
         """Put the programs into the session: /srv/witness."""
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as archive:
-            for path in sorted((Path(__file__).parents[1] / "inside" / "witness").glob("*.py")):
+            for path in sorted((Path(__file__).parents[1] / "inside" / "witness").glob("*.[pc]*")):
                 archive.add(path, f"witness/{path.name}")
         hf.engine.client.api.put_archive(str(session.row.container_id), "/srv", packed.getvalue())
 
