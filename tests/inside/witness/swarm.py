@@ -37,6 +37,7 @@ def ends() -> None:
                 complain(f"exit code {process.returncode} instead of {(number + i) % 200}")
         if killed.wait() != -signal.SIGTERM:
             complain(f"ended with {killed.returncode} instead of by SIGTERM")
+        time.sleep(0.01)
     counts["ends"] = number
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from witness.status import Status
 
 # Whether extended attributes and nanoseconds of times are expected to be in copies.
-EXACT = False
+EXACT = True
 FINEST = 1 if EXACT else 10**9
 
 

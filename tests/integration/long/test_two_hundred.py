@@ -31,6 +31,8 @@ def test_two_hundred_copies_are_not_torn(hf: Holdfast, witnesses: Any, tell: Cal
             torn[number] = wrong
         copy.remove()
         snapshot.remove()
+        if number % 20 == 19:
+            tell(f"{number + 1} of {COPIES}, {len(torn)} torn")
     said = witnesses.ask(session)
     tell(
         f"{COPIES} copies restored, {len(torn)} torn; frozen {statistics.median(frozen) * 1000:.0f} ms "
