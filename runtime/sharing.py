@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.snapshots.manifest import Manifest
 
 PATIENCE = 0.05
-_OF_ITS_OWN = ("storage", "moment", "generation", "actor")
+_OF_ITS_OWN = ("storage", "moment", "generation", "actor", "auto", "life")
 
 
 def share(

@@ -11,6 +11,7 @@ from holdfast.errors import EngineError, InvalidArgument, SessionDead, SessionEr
 from holdfast.runtime.recording.live import LiveRecording
 from holdfast.runtime.recording.recording import Place, Source
 from holdfast.runtime.store import parents
+from holdfast.runtime.store.life import journal_of
 from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _snapshot(controller: Holdfast, row: SessionRow, text: str, shell: str) -> P
     while at is not None and at not in history:
         history.add(at)
         at = by_id[at].parent_snapshot_id if at in by_id else None
-    if wanted.id not in history and wanted.session_id != row.id:
+    if wanted.id not in history and journal_of(wanted) != row.id:
         raise InvalidArgument(
             f"cannot replay from snapshot {plain(wanted.label or wanted.id, 63)}: "
             f"it is not in the history of session {row.name}",

@@ -63,6 +63,19 @@ def test_a_capture_that_fails_is_told_once_and_fails_no_command(hf: Holdfast) ->
     assert work.exec("echo fine").text == "fine\n"
 
 
+def test_a_snapshot_by_hand_is_not_automatic(hf: Holdfast) -> None:
+    """Also where nothing has happened since an automatic one, and it shares everything with that."""
+    work = hf.new("work")
+    automatic.take(hf, work.id, Policy(), "every", "1 command")
+    mine = work.snapshot("mine")
+
+    assert [("auto" in each.row.details, each.name == "mine") for each in hf.snapshots()] == [
+        (True, False),
+        (False, True),
+    ]
+    assert mine.reason is None
+
+
 def test_garbage_is_what_nothing_needs(hf: Holdfast, cli: Any) -> None:
     """Leftovers go; what is pinned, manual, suspended in, or restored from stays, and works."""
     work = hf.new("work", policy={"keep": 9})
