@@ -100,8 +100,14 @@ class Snapshot:
 
     @property
     def size(self) -> int:
-        """Bytes it takes on this host beyond the image its session was made from."""
+        """Bytes it takes on this host beyond the image its session was made from, and what it shares."""
         return self._row.bytes
+
+    @property
+    def shared(self) -> int:
+        """Bytes that pages of its memory take which older snapshots need, too."""
+        stored = self._row.details.get("storage")
+        return int(stored["shared"]) if isinstance(stored, dict) else 0
 
     @property
     def created_at(self) -> datetime:

@@ -28,7 +28,7 @@ def details(stored: Stored, grown: int) -> dict[str, Any]:
     Bytes of its images as they are (`raw`), of what is kept for them (`own`), of pages that older snapshots
     need, too (`shared`), and of everything else (`besides`).
     """
-    told = {"raw": stored.raw, "own": stored.own, "shared": 0, "besides": grown + stored.files}
+    told = {"raw": stored.raw, "own": stored.own, "shared": stored.shared, "besides": grown + stored.files}
     return {"storage": {**told, "packed": stored.packed}}
 
 
@@ -42,7 +42,7 @@ def settle(controller: Holdfast, taken: SnapshotRow) -> SnapshotRow:
         if taken.kind == "live" and not storage.packed(folder):
             with raw.held(folder):
                 stored = storage.keep(home, folder, taken.id, manifest.read(folder).files, pack=True)
-            taken = _resized(controller, taken, stored.own, 0, packed=stored.packed)
+            taken = _resized(controller, taken, stored.own, stored.shared, packed=stored.packed)
         raw.evict(home.snapshots)
     return taken
 

@@ -23,10 +23,14 @@ WAIT = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Bytes of one snapshot: of its images as they are, of what was written for them, of its other files."""
+    """Bytes of one snapshot: of its images as they are, of what was written for them, of its other files.
+
+    `shared` are those that pages take which older snapshots need, too.
+    """
 
     raw: int
     own: int
+    shared: int
     files: int
     packed: bool
 
@@ -46,7 +50,8 @@ def keep(home: Home, folder: Path, snapshot: str, entries: Sequence[StoredFile],
         with Chunks(home.root) as chunks, suppress(Busy):
             done = packing.pack(chunks, folder, snapshot, names, WAIT)
     files.make_durable(folder, names if done else ())
-    return Stored(total, done.written if done else total, besides, done is not None)
+    own, shared = (done.written, done.shared) if done else (total, 0)
+    return Stored(total, own, shared, besides, done is not None)
 
 
 def packed(folder: Path) -> bool:

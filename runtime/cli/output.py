@@ -99,6 +99,7 @@ def snapshot(value: Snapshot) -> dict[str, Any]:
         "session_id": value.session_id,
         "parent_id": value.parent_id,
         "bytes": value.size,
+        "shared_bytes": value.shared,
         "created_at": value.created_at.isoformat(),
         "reason": value.reason,
         "pinned": value.pinned,

@@ -19,6 +19,7 @@ from holdfast.snapshots.chunks.pack_writer import PackWriter, sync_folder
 from holdfast.snapshots.chunks.packs import PackDamaged
 from holdfast.snapshots.chunks.pages import GROUP, NOWHERE, PAGE, ZEROS, Runs, digest
 from holdfast.snapshots.chunks.recipe import File, Recipe
+from holdfast.snapshots.chunks.sweeping import Marks
 
 WINDOW = 256 * PAGE
 THREADS = 2
@@ -26,10 +27,14 @@ THREADS = 2
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What came of packing: bytes of the files, bytes written for them, recipe and packs together."""
+    """What came of packing: bytes of the files, bytes written for them, recipe and packs together.
+
+    `shared` are about those that pages take which were there before.
+    """
 
     raw: int
     written: int
+    shared: int = 0
 
 
 def pack(chunks: Chunks, folder: Path, snapshot: str, names: list[str], patience: float = PATIENCE) -> Packed:
@@ -52,9 +57,13 @@ def pack(chunks: Chunks, folder: Path, snapshot: str, names: list[str], patience
                     raise
         finally:
             index.close()
-        recipe.write(folder, Recipe(snapshot, files))
+        made = Recipe(snapshot, files)
+        recipe.write(folder, made)
         size = (folder / recipe.FILE).stat().st_size
-    return Packed(sum(file.bytes for file in files.values()), written + size)
+        marks = Marks()
+        marks.add(chunks, made)
+    shared = max(0, marks.accounts[snapshot].own - written)
+    return Packed(sum(file.bytes for file in files.values()), written + size, shared)
 
 
 class _Packing:

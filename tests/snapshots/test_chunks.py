@@ -97,6 +97,7 @@ def test_scattered_changes_cost_their_pages(home: Home, rng: random.Random) -> N
     after = changed(data, rng.sample(range(len(data) // PAGE), len(data) // PAGE // 100))
     done = home.keep("b", after)
 
+    assert 7.8 * MIB < done.shared < 8.2 * MIB
     assert done.written < 0.02 * done.raw
     assert home.back("b") == after
 
@@ -200,6 +201,9 @@ def test_sweeping_takes_what_nobody_needs(home: Home, rng: random.Random) -> Non
     half = data[: 2 * MIB] + rng.randbytes(2 * MIB)
     home.keep("b", half)
     home.remove("a")
+    with Chunks(home.root) as chunks:
+        wasted = sweeping.waste(chunks, home.snapshots.iterdir(), 0.9)
+    assert 1.9 * MIB < wasted < 2.1 * MIB
     before = sum(path.stat().st_size for path in home.packs())
     swept = home.sweep(thin=0.9)
 
