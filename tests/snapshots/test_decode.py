@@ -99,6 +99,8 @@ def test_descriptors_say_what_they_are() -> None:
         entry(2, pipe=Message(pipe_id=9, flags=1)),
         entry(3, pipe=Message(pipe_id=9, flags=0)),
         entry(4, tty=Message(tty_info_id=5, flags=2)),
+        entry(6, fifo=Message(pipe_id=9, regf_id=7)),
+        reg(7, "/srv/fifo"),
     ]
     infos = [
         Message(id=1, type=1, fd=0, flags=1),
@@ -106,6 +108,7 @@ def test_descriptors_say_what_they_are() -> None:
         Message(id=3, type=2, fd=3, flags=0),
         Message(id=4, type=11, fd=5, flags=0),
         Message(id=99, type=77, fd=6, flags=0),
+        Message(id=6, type=3, fd=7, flags=0),
     ]
     ttys = [
         Message(
@@ -129,6 +132,7 @@ def test_descriptors_say_what_they_are() -> None:
     assert (found[3]["what"], found[4]["what"]) == ("301/3", "301/3")
     assert (found[5]["kind"], found[5]["what"]) == ("terminal", "slave 3")
     assert (found[6]["kind"], found[6]["what"]) == ("other", "")
+    assert (found[7]["kind"], found[7]["what"], found[7]["flags"]) == ("fifo", "301/7", 0o2001)
     assert told["terminals"][0]["foreground"] == 301
 
 

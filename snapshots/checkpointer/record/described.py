@@ -115,6 +115,9 @@ class Files:
             found["offset"] = int(file.pos)
         elif kind in ("pipe", "fifo"):
             found["key"] = f"{kind} {file.pipe_id}"
+            if kind == "fifo":  # how it was opened is told of the file by its path
+                named = self._files.get(int(file.regf_id))
+                found["flags"] = int(named.reg.flags) & FLAGS if named is not None else 0
         elif kind == "socket":
             found["key"] = f"socket {file.id}"
 
