@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import LiveUnsupported, RestoreFailed, SnapshotDamaged, StoreError
 from holdfast.runtime import awakening, ids, provision, verifying
 from holdfast.runtime.taking import image_ref
-from holdfast.runtime.verification import result
+from holdfast.runtime.verification import kernels, result
 from holdfast.runtime.verification.gate import Gate
 from holdfast.snapshots import explain, manifest, raw, service
 from holdfast.snapshots.link import LinkLost, Refused, Target
@@ -120,6 +120,8 @@ class Restoring:
         hooks = awakening.told(self.controller.progress, row.name, folder)
         self.controller.store.keep_details(row.id, hooks=hooks)
         if found is not None:
+            since = self.snapshot.details.get("moment", {}).get("journal_seq")
+            found = kernels.compare(folder, self._gate.record, since, found)
             result.keep(self.controller, row, found)
         return container
 

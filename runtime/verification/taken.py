@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from holdfast.errors import CaptureFailed
-from holdfast.runtime.drift.holdings import Holdings, Kernel
+from holdfast.runtime.drift.holdings import Holdings
 from holdfast.runtime.guest import layout
 from holdfast.runtime.session_options import SessionOptions
-from holdfast.runtime.verification import contents
+from holdfast.runtime.verification import contents, kernels
 from holdfast.snapshots import record, service
 from holdfast.snapshots.link import LinkLost, Refused
 from holdfast.snapshots.record import Record, Tree
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.store.rows import SessionRow
 
-MAX_NAMES = 500
-"""Names of a kernel that are kept; a kernel tells of no more."""
 # What the engine puts over the image for each container.
 _NOT_IN_IMAGE = ("/proc", "/sys", "/dev", "/run/secrets", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
 
@@ -56,24 +52,7 @@ def remember(
     mounts = [mount.target for mount in SessionOptions.parse(**session.options).mounts]
     elsewhere = (*_NOT_IN_IMAGE, str(layout.RUN_DIR), *mounts)
     files = contents.digests(paths, controller.engine.image_layers(image), elsewhere)
-    record.write(staging, Record(tree=tree, files=files, kernels=kernels(held)))
-
-
-def kernels(held: Holdings | None) -> dict[str, dict[str, Any]]:
-    """What is kept of the names of each kernel; of one that did not tell, nothing."""
-    return {name: of_kernel(one) for name, one in (held.kernels if held else {}).items()}
-
-
-def of_kernel(kernel: Kernel) -> dict[str, Any]:
-    """A kernel's names, with a digest of what each stands for."""
-    names = None if kernel.names is None or kernel.stale else dict(list(kernel.names.items())[-MAX_NAMES:])
-    if names is None:
-        return {"epoch": kernel.epoch, "names": None}
-    return {"epoch": kernel.epoch, "names": {name: _digest(about) for name, about in names.items()}}
-
-
-def _digest(about: tuple[str, str]) -> str:
-    return hashlib.blake2b(json.dumps(about).encode(), digest_size=8).hexdigest()
+    record.write(staging, Record(tree=tree, files=files, kernels=kernels.told(held)))
 
 
 def _why(error: Exception) -> str:

@@ -190,6 +190,7 @@ def test_what_is_restored_is_as_it_was(hf: Holdfast, running: Session) -> None:
         "exec 8</etc/passwd; read -u 8; python3 -m http.server --bind 127.0.0.1 8000 >/dev/null 2>&1 &"
     )
     running.exec("until curl -s 127.0.0.1:8000 >/dev/null; do :; done; stty -echoctl")
+    running.cell("data = list(range(10)); text = 'kept'")
     taken = running.snapshot("taken")
     kept = record.read(hf.home.snapshots / taken.id)
     restored = taken.restore("again")
@@ -201,6 +202,7 @@ def test_what_is_restored_is_as_it_was(hf: Holdfast, running: Session) -> None:
     assert found.compared["processes"] == len(kept.tree.processes)
     assert found.compared["files"] >= 1
     assert found.compared["terminals"] == 1
+    assert (found.compared["names"], found.skipped) == (2, [])
     entries = [entry for entry in restored.journal() if entry.kind == "verified"]
     assert len(entries) == 1
 

@@ -1,0 +1,59 @@
+"""What a restored session says of its kernels, compared with what it said before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.runtime.drift.holdings import Holdings, Kernel
+from holdfast.runtime.verification import kernels
+from holdfast.snapshots.record import Record, Tree
+from holdfast.snapshots.verification import Verification
+
+NAMES = {"data": ("list of 10", ""), "n": ("int", "aa"), "f": ("function", "")}
+BEFORE = kernels.told(Holdings(seq=7, kernels={"main": Kernel(1, NAMES)}))
+
+
+def after(kernel: Kernel | None) -> Verification:
+    return kernels.judge(BEFORE, {} if kernel is None else {"main": kernel}, Verification())
+
+
+def test_values_that_change_by_themselves_are_no_deviation() -> None:
+    """A thread appends to a list and counts; a cell has made another name."""
+    moved = {**NAMES, "data": ("list of 11", ""), "n": ("int", "bb"), "new": ("int", "c")}
+    found = after(Kernel(1, moved))
+    assert found.exact
+    assert found.compared == {"names": 3}
+
+
+def test_names_that_are_gone_or_of_another_type_are_told() -> None:
+    """A kernel that has begun anew has nothing; one with another epoch is another."""
+    assert [one.text for one in after(Kernel(1, {"n": ("str", "")})).deviations] == [
+        "main: names are gone: data, f",
+        "main: names are of another type: n",
+    ]
+    for other in (Kernel(2, NAMES), None):
+        assert [one.text for one in after(other).deviations] == ["main is not the one that was captured"]
+
+
+def test_a_busy_kernel_is_not_compared() -> None:
+    """It is left alone, and that is said."""
+    for busy in (Kernel(1, None), Kernel(1, {}, stale=True)):
+        assert after(busy).skipped == ["kernel main: it is busy"]
+        assert after(busy).exact
+
+
+def test_what_was_done_before_the_freeze_is_not_taken_for_a_deviation(tmp_path: Path) -> None:
+    """The names are those of before; the session need not even be asked."""
+    record = Record(tree=Tree(processes=[]), kernels=BEFORE)
+    found = kernels.compare(tmp_path, record, 8, Verification())
+    assert found.exact
+    assert "between" in found.skipped[0]
+    assert kernels.compare(tmp_path, None, 8, Verification()) == Verification()
+
+
+def test_a_session_that_does_not_tell_is_not_waited_for(tmp_path: Path) -> None:
+    """Nobody listens there."""
+    record = Record(tree=Tree(processes=[]), kernels=BEFORE)
+    assert kernels.compare(tmp_path, record, 7, Verification()).skipped == [
+        "kernels: the session did not tell in time"
+    ]
