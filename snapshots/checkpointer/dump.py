@@ -101,7 +101,7 @@ def run(request: Dump, channel: Channel) -> None:
         init_pid=target.init_pid,
         images=folder,
         work=folder,
-        environment={"HOLDFAST_SUBSTITUTE": left_out},
+        environment={"HOLDFAST_SUBSTITUTE": left_out, "HOLDFAST_IMAGES": str(folder)},
     )
     capture = _Capture(request, channel, root, images, tree.FreezeWatch(root), layer)
     status = -1

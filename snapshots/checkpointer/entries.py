@@ -35,6 +35,7 @@ _MESSAGES: dict[str, Any] = {
     "pstree": pstree_pb2.pstree_entry,
     "remap-fpath": remap_file_path_pb2.remap_file_path_entry,
     "seccomp": seccomp_pb2.seccomp_entry,
+    "tty-data": tty_pb2.tty_data_entry,
     "tty-info": tty_pb2.tty_info_entry,
 }
 _FIRST: dict[str, Any] = {"pagemap": pagemap_pb2.pagemap_head}

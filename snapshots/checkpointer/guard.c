@@ -11,7 +11,7 @@
  *   kdat     /run/criu.kdat is read raw by CRIU; it is redirected to the checkpointer.
  *   dlopen   refused.
  *   openat   adoption: see become_subreaper.
- *   write    output waiting in a terminal: see guard_terminals.c
+ *   read, write  what is on its way in a terminal: see guard_queues.c
  *   setsid   controlling terminals of what is restored: see guard_terminals.c
  *   syscall  limits of processes: see guard_limits.c
  *   recvmsg  descriptors of the session that CRIU could not keep: see guard_substitute.c

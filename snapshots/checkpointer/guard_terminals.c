@@ -1,4 +1,4 @@
-/* Terminals of what is restored, and what is on its way in a terminal.
+/* Terminals of what is restored.
  *
  * A process can get its controlling terminal only from its parent when it is forked, or as the leader of its
  * session (TIOCSCTTY, ioctl_tty(2)). CRIU makes all processes first and the terminals after that, so that all
@@ -11,7 +11,6 @@
  */
 #define _GNU_SOURCE
 #include <asm/ioctls.h>
-#include <asm/termbits.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -150,27 +149,4 @@ pid_t setsid(void)
 	}
 	errno = saved;
 	return made;
-}
-
-/* Output that waits in a terminal is taken out to be kept, and written back through the other end: to the
- * captured session as well as to the restored one. It went through output processing when the program
- * wrote it; a second time would turn "\r\n" into "\r\r\n". Nobody else sees the mode change: all tasks
- * of the session stand still.
- */
-ssize_t write(int fd, const void *data, size_t size)
-{
-	struct termios before, raw;
-	ssize_t written;
-	int saved;
-
-	if (syscall(SYS_ioctl, fd, TCGETS, &before) < 0 || !(before.c_oflag & OPOST))
-		return syscall(SYS_write, fd, data, size);
-	raw = before;
-	raw.c_oflag &= ~(tcflag_t)OPOST;
-	syscall(SYS_ioctl, fd, TCSETS, &raw);
-	written = syscall(SYS_write, fd, data, size);
-	saved = errno;
-	syscall(SYS_ioctl, fd, TCSETS, &before);
-	errno = saved;
-	return written;
 }

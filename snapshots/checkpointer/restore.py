@@ -31,7 +31,7 @@ from holdfast.snapshots.checkpointer.requests import Restore
 
 # A restore reads memory once from disk; one that takes longer hangs. Seconds.
 RESTORE_LIMIT = 300.0
-_REWRITTEN = ("files.img", "tty-info.img")
+_REWRITTEN = ("files.img", "tty-info.img", "tty-data.img")
 _KEYCTL_JOIN_SESSION_KEYRING = 1
 _SYS_KEYCTL = {"x86_64": 250, "aarch64": 219}
 
@@ -101,6 +101,11 @@ def _prepare(kept: Path, images: Path, request: Restore) -> tuple[sockets.Outcom
         terminals.adapt(ttys, processes)
         made = terminals.plan(found, ttys, processes)
         entries.write(images / "tty-info.img", tty_magic, ttys)
+    queue_magic, queues = entries.read(kept / "tty-data.img")
+    if queues:
+        beyond = {int(path.name.partition("-")[2]): path.read_bytes() for path in kept.glob("beyond-*")}
+        terminals.lengthen(queues, beyond)
+        entries.write(images / "tty-data.img", queue_magic, queues)
     entries.write(images / "files.img", magic, found)
     return outcome, made
 

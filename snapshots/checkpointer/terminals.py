@@ -26,6 +26,12 @@ def plan(files: list[Any], terminals: list[Any], processes: list[Any]) -> str:
     return " ".join(told)
 
 
+def lengthen(queues: list[Any], beyond: dict[int, bytes]) -> None:
+    """Append to what CRIU kept of each terminal what was beyond its limit, by CRIU's number of the end."""
+    for queue in queues:
+        queue.data += beyond.get(queue.tty_id, b"")
+
+
 def _is_master(entry: Any) -> bool:
     # CRIU numbers the two ends of a terminal: twice its index, and one more for the master.
     return bool(entry.HasField("tty") and entry.tty.tty_info_id % 2)

@@ -47,6 +47,46 @@ JOBS = """
 until [ "$(ps -o stat= $!)" = T ]; do :; done
 tmux new-session -d 'bash /srv/pane'; tmux wait-for up
 """
+# A terminal made by a program, as tmux and script do. One end writes faster than the other reads: it is full
+# when it is captured. What arrives is checked number by number.
+FULL = r"""
+import os, pty, time
+child, master = pty.fork()
+if child == 0:
+    with os.fdopen(1, "wb") as out:
+        for number in range(100_000): out.write(b"%d\n" % number)
+    os._exit(0)
+wanted, rest = 0, b""
+print("up", flush=True)
+while True:
+    time.sleep(0 if os.path.exists("/srv/go") else 0.001)
+    try: data = os.read(master, 700)
+    except OSError: break
+    *lines, rest = (rest + data).split(b"\r\n")
+    for line in lines:
+        assert line == b"%d" % wanted, (line, wanted)
+        wanted += 1
+print("all", wanted)
+"""
+# Two lines and a half are typed before the program reads; the rest of the third comes after the capture.
+AHEAD = r"""
+import os, pty, time
+child, master = pty.fork()
+if child == 0:
+    while not os.path.exists("/srv/go"): time.sleep(0.05)
+    print([os.read(0, 100) for _ in range(3)])
+    os._exit(0)
+os.write(master, b"one\ntwo\nthr")
+shown = b""
+while not shown.endswith(b"thr"): shown += os.read(master, 1000)
+print("up", flush=True)
+while not os.path.exists("/srv/go"): time.sleep(0.05)
+os.write(master, b"\x7fee\n")
+while True:
+    try: shown += os.read(master, 1000)
+    except OSError: break
+print(shown)
+"""
 HOLDS = """
 import os, select, socket
 outside = socket.socket(socket.AF_UNIX)
@@ -101,6 +141,24 @@ def test_prompts_and_terminals_in_copies_and_in_the_parent(hf: Holdfast) -> None
         asked = session.exec("fg %1", timeout=60)
         assert asked.waiting is not None
         assert session.answer("typed\n").text.endswith("got typed\n")
+
+
+def test_what_is_on_its_way_in_a_terminal_stays_in_order(hf: Holdfast) -> None:
+    """Output nobody read yet, more than CRIU keeps; input nobody asked for yet, echoed once."""
+    parent = hf.new("queues")
+    tasks = {}
+    for name, code in (("full", FULL), ("ahead", AHEAD)):
+        task = parent.detach(f"cat > /srv/{name}.py <<'END'\n{code}\nEND\npython3 /srv/{name}.py")
+        _await(task, b"up")
+        tasks[name] = task.id
+    copy = parent.snapshot().restore("copy")
+    for session in (copy, parent):
+        assert session.exec("touch /srv/go").ok
+        full = session.task(tasks["full"]).wait(wait=True, patience=120)
+        ahead = session.task(tasks["ahead"]).wait(wait=True, patience=120)
+        assert full.text.splitlines()[-1] == "all 100000"
+        lines = r"[b'one\\n', b'two\\n', b'thee\\n']"
+        assert ahead.text.splitlines()[-1] == f'b"one\\r\\ntwo\\r\\nthr\\x08 \\x08ee\\r\\n{lines}\\r\\n"'
 
 
 def test_what_cannot_be_kept_can_be_left_out(

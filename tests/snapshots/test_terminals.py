@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
-from holdfast.snapshots.checkpointer.terminals import adapt, plan
+from holdfast.snapshots.checkpointer.terminals import adapt, lengthen, plan
 
 
 @dataclass
@@ -90,3 +90,12 @@ def test_terminals_are_made_before_their_sessions() -> None:
         "/dev/holdfast-ptmx-2",
         "/dev/pts/4",
     ]
+
+
+def test_a_queue_longer_than_criu_keeps_is_put_together() -> None:
+    """Each with its own rest; most have none."""
+    queues = [SimpleNamespace(tty_id=9, data=b"first"), SimpleNamespace(tty_id=8, data=b"typed")]
+
+    lengthen(queues, {9: b" and the rest", 11: b"of no terminal"})
+
+    assert [queue.data for queue in queues] == [b"first and the rest", b"typed"]
