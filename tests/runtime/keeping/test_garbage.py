@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from contextlib import ExitStack
 from types import SimpleNamespace
@@ -116,3 +118,26 @@ def test_work_in_the_background_is_done_one_after_the_other() -> None:
     background.settle()
 
     assert done == [1, 2]
+
+
+AT_THE_END = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from holdfast.runtime.keeping.background import Background
+
+def work():
+    threading.Event().wait(0.5)  # the main thread has nothing more to do meanwhile
+    with ThreadPoolExecutor(1) as pool:
+        print(pool.submit(lambda: "whole").result())
+
+Background().start(work)
+"""
+
+
+def test_what_goes_on_at_the_end_of_a_process_is_done_whole() -> None:
+    """A process that has nothing more to do waits for it, and thread pools still take work."""
+    done = subprocess.run(
+        [sys.executable, "-c", AT_THE_END], capture_output=True, text=True, check=False, timeout=60
+    )
+
+    assert (done.stdout, done.stderr) == ("whole\n", "")
