@@ -48,7 +48,7 @@ def core(**changed: Any) -> Message:
 
 
 def reg(number: int, path: str, **changed: Any) -> Message:
-    return entry(number, reg=Message(name=path, mode=0o100644, flags=0o2001, pos=7, **changed))
+    return entry(number, reg=Message(name=path, mode=0o100644, flags=0o202001, pos=7, **changed))
 
 
 def entry(number: int, **described: Any) -> Message:
