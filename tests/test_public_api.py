@@ -39,6 +39,7 @@ def test_what_is_public_is_pinned() -> None:
         "Pulse",
         "Rewound",
         "Screen",
+        "Verification",
         "Verified",
         "Session",
         "SessionOptions",

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.store.rows import SessionRow
 
+__all__ = ["Verification", "keep", "of"]
+
 DETAIL = "verification"
 MOST_LINES = 5
 

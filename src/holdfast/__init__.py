@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.snapshot import Snapshot
     from holdfast.runtime.tasks import Task, TaskInfo
     from holdfast.runtime.terminal.handle import SessionTerminal
+    from holdfast.runtime.verification.result import Verification
     from holdfast.runtime.verifying import Verified
 
 __version__ = "0.1.0"
@@ -118,6 +119,7 @@ __all__ = [
     "StoreError",
     "Task",
     "TaskInfo",
+    "Verification",
     "Verified",
 ]
 
@@ -146,6 +148,7 @@ _LATE = {
     "State": "guest.pulse.state",
     "Task": "tasks",
     "TaskInfo": "tasks",
+    "Verification": "verification.result",
     "Verified": "verifying",
 }
 
