@@ -27,6 +27,7 @@ from holdfast.snapshots.checkpointer import (
 )
 from holdfast.snapshots.checkpointer.audit import Audit
 from holdfast.snapshots.checkpointer.channel import Channel
+from holdfast.snapshots.checkpointer.lifeline import Lifeline
 from holdfast.snapshots.checkpointer.requests import Restore
 
 # A restore reads memory once from disk; one that takes longer hangs. Seconds.
@@ -63,6 +64,7 @@ def run(request: Restore, channel: Channel) -> None:
         folder = folders.open_folder(images)
         started = time.monotonic()
         if request.lazy:
+            line = Lifeline(target.init_pid)
             lazy = _start_lazy_pages(folder, images)
         _restore(request, folder, made, audit)
         ended = time.monotonic()
@@ -75,7 +77,10 @@ def run(request: Restore, channel: Channel) -> None:
         )
         if lazy is not None:
             # The pages not yet in memory come from that process: it must outlive the conversation.
-            status = lazy.process.wait()
+            status = line.wait(lazy.process)
+            if status != 0:
+                line.end()
+            line.let_go()
             channel.send("drained", status=status)
     except BaseException:
         if lazy is not None:
