@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.errors import SessionDead, SessionError
+from holdfast.errors import SessionDead, SessionError, SessionUnhealthy
+from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
-    from holdfast.runtime.store.rows import SessionRow, SnapshotRow
+    from holdfast.runtime.store.rows import SessionRow
 
 
 def check(controller: Holdfast, session_id: str) -> None:
@@ -24,6 +25,7 @@ def check(controller: Holdfast, session_id: str) -> None:
     if row.state == "running" and row.container_id is not None:
         state = controller.engine.inspect(row.container_id)
         if state is not None and state.running:
+            check_usable(controller, row)
             return
         if state is None:
             why = "was removed"
@@ -37,8 +39,10 @@ def check(controller: Holdfast, session_id: str) -> None:
 
 
 def check_usable(controller: Holdfast, row: SessionRow) -> None:
-    """Do nothing if the session is said to run. Raises as `check` does."""
+    """Do nothing if the session is said to run and to answer. Raises as `check` does."""
     if row.state == "running":
+        if "unhealthy" in row.details:
+            _check_answers(controller, row)
         return
     if row.state == "suspended":
         raise SessionError(
@@ -62,6 +66,14 @@ def observed(controller: Holdfast, row: SessionRow, running: set[str]) -> Sessio
     return row
 
 
+def _check_answers(controller: Holdfast, row: SessionRow) -> None:
+    from holdfast.runtime import aftermath
+
+    if not aftermath.recovered(controller, row):
+        why = plain(str(row.details[aftermath.KEY]), 200)
+        raise SessionUnhealthy(f"cannot use session {row.name}: {why}", hint=_way_out(controller, row))
+
+
 def _mark_dead(controller: Holdfast, row: SessionRow, why: str) -> SessionRow:
     from holdfast.runtime.journal import happenings
 
@@ -75,9 +87,9 @@ def _mark_dead(controller: Holdfast, row: SessionRow, why: str) -> SessionRow:
 
 
 def _way_out(controller: Holdfast, row: SessionRow) -> str:
-    mine: list[SnapshotRow] = [
-        s for s in controller.store.snapshots() if s.session_id == row.id and s.state == "ready"
-    ]
-    if mine:
-        return f"`holdfast restore {mine[-1].name} --name NAME`, or `holdfast rm {row.name}`"
+    ready = [taken for taken in controller.store.snapshots() if taken.state == "ready"]
+    mine = [taken for taken in ready if taken.session_id == row.id]
+    back = mine or [taken for taken in ready if taken.id == row.parent_snapshot_id]
+    if back:
+        return f"`holdfast rewind {row.name} {back[-1].name}` goes back to when it was captured"
     return f"`holdfast rm {row.name}` (it has no snapshot to restore)"

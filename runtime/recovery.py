@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import EngineUnavailable, SessionBusy, SessionNotFound
 from holdfast.runtime.locks import exclusive
 from holdfast.runtime.store import owner, peek
-from holdfast.runtime.store.rows import OperationRow
+from holdfast.runtime.store.rows import OperationRow, SessionRow
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
@@ -86,6 +86,8 @@ def _undo_sessions(controller: Holdfast, operation: OperationRow) -> None:
             state = controller.engine.inspect(row.container_id)
             if state is not None and state.paused:
                 controller.engine.unpause(row.container_id)
+            if state is not None and state.running:
+                _look_after(controller, row)
 
 
 def _undo_snapshots(controller: Holdfast, operation: OperationRow) -> None:
@@ -99,6 +101,13 @@ def _undo_snapshots(controller: Holdfast, operation: OperationRow) -> None:
         from holdfast.runtime import storing
 
         storing.tidy(controller)
+
+
+def _look_after(controller: Holdfast, row: SessionRow) -> None:
+    # Imported late: a command that has nothing to undo does without it.
+    from holdfast.runtime import aftermath
+
+    aftermath.look(controller, row)
 
 
 def _finished(controller: Holdfast, operation: OperationRow) -> bool:

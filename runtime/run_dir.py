@@ -13,6 +13,7 @@ import socket
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +92,16 @@ def holds(path: Path, name: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def names(path: Path, most: int) -> list[str]:
+    """The names of at most so many files in the folder; none if it cannot be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return []
+    try:
+        with os.scandir(descriptor) as listing:
+            return [item.name for item in islice(listing, most)]
+    finally:
+        os.close(descriptor)

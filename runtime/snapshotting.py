@@ -171,13 +171,18 @@ def remove_snapshot(controller: Holdfast, snapshot: SnapshotRow) -> None:
 def sweep_images(controller: Holdfast) -> None:
     """Remove images of snapshots that are gone and that no container needs any more.
 
-    A session restored from a snapshot keeps the image alive without a name when the snapshot is removed.
+    A session restored from a snapshot keeps the image alive without a name when the snapshot is removed. One
+    with a name but no snapshot was asked for by a process that died before the engine had made it.
     """
-    found = controller.engine.images(holdfast_home=controller.home.digest, holdfast_role="snapshot")
+    engine, store = controller.engine, controller.store
+    found = engine.images(holdfast_home=controller.home.digest, holdfast_role="snapshot")
+    # In this order: what is begun after the first look is no business of this one.
+    known = {image_ref(row.id) for row in store.snapshots(pending=True)}
+    needed = {row.image_id for row in store.snapshots()} | {row.image for row in store.sessions()}
     for image_id, tags in found.items():
-        if not [tag for tag in tags if not tag.startswith("<none>")]:
+        if image_id not in needed and not known.intersection(tags):
             with contextlib.suppress(EngineError):  # a container still runs on it
-                controller.engine.remove_image(image_id)
+                engine.remove_image(image_id)
 
 
 def finish_suspension(controller: Holdfast, operation: OperationRow) -> bool:

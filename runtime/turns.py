@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from holdfast.errors import HoldfastError, SessionUnhealthy
 from holdfast.runtime import health
 
 if TYPE_CHECKING:
@@ -32,4 +33,18 @@ def turn(
         row = controller.session_row(session.id)
         if usable:
             health.check_usable(controller, row)
-        yield row
+        try:
+            yield row
+        except HoldfastError as error:
+            _check_after(controller, session.id, error)
+            raise
+
+
+def _check_after(controller: Holdfast, session_id: str, error: HoldfastError) -> None:
+    """If what failed left the session so that nobody can reach it, that is what matters."""
+    rows = [row for row in controller.store.sessions() if row.id == session_id]
+    if rows and "unhealthy" in rows[0].details and not isinstance(error, SessionUnhealthy):
+        try:
+            health.check_usable(controller, rows[0])
+        except SessionUnhealthy as worse:
+            raise worse from error

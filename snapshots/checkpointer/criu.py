@@ -117,3 +117,10 @@ def read_log(folder: int, name: str, limit: int = 256 * 1024) -> str:
 def errors_in(log: str) -> list[str]:
     """The error lines of a log, without time stamps."""
     return [line.partition("Error ")[2] for line in log.splitlines() if "Error " in line]
+
+
+class Killed(Exception):
+    """CRIU was ended by a signal, in the middle of what it did."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"CRIU was killed by signal {number} in the middle of it")

@@ -111,6 +111,8 @@ def run(request: Dump, channel: Channel) -> None:
         ended = time.monotonic()
         # Ending the tree ends the container's first process, and with it all of its PID namespace: CRIU, too.
         ended_with_tree = capture.agreed and not request.leave_running
+        if status < 0 and not ended_with_tree:
+            raise criu.Killed(-status)
         if status != 0 and not ended_with_tree:
             raise DumpFailed(
                 f"CRIU ended with status {status}", criu.errors_in(criu.read_log(folder, "dump.log"))

@@ -18,7 +18,7 @@ import time
 import traceback
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import audit, check, dump, ending, folders, requests, restore, tree
+from holdfast.snapshots.checkpointer import audit, check, criu, dump, ending, folders, requests, restore, tree
 from holdfast.snapshots.checkpointer.channel import Channel
 from holdfast.snapshots.checkpointer.layers import keep
 from holdfast.snapshots.checkpointer.record import Unreadable
@@ -88,6 +88,8 @@ def _work(connection: socket.socket) -> None:
         channel.send("error", code="criu", message=str(error), errors=error.errors[:50])
     except audit.NotWanted as error:
         channel.send("error", code="refused", message=str(error), errors=[])
+    except criu.Killed as error:
+        channel.send("error", code="killed", message=str(error), errors=[])
     except Unreadable as error:
         channel.send("error", code="images", message=str(error), errors=[])
     except OSError as error:

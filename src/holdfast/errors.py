@@ -10,6 +10,7 @@ HoldfastError
     SessionNotFound    also a LookupError: no session of that name or id
     SessionExists      the name is taken
     SessionDead        the container or its supervisor is gone
+      SessionUnhealthy it runs, but its supervisor does not answer
     SessionBusy        something else holds the session, shell or kernel
     SessionRewound     the session went back to an earlier moment meanwhile
     OutcomeUnknown     what was run under a key may have run, and nobody can tell what came of it
@@ -105,6 +106,12 @@ class SessionDead(SessionError):
     """The session's container or supervisor is gone."""
 
     code = "session_dead"
+
+
+class SessionUnhealthy(SessionDead):
+    """The session's container runs, but its supervisor does not answer."""
+
+    code = "session_unhealthy"
 
 
 class SessionBusy(SessionError):

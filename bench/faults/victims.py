@@ -1,0 +1,74 @@
+"""Finds what is to be killed: the processes of one home's checkpointer, by what they do."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+from holdfast import Holdfast
+
+VICTIMS = ("criu", "worker", "checkpointer", "controller")
+"""CRIU itself; the process that drives it; their whole container; the process that asked for it all."""
+
+
+def find(holdfast: Holdfast, victim: str) -> list[int]:
+    """Pids of the processes meant; the controller is known to who started it."""
+    mains = {
+        state.pid: container
+        for container in holdfast.engine.containers(
+            holdfast_home=holdfast.home.digest, holdfast_role="checkpointer"
+        )
+        if (state := holdfast.engine.inspect(container)) is not None and state.running
+    }
+    if victim == "checkpointer":
+        return list(mains)
+    found = []
+    for main in mains:
+        for worker in _children(main):
+            if victim == "worker":
+                found.append(worker)
+            else:
+                found += [pid for pid in _children(worker) if _name(pid) == "criu"]
+    return found
+
+
+def kill(pid: int) -> bool:
+    """End a process at once; False if it has ended."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+        return True
+    return False
+
+
+def traced(container_pid: int) -> int:
+    """How many tasks of a session stand still in the hands of a tracer."""
+    return sum(_state(pid) == "t" for pid in _tree(container_pid))
+
+
+def _tree(root: int) -> list[int]:
+    found = [root]
+    for pid in found:
+        found += _children(pid)
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += [int(word) for word in (task / "children").read_text().split()]
+    return found
+
+
+def _name(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
+
+
+def _state(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""

@@ -1,0 +1,82 @@
+"""What became of a session whose capture was cut short: it answers again, or is said not to.
+
+A capture that is killed in the middle lets the session's processes go on, almost always as if nothing had
+been. What was injected into them just then may have broken one. If it was the supervisor, nobody can reach
+the session any more; that is found out here and kept with the session, so that whoever comes next is told.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from holdfast.errors import GuestError, SessionNotFound, StoreError
+from holdfast.runtime import awakening, run_dir
+from holdfast.runtime.guest import layout
+from holdfast.runtime.guest_client import GuestClient
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.store.rows import SessionRow
+
+PATIENCE = 5.0
+"""Seconds a supervisor has to answer when nothing holds it any more. It takes milliseconds."""
+GLANCE = 1.0
+"""The same for one that did not answer before."""
+_POLL = 0.01
+
+KEY = "unhealthy"
+"""In the details of a session: why it cannot be reached."""
+
+_PAUSED = re.compile(re.escape(layout.paused_name("")) + r"([0-9a-f]{32})")
+# A session may put any number of files there.
+_LOOKED_AT = 1000
+
+
+def look(controller: Holdfast, row: SessionRow) -> None:
+    """See whether a running session answers after a capture of it failed, and remember if it does not."""
+    folder = controller.home.run_dir(row.id)
+    for token in _pauses(folder):
+        with suppress(StoreError):
+            awakening.wake(folder, row, token, "aborted")
+    if answers(folder, PATIENCE):
+        return
+    from holdfast.runtime.journal import happenings
+
+    why = "a capture of it was cut short, and its supervisor does not answer since"
+    with suppress(SessionNotFound):
+        controller.store.update_session(row.id, details={**row.details, KEY: why})
+        happenings.note(controller, row.id, KEY, actor="system", why=why)
+
+
+def recovered(controller: Holdfast, row: SessionRow) -> bool:
+    """Whether a session that did not answer does now; then that is remembered, too."""
+    if not answers(controller.home.run_dir(row.id), GLANCE):
+        return False
+    controller.store.update_session(
+        row.id, details={name: value for name, value in row.details.items() if name != KEY}
+    )
+    return True
+
+
+def answers(folder: Path, patience: float) -> bool:
+    """Whether the supervisor says who it is within so many seconds."""
+    client = GuestClient(folder)
+    deadline = time.monotonic() + patience
+    while (left := deadline - time.monotonic()) > 0:
+        with suppress(GuestError), client.connect() as connection:
+            connection.socket.settimeout(left)
+            connection.ask("hello")
+            return True
+        time.sleep(_POLL)
+    return False
+
+
+def _pauses(folder: Path) -> list[str]:
+    """The tokens of pauses that nobody ended."""
+    names = run_dir.names(folder, _LOOKED_AT)
+    return [found.group(1) for name in names if (found := _PAUSED.fullmatch(name))]
