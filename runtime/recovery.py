@@ -98,9 +98,10 @@ def _undo_snapshots(controller: Holdfast, operation: OperationRow) -> None:
             controller.engine.remove_image(f"holdfast/snapshot:{row.id}")
             controller.store.forget_snapshot(row.id)
     if operation.kind in ("snapshot", "suspend"):
-        from holdfast.runtime import storing
+        from holdfast.runtime import snapshotting, storing
 
         storing.tidy(controller)
+        snapshotting.sweep_images(controller)
 
 
 def _look_after(controller: Holdfast, row: SessionRow) -> None:

@@ -1,0 +1,37 @@
+"""The page of kills: what is hurt is counted apart by whether anybody was told."""
+
+from __future__ import annotations
+
+from bench.faults.page import hurt, page, summary, table
+from bench.faults.storm import Outcome
+
+FOUND = [
+    Outcome("snapshot", "criu", struck=True, succeeded=False),
+    Outcome("fork", "criu", struck=True, succeeded=False, lost="a job stands still", told="pid 7 died"),
+    Outcome("fork", "worker", struck=True, succeeded=False, lost="memory | gone"),
+    Outcome("suspend", "controller", struck=False, succeeded=True),
+    Outcome("suspend", "checkpointer", struck=True, succeeded=False, left=["folder"], seconds=2.5),
+]
+
+
+def test_hurt_is_counted_by_whether_it_was_told() -> None:
+    """Of those that were hit; what was not in time hit nothing."""
+    assert summary(FOUND) == (
+        "5 rounds, 4 of which hit: 2 sessions unhurt (50.0 %), 1 hurt and said to be, 1 hurt in silence, "
+        "1 with something left behind"
+    )
+
+
+def test_rows_are_by_who_was_killed() -> None:
+    """With the longest time until it was known."""
+    rows = table(FOUND).splitlines()
+    assert rows[2] == "| CRIU | 2 | 2 | 1 | 1 | 0 | 0 | 0.0 s |"
+    assert rows[4] == "| the whole checkpointer | 1 | 1 | 1 | 0 | 0 | 1 | 2.5 s |"
+
+
+def test_what_was_lost_is_listed() -> None:
+    """With what was told of it; nothing breaks the table."""
+    assert "| fork | worker | memory \\| gone |  |" in hurt(FOUND)
+    assert "| suspend | checkpointer | left: folder |  |" in hurt(FOUND)
+    assert hurt(FOUND[:1]) == "Nothing was lost in any round."
+    assert "# What survives a kill" in page(FOUND, "Measured.")

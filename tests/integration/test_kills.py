@@ -1,0 +1,90 @@
+"""Whoever is killed in the middle of a capture or a restore: the session is well, or is said not to be."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+from bench.faults.storm import Storm
+from bench.faults.victims import VICTIMS
+
+from holdfast.errors import SessionUnhealthy
+from holdfast.runtime import aftermath
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.session import Session
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture
+def storm(hf: Holdfast) -> Storm:
+    made = Storm(hf, seed=5)
+    made.prepare()
+    return made
+
+
+def test_kills_at_random_moments_are_survived_or_told(storm: Storm) -> None:
+    """Nothing is lost in silence, and nothing is left over."""
+    found = [
+        storm.round(operation, victim)
+        for operation, victim in zip(("snapshot", "fork", "suspend", "fork"), VICTIMS, strict=True)
+    ]
+    assert [each for each in found if each.silent or each.left] == []
+
+
+def supervisor(session: Session, hf: Holdfast) -> int:
+    """The pid of the session's supervisor on this host."""
+    state = hf.engine.inspect(session.row.container_id or "")
+    assert state is not None
+    with open(f"/proc/{state.pid}/task/{state.pid}/children") as children:  # noqa: PTH123
+        return int(children.read().split()[0])
+
+
+@pytest.fixture
+def deaf(hf: Holdfast) -> Iterator[tuple[Session, int]]:
+    """A session whose supervisor stands still for ever."""
+    session = hf.new("deaf")
+    session.snapshot("before")
+    pid = supervisor(session, hf)
+    os.kill(pid, signal.SIGSTOP)
+    yield session, pid
+    os.kill(pid, signal.SIGCONT)
+
+
+def test_a_session_that_does_not_answer_is_said_not_to(
+    hf: Holdfast, deaf: tuple[Session, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a capture that was cut short; with the way back, until it answers again."""
+    session, pid = deaf
+    monkeypatch.setattr(aftermath, "PATIENCE", 0.2)
+    monkeypatch.setattr(aftermath, "GLANCE", 0.2)
+
+    aftermath.look(hf, session.row)
+
+    with pytest.raises(SessionUnhealthy, match="supervisor does not answer since") as refused:
+        hf.session("deaf").exec("echo")
+    assert refused.value.hint == "`holdfast rewind deaf before` goes back to when it was captured"
+    with pytest.raises(SessionUnhealthy):
+        hf.session("deaf").snapshot()
+    assert [event.kind for event in hf.session("deaf").events()][-1:] == ["unhealthy"]
+
+    os.kill(pid, signal.SIGCONT)
+    monkeypatch.setattr(aftermath, "GLANCE", 60.0)
+    assert hf.session("deaf").exec("echo here").text == "here\n"
+    assert hf.session("deaf").row.details.get("unhealthy") is None
+
+
+def test_a_session_that_does_not_answer_can_go_back(
+    hf: Holdfast, deaf: tuple[Session, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the message offers works, though nothing can be kept of the present."""
+    session, _ = deaf
+    monkeypatch.setattr(aftermath, "PATIENCE", 0.2)
+    monkeypatch.setattr(aftermath, "GLANCE", 0.2)
+    aftermath.look(hf, session.row)
+
+    hf.session("deaf").rewind("before", discard=True)
+
+    assert hf.session("deaf").exec("echo here").text == "here\n"
