@@ -30,7 +30,7 @@ GLANCE = 1.0
 _POLL = 0.01
 
 KEY = "unhealthy"
-"""In the details of a session: why it cannot be reached."""
+"""In the details of a session: which container of it cannot be reached, and why."""
 
 _PAUSED = re.compile(re.escape(layout.paused_name("")) + r"([0-9a-f]{32})")
 # A session may put any number of files there.
@@ -49,8 +49,15 @@ def look(controller: Holdfast, row: SessionRow) -> None:
 
     why = "a capture of it was cut short, and its supervisor does not answer since"
     with suppress(SessionNotFound):
-        controller.store.update_session(row.id, details={**row.details, KEY: why})
+        mark = {"container": row.container_id, "why": why}
+        controller.store.update_session(row.id, details={**row.details, KEY: mark})
         happenings.note(controller, row.id, KEY, actor="system", why=why)
+
+
+def trouble(row: SessionRow) -> str:
+    """Why a session cannot be reached; nothing if that is not known, or was so of an earlier container."""
+    mark = row.details.get(KEY)
+    return str(mark["why"]) if mark and mark["container"] == row.container_id else ""
 
 
 def recovered(controller: Holdfast, row: SessionRow) -> bool:

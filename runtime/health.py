@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.errors import SessionDead, SessionError, SessionUnhealthy
-from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
@@ -69,9 +68,10 @@ def observed(controller: Holdfast, row: SessionRow, running: set[str]) -> Sessio
 def _check_answers(controller: Holdfast, row: SessionRow) -> None:
     from holdfast.runtime import aftermath
 
-    if not aftermath.recovered(controller, row):
-        why = plain(str(row.details[aftermath.KEY]), 200)
-        raise SessionUnhealthy(f"cannot use session {row.name}: {why}", hint=_way_out(controller, row))
+    if aftermath.trouble(row) and not aftermath.recovered(controller, row):
+        raise SessionUnhealthy(
+            f"cannot use session {row.name}: {aftermath.trouble(row)}", hint=_way_out(controller, row)
+        )
 
 
 def _mark_dead(controller: Holdfast, row: SessionRow, why: str) -> SessionRow:
