@@ -85,6 +85,7 @@ def session(value: Session) -> dict[str, Any]:
         "parent_snapshot_id": value.parent_snapshot_id,
         "generation": value.row.generation,
         "verification": value.row.details.get("verification"),
+        "hooks": value.row.details.get("hooks") or [],
     }
 
 

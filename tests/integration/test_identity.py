@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+from holdfast.runtime.cli import output
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.session import Session
 from holdfast.runtime.snapshot import Snapshot
@@ -149,7 +150,7 @@ def test_hooks_were_told_once_what_happened(family: Family, shared_hf: Holdfast)
         later = [one for one in copy.journal(restored.seq) if one.kind.startswith("hook")]
         failed = copy.name == "id-2"
         assert sorted(one.kind for one in later) == sorted(["hook", "hook_failed" if failed else "hook"])
-        complaints = shared_hf.session(copy.id).row.details["hooks"]
+        complaints = output.session(shared_hf.session(copy.id))["hooks"]
         assert [one.endswith("exit code 3 (not here)") for one in complaints] == [True] * failed
 
 
