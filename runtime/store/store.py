@@ -24,7 +24,7 @@ from sqlalchemy.exc import IntegrityError
 from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, SnapshotNotFound
 from holdfast.runtime import ids
 from holdfast.runtime.refs import resolve
-from holdfast.runtime.store import owner, parents, schema
+from holdfast.runtime.store import details, owner, parents, schema
 from holdfast.runtime.store.database import Database
 from holdfast.runtime.store.entries import Entries
 from holdfast.runtime.store.rows import (
@@ -124,12 +124,7 @@ class Store:
 
     def keep_details(self, session_id: str, **changes: Any) -> None:
         """Change some of the details of a session, also of a removed one; None drops one."""
-        table = schema.sessions
-        with self._db.writing() as db:
-            row = db.execute(select(table.c.details).where(table.c.id == session_id)).first()
-            if row is not None:
-                kept = {key: value for key, value in {**row.details, **changes}.items() if value is not None}
-                db.execute(update(table).where(table.c.id == session_id).values(details=kept))
+        details.keep(self._db, session_id, changes)
 
     # Snapshots.
 

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from holdfast.errors import GuestDisconnected, SessionRewound
+from holdfast.runtime.persistence import Persistence
+
+
+def _lost(times: int) -> Callable[[], str]:
+    """An attempt that loses its connection so many times, then ends."""
+    left = [times]
+
+    def attempt() -> str:
+        if left[0]:
+            left[0] -= 1
+            raise GuestDisconnected("lost")
+        return "done"
+
+    return attempt
+
+
+def test_a_lost_connection_is_made_again() -> None:
+    """Until the attempt ends."""
+    assert Persistence(lambda: None).run(_lost(3)) == "done"
+
+
+def test_what_was_begun_before_a_session_went_back_is_not_gone_on_with() -> None:
+    """It would be done a second time, in another past."""
+    with pytest.raises(SessionRewound, match="went back"):
+        Persistence(lambda: None, lambda: time.time() + 1).run(_lost(1))
+
+
+def test_a_session_that_went_back_long_ago_is_one_like_others() -> None:
+    """Only what lies between the beginning of a call and its lost connection counts."""
+    assert Persistence(lambda: None, lambda: time.time() - 100).run(_lost(3)) == "done"
+
+
+def test_who_can_begin_anew_does() -> None:
+    """An attached terminal shows what the session shows then."""
+    begun: list[str] = []
+    persistence = Persistence(lambda: None, lambda: time.time() + 1)
+    persistence.again = lambda: begun.append("anew")
+
+    assert persistence.run(_lost(1)) == "done"
+    assert begun == ["anew"]
