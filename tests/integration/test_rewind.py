@@ -164,7 +164,7 @@ def test_a_killed_rewind_is_finished_or_taken_back(hf: Holdfast, cli: Any, step:
 
     done = cli("exec", "work", "echo $step")
 
-    assert (done.code, done.out) == (0, "2\n" if step == "restored" else "1\n")
+    assert (done.code, done.out) == (0, "2\n" if step == "restored" else "1\n"), done.err
     assert _address(hf, work) == address
     assert len(hf.engine.containers(holdfast_home=hf.home.digest, holdfast_role="session")) == 1
     assert [path.name for path in hf.home.run.iterdir()] == [work.id]
