@@ -1,6 +1,6 @@
 /* Threads that are blocked in one system call each, again and again, for a short time. Says of each how often it
  * came back, how often with EINTR, and how often before its time: "NAME CALLS INTERRUPTED EARLY". A signal that
- * nobody sent must not be noticed. Ends when its standard input does. */
+ * nobody sent must not be noticed. Ends when it reads a q. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
@@ -269,8 +269,8 @@ int main(void)
 	pthread_sigmask(SIG_BLOCK, &blocked, NULL);
 	for (each = 0; each < count; each++)
 		pthread_create(&threads[each], NULL, run, &calls[each]);
-	/* A byte that comes in is passed on. */
-	while (read(0, &byte, 1) > 0)
+	/* A byte that comes in is passed on; q ends all. */
+	while (read(0, &byte, 1) > 0 && byte != 'q')
 		if (write(gate[1], &byte, 1) != 1)
 			return 1;
 	usleep(300000);

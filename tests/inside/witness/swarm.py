@@ -46,7 +46,7 @@ def signals() -> None:
     pipe = os.pipe()
     child = os.fork()
     if child == 0:
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGRTMIN])
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGRTMIN, signal.SIGTERM])
         os.write(pipe[1], b"r")
         got = 0
         while True:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.errors import CaptureFailed
 from holdfast.runtime.controller import Holdfast
 
 pytestmark = pytest.mark.engine
@@ -22,8 +23,15 @@ def test_two_hundred_copies_are_not_torn(hf: Holdfast, witnesses: Any, tell: Cal
     witnesses.start(hf, session)
     torn: dict[int, dict[str, str]] = {}
     frozen: list[float] = []
-    for number in range(COPIES):
-        snapshot = session.snapshot()
+    refused = number = 0
+    while number < COPIES:
+        try:
+            snapshot = session.snapshot()
+        except CaptureFailed:  # the machine has too much else to do: nothing was taken
+            refused += 1
+            assert refused <= COPIES
+            continue
+        number += 1
         frozen.append(snapshot.row.details["frozen_seconds"])
         copy = snapshot.restore(f"copy-{number}")
         said = witnesses.ask(copy)
@@ -31,13 +39,14 @@ def test_two_hundred_copies_are_not_torn(hf: Holdfast, witnesses: Any, tell: Cal
             torn[number] = wrong
         copy.remove()
         snapshot.remove()
-        if number % 20 == 19:
-            tell(f"{number + 1} of {COPIES}, {len(torn)} torn")
+        if number % 20 == 0:
+            tell(f"{number} of {COPIES}, {len(torn)} torn")
     said = witnesses.ask(session)
+    compared = ", ".join(f"{kind} {each['rounds']}" for kind, each in sorted(said.items()))
     tell(
-        f"{COPIES} copies restored, {len(torn)} torn; frozen {statistics.median(frozen) * 1000:.0f} ms "
-        f"(median), {max(frozen) * 1000:.0f} ms at most; comparisons in the parent: "
-        + ", ".join(f"{kind} {each['rounds']}" for kind, each in sorted(said.items()))
+        f"{COPIES} copies restored, {len(torn)} torn; {refused} captures refused; "
+        f"frozen {statistics.median(frozen) * 1000:.0f} ms (median), {max(frozen) * 1000:.0f} ms at most; "
+        f"comparisons in the parent: {compared}"
     )
     assert torn == {}
     assert {kind: each["first"] for kind, each in said.items() if each["wrong"]} == {}
