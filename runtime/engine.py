@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -135,7 +135,7 @@ class Engine:
                 # Somebody else removes it at this moment, or it was killed and a busy engine has not heard of
                 # its end in time: wait until that is done.
                 if "did not receive an exit event" in str(error):
-                    self.client.api.wait(container_id, timeout=60)
+                    self._wait_ended(container_id)
                     return self.kill_remove(container_id)
                 if error.status_code != 409 or "already in progress" not in str(error):
                     raise
@@ -312,6 +312,12 @@ class Engine:
                 return dict(self.client.api.inspect_container(container_id))
             except docker.errors.NotFound:
                 return None
+
+    def _wait_ended(self, container_id: str) -> None:
+        import docker.errors
+
+        with suppress(docker.errors.NotFound):
+            self.client.api.wait(container_id, timeout=60)
 
     def _wait_removed(self, container_id: str) -> None:
         import docker.errors
