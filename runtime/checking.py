@@ -6,12 +6,13 @@ The look costs milliseconds and disturbs nobody. What blocks is refused by name;
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import CaptureFailed, HoldfastError, LiveUnsupported, SessionDead
-from holdfast.runtime import fields
+from holdfast.runtime import fields, retrying
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_client import GuestClient
 from holdfast.runtime.text import plain
@@ -53,7 +54,7 @@ def clear(
     """
     check = _Check(controller, session, container)
     try:
-        found = check.look()
+        found = check.settled()
     except CaptureFailed:
         if force_drop:
             raise
@@ -133,6 +134,16 @@ class _Check:
             whole=bool(told["whole"]),
             left_out=int(told["left_out"]),
         )
+
+    def settled(self) -> Survivability:
+        """The findings, asked for again while all that blocks may be gone a moment later."""
+        found = self.look()
+        for pause in retrying.PAUSES:
+            if not found.blocks or not all(CATALOGUE[one.kind].passing for one in found.blocks):
+                break
+            time.sleep(pause)
+            found = self.look()
+        return found
 
     def end(self, pids: tuple[int, ...]) -> None:
         """End processes and their descendants."""

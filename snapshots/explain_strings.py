@@ -116,7 +116,9 @@ KNOWN: tuple[Known, ...] = (
     ),
     Known(r"pidfd pid .* not a part of process tree|PIDFD_THREAD", "pidfd_outside"),
     Known(r"Can't dump file \d+ of that type \[\w+\] \((chr .+?)\)|dump tun link", "device_hardware"),
-    Known(r"Can't dump file \d+ of that type \[\w+\] \(anon (?:anon_inode:)?(.+?)\)|BPF", "kernel_object"),
+    Known(
+        r"Can't dump file \d+ of that type \[\w+\] \(anon (?:anon_inode:)?\[?(.+?)\]?\)|BPF", "kernel_object"
+    ),
     Known(
         r"Can't dump file \d+ of that type \[\w+\] \((.+?)\)",
         text="a process holds something open that cannot be captured",

@@ -5,7 +5,6 @@ Nothing is frozen and nothing is traced: it is a look from outside, as good as t
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
 from pathlib import Path
@@ -36,7 +35,7 @@ def run(request: Check, channel: Channel) -> None:
     space = os.statvfs(folders.STATE)
     channel.send(
         "done",
-        findings=[dataclasses.asdict(one) for one in told],
+        findings=[one.as_dict() for one in told],
         left_out=len(kept) - len(told),
         whole=world.whole,
         processes=len(world.processes),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.snapshots.explain import explain
+from holdfast.snapshots.checkpointer.survey.catalogue import CATALOGUE
+from holdfast.snapshots.explain import explain, named
+from holdfast.snapshots.explain_strings import KNOWN
 
 NOISE = [
     "(criu/tun.c:85): tun: Unable to create tun: No such file or directory",
@@ -53,3 +55,149 @@ def test_an_unknown_error_is_passed_on() -> None:
     assert "Strange thing" in explain([*NOISE, "(criu/x.c:1): Strange thing", *LAST]).text
     assert not explain([*NOISE, *LAST]).known
     assert "no reason" in explain([]).text
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind", "pid", "fd"),
+    [
+        (
+            [
+                "(criu/files-ext.c:98): Can't dump file 3 of that type [600] (anon anon_inode:[perf_event])",
+                "(criu/cr-dump.c:1550): Dump files (pid: 489) failed with -1",
+            ],
+            "kernel_object",
+            489,
+            3,
+        ),
+        (
+            [
+                "(criu/pie/parasite.c:602): send_fds failed (-22)",
+                "(criu/parasite-syscall.c:280): Can't retrieve FDs from socket",
+            ],
+            "io_uring",
+            None,
+            None,
+        ),
+        (
+            [
+                "(criu/proc_parse.c:511): Unknown shit 600 (anon_inode:[io_uring])",
+                "(criu/proc_parse.c:747): Can't open 373's mapfile link 7f01afc2f000: No such device",
+                "(criu/cr-dump.c:1444): Collect mappings (pid: 373) failed with -1",
+            ],
+            "io_uring",
+            373,
+            None,
+        ),
+        (
+            ["(criu/files-ext.c:98): Can't dump file 5 of that type [20600] (chr 10:229)"],
+            "device_hardware",
+            None,
+            5,
+        ),
+        (
+            [
+                "(criu/cr-dump.c:1660): Timeout reached. Try to interrupt: 0",
+                "(compel/src/lib/infect.c:271): Unseizable non-zombie 1867 found, state D, err -1/4",
+            ],
+            "stuck",
+            1867,
+            None,
+        ),
+        (
+            ["(compel/src/lib/infect.c:271): Unseizable non-zombie 1832 found, state S, err -1/10"],
+            "traced",
+            1832,
+            None,
+        ),
+        (
+            ["(infect.c:332): Can't dump the 745 thread with a pending SIGTRAP."],
+            "trap",
+            745,
+            None,
+        ),
+        (["(criu/seize.c:887): Zombies with threads are not supported"], "headless", None, None),
+        (
+            ["(criu/namespaces.c:462): Can't dump nested time_for_children namespace for 796"],
+            "inner_namespace",
+            796,
+            None,
+        ),
+        (
+            ["(criu/mount.c:753): mnt: 763:./etc/hosts doesn't have a proper root mount"],
+            "inner_namespace",
+            None,
+            None,
+        ),
+        (["(criu/sk-unix.c:418): unix: Unix socket 729 without peer 728"], "unix_outside", None, None),
+        (["(criu/sk-unix.c:479): unix: Dangling connection 72985595"], "unix_outside", None, None),
+        (
+            ["(criu/sk-unix.c:506): unix: Non-empty write queue on an in-flight socket 0x459b68c"],
+            "unix_waiting",
+            None,
+            None,
+        ),
+        (["(criu/sk-netlink.c:77): netlink: The socket has data to read"], "netlink_unread", None, None),
+        (
+            ["(criu/files-reg.c:1790): Can't lookup mount=328 for fd=3 path=/q"],
+            "nowhere",
+            None,
+            3,
+        ),
+        (["(criu/sockets.c:640): sockets: Can't get 1:39 opt: Bad file descriptor"], "path_only", None, None),
+        (["(criu/tty.c:177): tty: Can't obtain ptmx index: Bad file descriptor"], "path_only", None, None),
+        (
+            ["(pidfd.c:98): pidfd: pidfd pid 1 is not a part of process tree.."],
+            "pidfd_outside",
+            None,
+            None,
+        ),
+        (["(criu/cr-dump.c:1555): Dump eventpoll (pid: 574) failed with -1"], "poll_lost", 574, None),
+        (
+            ["(criu/files-reg.c:2354): Can't open file proc/1538/task/1540/status on restore: No such file"],
+            "proc_file_gone",
+            None,
+            None,
+        ),
+        (
+            ["(sockets.c:767): BUG! Unknown socket collected (family 40)"],
+            "socket_foreign",
+            None,
+            None,
+        ),
+    ],
+)
+def test_a_failure_is_said_as_the_check_would_say_it(
+    lines: list[str], kind: str, pid: int | None, fd: int | None
+) -> None:
+    """Lines as CRIU wrote them: the kind of the catalogue, and whose it was."""
+    reason = explain([*NOISE, *lines, *LAST])
+
+    assert (reason.kind, reason.pid, reason.fd) == (kind, pid, fd)
+    assert reason.known
+    assert "criu/" not in reason.text
+    assert CATALOGUE[kind].advice == reason.advice
+
+
+def test_what_it_was_about_is_named() -> None:
+    """Command and what was open come from a look at the session."""
+    reason = explain(
+        [
+            "(criu/files-ext.c:98): Can't dump file 3 of that type [600] (anon anon_inode:[perf_event])",
+            "(criu/cr-dump.c:1550): Dump files (pid: 489) failed with -1",
+        ]
+    )
+
+    assert named(reason, {(489, None): "perf top", (489, 3): "perf_event"}).text.endswith(
+        "(perf_event) - in perf top (pid 489), descriptor 3, perf_event"
+    )
+    assert named(reason, {}).text.endswith("in process 489, descriptor 3")
+    assert named(explain([]), {}) == explain([])
+
+
+def test_every_known_string_says_something() -> None:
+    """Of each there is a reason and advice, of its own or of the catalogue."""
+    for known in KNOWN:
+        kind = CATALOGUE.get(known.kind)
+        assert known.kind == "" or kind is not None
+        assert known.text or (kind is not None and kind.reason)
+        assert known.advice or (kind is not None and kind.advice)

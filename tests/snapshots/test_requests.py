@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from holdfast.snapshots.checkpointer import requests
-from holdfast.snapshots.checkpointer.requests import BadRequest, Dump, Hello, Restore, Substitute, Target
+from holdfast.snapshots.checkpointer.requests import (
+    BadRequest,
+    Check,
+    Dump,
+    End,
+    Hello,
+    Restore,
+    Substitute,
+    Target,
+)
 
 CONTAINER = "0123456789abcdef" * 4
 DUMP: dict[str, Any] = {
@@ -81,6 +90,22 @@ def test_a_restore_carries_addresses() -> None:
 def test_the_others_are_short() -> None:
     """Asking for versions needs little."""
     assert parse({"v": 1, "op": "hello"}) == Hello(None)
+
+
+def test_a_check_and_an_end_name_their_target() -> None:
+    """What is looked at, and who is ended, is below one supervisor."""
+    target = Target(CONTAINER, 4000, 301)
+
+    asked = parse(DUMP | {"op": "check", "everything": True, "mounts": ["/mnt/data"]})
+    assert asked == Check(target, everything=True, mounts=("/mnt/data",))
+    assert parse(DUMP | {"op": "end", "pids": [310, 320]}) == End(target, (310, 320))
+
+
+@pytest.mark.parametrize("pids", [None, 310, ["310"], [1], [0], [True], [310] * 257])
+def test_only_pids_are_ended(pids: Any) -> None:
+    """Neither the container's first process nor what is no number, and not any number of them."""
+    with pytest.raises(BadRequest):
+        parse(DUMP | {"op": "end", "pids": pids})
 
 
 @pytest.mark.parametrize(

@@ -80,11 +80,9 @@ class Status:
 
 def parse(data: bytes) -> Status | None:
     """A task's status; None if the text is not one (the task is gone)."""
-    lines: dict[str, str] = {}
-    for line in data.decode("utf-8", "replace").split("\n"):
-        name, colon, value = line.partition(":")
-        if colon and name not in lines:
-            lines[name] = value.strip()
+    # A name with a newline in it is written with \n: each line is one of the kernel's.
+    pairs = [line.split(":", 1) for line in data.decode("utf-8", "replace").split("\n")]
+    lines = {pair[0]: pair[1].strip() for pair in pairs if len(pair) == 2}
     if "Pid" not in lines or "State" not in lines:
         return None
     return Status(

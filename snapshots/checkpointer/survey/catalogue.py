@@ -15,7 +15,8 @@ SURVIVES, RESET, BLOCKS = "survives", "reset", "blocks"
 class Kind(NamedTuple):
     """A kind of resource. `reason` says what a process with it does; it and `advice` may be empty.
 
-    `replaceable`: where a descriptor leads to it, a copy can be given another file instead.
+    `replaceable`: where a descriptor leads to it, a copy can be given another file instead. `passing`: it may
+    well be gone a moment later.
     """
 
     verdict: str
@@ -23,6 +24,7 @@ class Kind(NamedTuple):
     reason: str = ""
     advice: str = ""
     replaceable: bool = True
+    passing: bool = False
 
 
 _STOP = "close it or end the process"
@@ -206,6 +208,7 @@ CATALOGUE: dict[str, Kind] = {
         "unix connection nobody accepted yet",
         "has a unix connection that carries data, or was closed, before it was accepted",
         "try again when the server has accepted it, or end one of both",
+        passing=True,
     ),
     "netlink": Kind(SURVIVES, "netlink socket"),
     "netlink_unread": Kind(
@@ -213,6 +216,7 @@ CATALOGUE: dict[str, Kind] = {
         "netlink socket with unread messages",
         "has messages of the kernel that it did not read yet",
         "try again, or end the process",
+        passing=True,
     ),
     "socket_foreign": Kind(
         BLOCKS,

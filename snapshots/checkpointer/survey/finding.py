@@ -24,6 +24,18 @@ class Finding:
     also: tuple[int, ...] = ()
     own: bool = False
 
+    def as_dict(self) -> dict[str, object]:
+        """For the host."""
+        return {
+            "kind": self.kind,
+            "pid": self.pid,
+            "command": self.command,
+            "what": self.what,
+            "fd": self.fd,
+            "also": self.also,
+            "own": self.own,
+        }
+
     @property
     def verdict(self) -> str:
         """`survives`, `reset` or `blocks`."""

@@ -35,6 +35,8 @@ MAX_TOTAL = 50_000
 """Descriptors of all processes together."""
 MAX_MAPPED = 500
 STUCK_LOOKS, STUCK_PAUSE = 10, 0.02
+PATIENCE = 2.0
+"""Seconds for who cannot be interrupted, of all processes together; the others are let pass."""
 # What may never answer when it is asked for a file.
 _SLOW = frozenset({"fuse", "nfs", "nfs4", "cifs", "smb3", "9p", "ceph"})
 # Nothing is to be known of these but that they are there.
@@ -150,6 +152,7 @@ class _Looker:
         self._mounts = table
         self._depth = depth
         self._looked = 0
+        self._patience = PATIENCE
         self.left_out = 0
 
     def process(self, pid: int) -> Process | None:
@@ -166,8 +169,17 @@ class _Looker:
             walk.namespaces_of(pid),
             tuple(self._descriptors(pid)),
             tuple(_memory(pid)),
-            _stuck(pid, status.threads, status.state),
+            self._stuck(pid, status.threads, status.state),
         )
+
+    def _stuck(self, pid: int, threads: int, state: str) -> int:
+        """As the function of that name, as long as there is time for it."""
+        if self._patience <= 0:
+            return 0
+        began = time.monotonic()
+        found = _stuck(pid, threads, state)
+        self._patience -= time.monotonic() - began
+        return found
 
     def _descriptors(self, pid: int) -> Iterator[Descriptor]:
         numbers = walk.descriptors(pid)

@@ -125,8 +125,8 @@ def hold(session: Session, name: str) -> int:
     """Have a program hold it; its pid."""
     started = session.exec(
         f"rm -rf /srv/held /srv/holding; setsid python3 /opt/holding.py {name} </dev/null >/srv/log 2>&1 & "
-        "until [ -e /srv/held ]; do kill -0 $! || break; sleep 0.02; done; cat /srv/log /srv/held",
-        timeout=120,
+        "for _ in {1..3000}; do [ -e /srv/held ] && break; sleep 0.02; done; cat /srv/log /srv/held",
+        timeout=180,
     )
     word, _, rest = started.text.splitlines()[-1].partition(" ")
     assert word == "ready", started.text

@@ -1,0 +1,71 @@
+"""Which failed captures are tried again, and how often."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import pytest
+
+from holdfast.runtime import retrying
+from holdfast.snapshots.link import Refused
+
+PASSING = Refused("criu", "failed", ["(criu/seize.c:1): Zombies with threads are not supported"])
+LASTING = Refused("criu", "failed", ["(criu/seize.c:1): Unseizable non-zombie 3 found, state t, err -1/10"])
+OTHER = Refused("os", "No such file or directory", [])
+
+
+class Said(Exception):
+    """What the session's user is told."""
+
+
+class Attempts:
+    """Fails with each of `failures`, then succeeds."""
+
+    def __init__(self, *failures: Refused) -> None:
+        self.failures = list(failures)
+        self.made = 0
+
+    def __call__(self) -> str:
+        self.made += 1
+        if self.failures:
+            raise self.failures.pop(0)
+        return "captured"
+
+
+def say(refusal: Refused) -> NoReturn:
+    raise Said from refusal
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retrying, "PAUSES", (0.0, 0.0, 0.0))
+
+
+def test_what_passes_is_tried_again() -> None:
+    """A process that is just ending is gone at the next try."""
+    attempts = Attempts(PASSING, PASSING)
+
+    assert retrying.until_settled(attempts, say) == "captured"
+    assert attempts.made == 3
+
+
+def test_it_is_tried_a_bounded_number_of_times() -> None:
+    """What does not pass is told in the end."""
+    attempts = Attempts(*[PASSING] * 10)
+
+    with pytest.raises(Said) as said:
+        retrying.until_settled(attempts, say)
+
+    assert attempts.made == 4
+    assert said.value.__cause__ is PASSING
+
+
+@pytest.mark.parametrize("refusal", [LASTING, OTHER])
+def test_everything_else_is_told_at_once(refusal: Refused) -> None:
+    """A debugger does not go away by itself, and a full disk neither."""
+    attempts = Attempts(refusal)
+
+    with pytest.raises(Said):
+        retrying.until_settled(attempts, say)
+
+    assert attempts.made == 1
