@@ -212,6 +212,7 @@ class Taking:
             "frozen_seconds": round(captured.frozen_seconds, 4),
             "capture_seconds": round(captured.seconds, 4),
             "memory_bytes": processes.memory_bytes,
+            **({"dropped": list(self._force_drop)} if self._force_drop else {}),
             **prepared.moment,
         }
         return self._finish(captured.image_id or self._files.keep(), processes, timing)

@@ -225,6 +225,7 @@ def test_the_command_line_tells_by_its_exit_code(held: Held, shared_cli: Callabl
 def test_without_what_was_named_a_fork_lives(held: Held) -> None:
     """The process is ended; the descriptors lead nowhere in the copy, and the parent keeps its own."""
     taken = held.session.snapshot("without", force_drop=held.names())
+    assert taken.row.details["dropped"] == held.names()
     fork = taken.restore("lives")
 
     assert not runs(held.session, held.facts["traced"])
