@@ -28,12 +28,13 @@ def check(session: Session, *, everything: bool, as_json: bool) -> int:
 
 def _show(report: Survivability, *, everything: bool) -> None:
     wanted = [one for one in report.resources if everything or not one.own]
-    urgent = [one for one in wanted if one.verdict != "survives"]
     for title, verdict in (("blocks", "blocks"), ("reset in copies", "reset")):
-        rows = [one for one in urgent if one.verdict == verdict]
+        rows = [one for one in wanted if one.verdict == verdict]
         if rows:
             output.say(f"{title}:")
-            output.table(("PID", "COMMAND", "FD", "WHAT", "WHY", "WHAT TO DO"), map(_urgent, rows))
+            output.table(("PID", "COMMAND", "FD", "WHAT", "KIND"), map(_urgent, rows))
+            for line in dict.fromkeys(map(_why, rows)):
+                output.say(line)
     survivors = [one for one in wanted if one.verdict == "survives"]
     if survivors:
         output.say("survives:")
@@ -44,7 +45,12 @@ def _show(report: Survivability, *, everything: bool) -> None:
 
 def _urgent(one: Resource) -> Sequence[str]:
     fd = "" if one.fd is None else str(one.fd)
-    return str(one.pid), _short(one.command), fd, one.what, one.reason, one.advice
+    return str(one.pid), _short(one.command), fd, one.what, _words(one.kind)
+
+
+def _why(one: Resource) -> str:
+    advice = f": {one.advice}" if one.advice else ""
+    return f"  {_words(one.kind)}: it {one.reason}{advice}"
 
 
 def _survivors(found: list[Resource]) -> Iterable[Sequence[str]]:
@@ -54,21 +60,37 @@ def _survivors(found: list[Resource]) -> Iterable[Sequence[str]]:
         counted = kinds.setdefault((one.pid, one.command), {})
         counted[one.kind] = counted.get(one.kind, 0) + 1
     for (pid, command), counted in kinds.items():
-        told = [f"{count} {_plural(kind, count)}" for kind, count in counted.items() if kind not in _PLAIN]
-        yield str(pid), _short(command), ", ".join(told) or _PLAIN[next(iter(counted))]
+        told = [_counted(kind, count) for kind, count in counted.items() if kind not in _ALONE]
+        yield str(pid), _short(command), ", ".join(told) or _ALONE[next(iter(counted))]
 
 
-_PLAIN = {
-    "process": "nothing but itself",
-    "stopped": "stopped, nothing else",
-    "other_user": "ids of several users",
-    "zombie": "ended, not collected",
+# Of a process that has nothing else.
+_ALONE = {
+    "process": "itself",
+    "stopped": "itself, stopped",
+    "other_user": "itself, with ids of several users",
+    "zombie": "itself, ended",
+}
+# Where the name of the kind is no noun that can be counted.
+_NOUNS = {
+    "waiting": "event",
+    "loopback": "inner connection",
+    "connectionless": "unconnected socket",
+    "unix": "unix socket",
+    "netlink": "netlink socket",
+    "proc_file": "file of /proc",
 }
 
 
-def _plural(kind: str, count: int) -> str:
-    words = kind.replace("_", " ")
-    return words if count == 1 else f"{words}es" if words.endswith("ch") else f"{words}s"
+def _words(kind: str) -> str:
+    return _NOUNS.get(kind, kind.replace("_", " "))
+
+
+def _counted(kind: str, count: int) -> str:
+    first, space, rest = _words(kind).partition(" of ")
+    ending = "" if count == 1 else "es" if first.endswith("ch") else "ies" if first.endswith("y") else "s"
+    stem = first[:-1] if ending == "ies" else first
+    return f"{count} {stem}{ending}{space}{rest}"
 
 
 def _short(command: str) -> str:

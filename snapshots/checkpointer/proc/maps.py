@@ -18,6 +18,9 @@ _NOTABLE = re.compile(
     re.MULTILINE,
 )
 
+# One of these is in each of them; most processes have none.
+_WORDS = (b"/dev/", b"/SYSV", b"/memfd:", b"/anon_hugepage", b"/[", b"anon_inode:", b"socket:", b"(deleted)")
+
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
@@ -64,5 +67,7 @@ def parse(data: bytes) -> Iterator[Mapping]:
 
 def notable(data: bytes) -> Iterator[Mapping]:
     """Only mappings of devices, shared and huge memory, anonymous and deleted files: a few of thousands."""
+    if not any(word in data for word in _WORDS):
+        return
     for line in _NOTABLE.finditer(data):
         yield from parse(line[0])

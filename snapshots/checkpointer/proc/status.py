@@ -81,8 +81,8 @@ class Status:
 def parse(data: bytes) -> Status | None:
     """A task's status; None if the text is not one (the task is gone)."""
     # A name with a newline in it is written with \n: each line is one of the kernel's.
-    pairs = [line.split(":", 1) for line in data.decode("utf-8", "replace").split("\n")]
-    lines = {pair[0]: pair[1].strip() for pair in pairs if len(pair) == 2}
+    text = data.decode("utf-8", "replace")
+    lines = dict(line.split(":\t", 1) for line in text.split("\n") if ":\t" in line)
     if "Pid" not in lines or "State" not in lines:
         return None
     return Status(
@@ -113,9 +113,9 @@ def parse(data: bytes) -> Status | None:
 
 
 def _number(lines: dict[str, str], name: str, base: int = 10) -> int:
-    word = lines.get(name, "").partition(" ")[0]
+    words = lines.get(name, "").split(None, 1)
     try:
-        return int(word, base)
+        return int(words[0], base) if words else 0
     except ValueError:
         return 0
 

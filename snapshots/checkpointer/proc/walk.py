@@ -23,6 +23,8 @@ MAX_DESCRIPTORS = 20_000
 """Of one process."""
 MAX_TEXT = 16 << 20
 """Bytes of one file: a process with 65530 mappings (vm.max_map_count) has less."""
+SMALL = 2048
+"""The kernel fills a page with whole lines before it stops: what is far shorter was the last of it."""
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time", "time_for_children", "user", "uts")
 
 
@@ -48,7 +50,7 @@ def children(pid: int) -> list[int]:
     """Direct children of every thread of `pid`; empty when it is gone."""
     found: list[int] = []
     for thread in threads(pid):
-        words = read(f"{pid}/task/{thread}/children") or b""
+        words = read(f"{pid}/task/{thread}/children", small=SMALL) or b""
         found.extend(int(word) for word in words.split())
     return found
 
@@ -65,7 +67,7 @@ def descriptors(pid: int) -> list[int]:
 
 def status_of(pid: int, thread: int | None = None) -> Status | None:
     """The status of a process, or of one thread of it; None when it is gone."""
-    data = read(f"{pid}/status" if thread is None else f"{pid}/task/{thread}/status")
+    data = read(f"{pid}/status" if thread is None else f"{pid}/task/{thread}/status", small=SMALL)
     return status.parse(data) if data is not None else None
 
 
@@ -77,7 +79,7 @@ def link_of(pid: int, fd: int) -> Link | None:
 
 def fdinfo_of(pid: int, fd: int) -> FdInfo | None:
     """What is told of a descriptor; None when it is closed."""
-    data = read(f"{pid}/fdinfo/{fd}")
+    data = read(f"{pid}/fdinfo/{fd}", small=SMALL)
     return fdinfo.parse(data) if data is not None else None
 
 
@@ -87,14 +89,22 @@ def stat_of(pid: int, fd: int) -> os.stat_result | None:
     A file system in user space may take its time to answer: ask where it is mounted first.
     """
     try:
-        return os.stat(PROC / str(pid) / "fd" / str(fd))  # noqa: PTH116 - as the line above says
+        return os.stat(f"{PROC}/{pid}/fd/{fd}")  # noqa: PTH116 - a Path costs more than the call
     except OSError:
         return None
 
 
-def namespaces_of(pid: int) -> dict[str, int]:
+def by_name(pid: int, fd: int) -> bool:
+    """Whether a descriptor only names a file (O_PATH): its link can be neither read nor written then."""
+    try:
+        return not os.lstat(f"{PROC}/{pid}/fd/{fd}").st_mode & 0o600
+    except OSError:
+        return False
+
+
+def namespaces_of(pid: int, names: tuple[str, ...] = NAMESPACES) -> dict[str, int]:
     """The number of each namespace a process is in; empty when it is gone."""
-    found = {name: _target(f"{pid}/ns/{name}") for name in NAMESPACES}
+    found = {name: _target(f"{pid}/ns/{name}") for name in names}
     return {name: links.namespace(target) for name, target in found.items() if target is not None}
 
 
@@ -103,24 +113,29 @@ def command_of(pid: int) -> str:
     return (read(f"{pid}/cmdline", 4096) or b"").rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
 
 
-def read(name: str, limit: int = MAX_TEXT) -> bytes | None:
-    """A file below /proc, up to `limit` bytes; None when its process is gone."""
+def read(name: str, limit: int = MAX_TEXT, small: int = 0) -> bytes | None:
+    """A file below /proc, up to `limit` bytes; None when its process is gone.
+
+    `small`: what is shorter is all of it, so that the end need not be asked for. Only where no line is long.
+    """
     try:
         descriptor = os.open(f"{PROC}/{name}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         return None
     try:
-        return b"".join(_chunks(descriptor, limit))
+        return b"".join(_chunks(descriptor, limit, small))
     except OSError:
         return None
     finally:
         os.close(descriptor)
 
 
-def _chunks(descriptor: int, limit: int) -> Iterator[bytes]:
+def _chunks(descriptor: int, limit: int, small: int) -> Iterator[bytes]:
     while limit > 0 and (chunk := os.read(descriptor, min(limit, 1 << 16))):
         limit -= len(chunk)
         yield chunk
+        if len(chunk) < small:
+            return
 
 
 def _target(name: str) -> str | None:

@@ -102,7 +102,7 @@ def _memory_file(world: World, one: Descriptor) -> tuple[str, str]:
 
 def _path(world: World, process: Process, one: Descriptor) -> tuple[str, str]:
     path, file = one.link.name, one.file
-    by_name = one.info is not None and one.info.access == "path"
+    by_name = one.by_name or (one.info is not None and one.info.access == "path")
     if file is not None and file.kind == "device":
         kind, what = _special(path, file.node)
         return ("path_only", what) if by_name and kind == "terminal" else (kind, what)
@@ -120,7 +120,7 @@ def _unreachable(world: World, process: Process, one: Descriptor) -> tuple[str, 
     mount = world.places.mounts.get(one.info.mount_id)
     if mount is None:
         # A process in a mount namespace of its own is a finding already.
-        elsewhere = process.namespaces.get("mnt") != world.root_namespaces.get("mnt")
+        elsewhere = process.namespaces.get("mnt", 0) not in (0, world.root_namespaces.get("mnt"))
         return None if elsewhere else ("nowhere", one.link.name)
     # What is in memory is kept apart and put into the folder of the same name.
     if mount.id not in world.places.inner or mount.kind == "tmpfs":

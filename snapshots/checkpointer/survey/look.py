@@ -39,8 +39,8 @@ PATIENCE = 2.0
 """Seconds for who cannot be interrupted, of all processes together; the others are let pass."""
 # What may never answer when it is asked for a file.
 _SLOW = frozenset({"fuse", "nfs", "nfs4", "cifs", "smb3", "9p", "ceph"})
+_SYS_ADMIN = 1 << 21  # CAP_SYS_ADMIN, see capabilities(7)
 # Nothing is to be known of these but that they are there.
-_MEMORY_DEVICES = 1
 _PLAIN = frozenset({"eventfd", "signalfd", "timerfd"})
 _KINDS = (
     (stat.S_ISREG, "file"),
@@ -62,7 +62,10 @@ def world(init: int, root: int, container: tuple[int, ...], mounted: tuple[str, 
     places = _places(init, mounted)
     top = walk.status_of(root)
     depth = len(top.inner_pids) if top is not None else 0
-    looker = _Looker(places.mounts, depth)
+    # Who lacks this for good, as its parents do, is in other namespaces only below another user namespace.
+    confined = top is not None and not top.capabilities.bounding & _SYS_ADMIN
+    namespaces = walk.namespaces_of(root)
+    looker = _Looker(places.mounts, depth, namespaces.get("user", 0) if confined else 0)
     processes = tuple(found for pid in tree.pids if (found := looker.process(pid)) is not None)
     members = {*tree.pids, init}
     outside = tuple(pid for pid in container if pid not in members)[:MAX_OUTSIDE]
@@ -70,7 +73,7 @@ def world(init: int, root: int, container: tuple[int, ...], mounted: tuple[str, 
         processes=processes,
         network=_network(root, processes, outside),
         places=places,
-        root_namespaces=walk.namespaces_of(root),
+        root_namespaces=namespaces,
         pids={one.pid: one.inner for one in processes},
         outside=tuple(found for pid in outside if (found := _brief(pid, depth)) is not None),
         whole=tree.whole and not looker.left_out,
@@ -148,7 +151,9 @@ def _brief(pid: int, depth: int) -> Process | None:
 class _Looker:
     """Looks at one process after the other, with a bound on all of them."""
 
-    def __init__(self, table: Mapping[int, Mount], depth: int) -> None:
+    def __init__(self, table: Mapping[int, Mount], depth: int, confined: int) -> None:
+        """`confined`: the user namespace below which nobody can make others; 0: it is not so."""
+        self._confined = confined
         self._mounts = table
         self._depth = depth
         self._looked = 0
@@ -166,11 +171,15 @@ class _Looker:
             status.pid_at(self._depth),
             status,
             walk.command_of(pid),
-            walk.namespaces_of(pid),
+            self._spaces(pid),
             tuple(self._descriptors(pid)),
             tuple(_memory(pid)),
             self._stuck(pid, status.threads, status.state),
         )
+
+    def _spaces(self, pid: int) -> dict[str, int]:
+        found = walk.namespaces_of(pid, ("user",)) if self._confined else {}
+        return found if found and found["user"] == self._confined else walk.namespaces_of(pid)
 
     def _stuck(self, pid: int, threads: int, state: str) -> int:
         """As the function of that name, as long as there is time for it."""
@@ -200,9 +209,7 @@ class _Looker:
             return Descriptor(number, link)
         if link.name.startswith("/dev/") and not link.name.startswith(("/dev/shm/", "/dev/mqueue/")):  # noqa: S108
             file = _file(walk.stat_of(pid, number))
-            # Of devices fdinfo matters where they have state.
-            plain = file is not None and file.node[0] == _MEMORY_DEVICES
-            return Descriptor(number, link, None if plain else walk.fdinfo_of(pid, number), file)
+            return Descriptor(number, link, file=file, by_name=walk.by_name(pid, number))
         info = walk.fdinfo_of(pid, number)
         mount = self._mounts.get(info.mount_id) if info is not None else None
         if mount is not None and mount.kind.partition(".")[0] in _SLOW:
@@ -226,7 +233,7 @@ def _ended(pid: int, inner: int, status: Status) -> Process | None:
 def _family(pid: int, number: int) -> str:
     """What kind of socket it is, in the kernel's words; the tables of a namespace do not list all."""
     try:
-        name = os.getxattr(walk.PROC / str(pid) / "fd" / str(number), "system.sockprotoname")
+        name = os.getxattr(f"{walk.PROC}/{pid}/fd/{number}", "system.sockprotoname")
     except OSError:
         return ""
     return name.rstrip(b"\0").decode("ascii", "replace")

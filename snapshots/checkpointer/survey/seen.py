@@ -26,13 +26,17 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """One open descriptor. `info` and `file` only where they matter; `family` of sockets nobody lists."""
+    """One open descriptor. `info` and `file` only where they matter; `family` of sockets.
+
+    `by_name`: it only names a device (O_PATH); of other files `info` says so.
+    """
 
     number: int
     link: Link
     info: FdInfo | None = None
     file: File | None = None
     family: str = ""
+    by_name: bool = False
 
 
 @dataclass(frozen=True, slots=True)
