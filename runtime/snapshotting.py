@@ -74,7 +74,8 @@ def capture(
     snapshot_id = ids.new_id()
     with controller.operation("snapshot", session_id=session.id, snapshot_id=snapshot_id) as operation:
         row = new_row(controller, session, operation, label, kind, reason, auto)
-        snapshot = sharing.share(controller, session, operation, row) if kind == "live" else None
+        shares = kind == "live" and not force_drop
+        snapshot = sharing.share(controller, session, operation, row) if shares else None
         if snapshot is None:
             taking = Taking(controller, session, operation, row, thawed, force_drop)
             snapshot = taking.live() if kind == "live" else taking.filesystem()

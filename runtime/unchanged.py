@@ -126,6 +126,8 @@ def since(controller: Holdfast, session: SessionRow) -> tuple[SnapshotRow, Frame
         note = last.details.get(NOTE) if last is not None else None
         if last is None or last.state != "ready" or not isinstance(note, dict):
             return None
+        if last.details.get("dropped"):  # it lacks what was left out of it
+            return None
         # The container is the same one if its processes are: pids with the times they started.
         init_pid, supervisor = int(note["init_pid"]), int(note["done"]["supervisor_pid"])
         moment = GuestClient(controller.home.run_dir(session.id)).request("moment")
