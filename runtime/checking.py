@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import CaptureFailed, HoldfastError, LiveUnsupported, SessionDead
+from holdfast.errors import CaptureFailed, GuestError, HoldfastError, LiveUnsupported, SessionDead
 from holdfast.runtime import fields, retrying
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_client import GuestClient
@@ -100,9 +100,10 @@ def _refuse(session: SessionRow, left: list[Resource]) -> None:
 
 def _supervisor(client: GuestClient) -> int:
     """The inner pid of the supervisor. To ask for a moment is only to look; older ones tell it otherwise."""
-    told = client.request("moment")
-    if "supervisor_pid" in told.head:
-        return fields.integer(told, "supervisor_pid", least=2)
+    with suppress(GuestError):
+        told = client.request("moment")
+        if "supervisor_pid" in told.head:
+            return fields.integer(told, "supervisor_pid", least=2)
     return fields.integer(client.request("hello"), "pid", least=2)
 
 

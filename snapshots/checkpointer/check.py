@@ -14,8 +14,12 @@ from holdfast.snapshots.checkpointer import cgroups, folders, tmpfs, tree
 from holdfast.snapshots.checkpointer.channel import Channel
 from holdfast.snapshots.checkpointer.requests import Check
 from holdfast.snapshots.checkpointer.survey import judge, look
-from holdfast.snapshots.checkpointer.survey.catalogue import SURVIVES
+from holdfast.snapshots.checkpointer.survey.catalogue import BLOCKS, SURVIVES
+from holdfast.snapshots.checkpointer.survey.finding import Finding
+from holdfast.snapshots.checkpointer.survey.seen import World
 
+BETWEEN = 0.01
+"""Seconds between two looks."""
 MAX_FINDINGS = 5000
 """Of those that survive: what blocks is always told."""
 
@@ -28,8 +32,7 @@ def run(request: Check, channel: Channel) -> None:
     began = time.monotonic()
     # Much is made and all of it is kept until the answer: there is nothing to collect in this process.
     gc.disable()
-    world = look.world(target.init_pid, root, cgroups.members(target.init_pid), request.mounts)
-    found = list(judge.findings(world))
+    world, found = _seen(target.init_pid, root, request.mounts)
     kept = [one for one in found if one.verdict != SURVIVES or request.everything]
     told = [one for one in kept if one.verdict != SURVIVES] + [
         one for one in kept if one.verdict == SURVIVES
@@ -49,6 +52,27 @@ def run(request: Check, channel: Channel) -> None:
         free_bytes=space.f_bavail * space.f_frsize,
         seconds=time.monotonic() - began,
     )
+
+
+def _seen(init_pid: int, root: int, mounts: tuple[str, ...]) -> tuple[World, list[Finding]]:
+    """What is seen; what blocks is seen twice, because nothing stands still while it is looked at.
+
+    Somebody may accept a connection between the look at the processes and that at the sockets.
+    """
+    before: set[tuple[str, int, int]] | None = None
+    while True:
+        world = look.world(init_pid, root, cgroups.members(init_pid), mounts)
+        found = list(judge.findings(world))
+        blocking = {(one.kind, one.pid, one.fd) for one in found if one.verdict == BLOCKS}
+        if not blocking:
+            return world, found
+        if before is not None:
+            sure = blocking & before
+            return world, [
+                one for one in found if one.verdict != BLOCKS or (one.kind, one.pid, one.fd) in sure
+            ]
+        before = blocking
+        time.sleep(BETWEEN)
 
 
 def _tmpfs(init_pid: int) -> list[str]:
