@@ -30,7 +30,9 @@ result. The check asks the process that was captured, never a new one.
   name. The session goes on.
 - **red**: neither; the reason is given.
 
-Several programs are in one session, with one capture, where they get along; the checks are the same.
+Several programs are in one session, with one capture, where they get along; the checks are the same. Packages
+beyond the session image are in images of their own (`holdfast/programs:…`), built when a program that needs
+them is tried; `docker rmi` frees the space.
 """
 
 

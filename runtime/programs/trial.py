@@ -104,9 +104,10 @@ class Trial:
         """A refusal is a good answer if it names the program and leaves it as it was."""
         if len(self._going()) > 1:
             self._blame(error)
-        text = plain(f"{error} ({error.hint})" if error.hint else str(error), 600)
+        text = plain(str(error), 600)
         for program in self._going():
             progress = self._progress[program.name]
+            # What is before the colon names the session, which is gone by then.
             why = text.partition(": ")[2] or text
             if not program.refusable:
                 progress.failed = f"capture refused: {why}"
@@ -187,14 +188,14 @@ class Trial:
     def _scratch(self) -> Iterator[list[Session]]:
         """Sessions that are removed at the end, with the snapshots taken of them."""
         sessions: list[Session] = []
-        everything: list[str] = []
         try:
             yield sessions
         finally:
-            everything = [session.id for session in sessions]
             for session in reversed(sessions):
+                # One that cannot be removed does not keep the others.
                 with suppress(HoldfastError):
                     session.remove()
+            ours = {session.id for session in sessions}
             for snapshot in self._controller.snapshots():
-                if snapshot.session_id in everything:
+                if snapshot.session_id in ours:
                     snapshot.remove()

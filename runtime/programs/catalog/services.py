@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.runtime.programs.program import Program, Run, Shows, Type
+from holdfast.runtime.programs.program import Program, Run
 
 PROGRAMS = (
     Program(
@@ -109,21 +109,5 @@ PROGRAMS = (
                 "cmp -s got sum && ok 'answers, and the download is whole' || bad 'the download is not whole'"
             ),
         ),
-    ),
-    Program(
-        name="tail-follow",
-        family="servers",
-        does="`tail -f` of a file that is written to afterwards",
-        start="echo first > log; exec tail -f log",
-        ready="pgrep -fx 'tail -f log'",
-        check=(Run("echo second >> log; ok written"), Shows("second")),
-    ),
-    Program(
-        name="bc-session",
-        family="servers",
-        does="an interactive program on its terminal, with values of before",
-        start="exec bc -q",
-        ready="running 'bc -q'",
-        check=(Type("x=6*7\nx+100000\n"), Shows("100042")),
     ),
 )

@@ -94,7 +94,7 @@ PROGRAMS = (
         does="200 processes; a number goes around through all of them by pipes",
         start="exec python3 $INSIDE/crowd.py",
         ready="begun state",
-        check=(Run("steady state 5"),),
+        check=(Run("steady state 3"),),
     ),
     Program(
         name="other-user",

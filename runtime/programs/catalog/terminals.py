@@ -98,6 +98,22 @@ PROGRAMS = (
         check=(Type("kept * 100001\n"), Shows("4200042")),
     ),
     Program(
+        name="tail-follow",
+        family=_FAMILY,
+        does="`tail -f` of a file that is written to afterwards",
+        start="echo first > log; exec tail -f log",
+        ready="pgrep -fx 'tail -f log'",
+        check=(Run("echo second >> log; ok written"), Shows("second")),
+    ),
+    Program(
+        name="bc",
+        family=_FAMILY,
+        does="an interactive program on its terminal, with values of before",
+        start="exec bc -q",
+        ready="running 'bc -q'",
+        check=(Type("x=6*7\nx+100000\n"), Shows("100042")),
+    ),
+    Program(
         name="getpass",
         family=_FAMILY,
         does="a password prompt, which holds /dev/tty open; answered afterwards",

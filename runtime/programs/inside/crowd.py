@@ -28,4 +28,4 @@ while True:
     rounds += 1
     Path("new").write_text(f"{rounds} {faults} around {COUNT} processes\n")
     os.replace("new", "state")  # noqa: PTH105
-    time.sleep(0.05)
+    time.sleep(0.5)
