@@ -85,7 +85,8 @@ class Asking:
                 if not result.ok and found.ok:
                     found = Verdict(False, _end(str(result.error)))
             elif isinstance(step, Run):
-                found = verdict.read(_run(session, program, step.command, CHECKING, in_it=True).text)
+                done = _run(session, program, step.command, CHECKING, in_it=True)
+                found = _late(done) or verdict.read(done.text)
             if not found.ok:
                 return found
         return found
@@ -123,6 +124,13 @@ class Asking:
         """What the program wrote, if it ended or got stuck."""
         task = self._tasks.get(program.name)
         return _end(self._shown(session, program, 0)) if task else "it said nothing"
+
+
+def _late(done: ExecResult) -> Verdict | None:
+    """What to say of a check that had to be given up."""
+    if done.timed_out or done.running:
+        return Verdict(False, f"its check has not ended after {CHECKING:.0f} s: {_end(done.text)}")
+    return None
 
 
 def _run(

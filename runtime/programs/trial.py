@@ -15,6 +15,7 @@ from holdfast.errors import HoldfastError, LiveUnsupported
 from holdfast.runtime.programs import asking, payload
 from holdfast.runtime.programs.outcome import FORKS, Outcome, Progress, Step
 from holdfast.runtime.programs.program import Program
+from holdfast.runtime.programs.verdict import Verdict
 from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
@@ -138,8 +139,11 @@ class Trial:
 
     def _verified(self, place: str) -> Callable[[Session, Program], None]:
         def look(session: Session, program: Program) -> None:
-            verdict = self._asked.verdict(session, program)
             progress = self._progress[program.name]
+            try:
+                verdict = self._asked.verdict(session, program)
+            except HoldfastError as error:
+                verdict = Verdict(False, plain(str(error), 400))
             progress.said = verdict.said
             if not verdict.ok:
                 progress.failed = f"{place}: {verdict.said}"
