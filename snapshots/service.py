@@ -32,6 +32,7 @@ CAPABILITIES = (
     "NET_ADMIN",  # read and repair TCP connections
     "NET_RAW",  # half-closed connections: CRIU gives them the end of the stream again by a packet of its own
     "DAC_READ_SEARCH",
+    "IPC_OWNER",  # read shared memory of System V that belongs to other users, as PostgreSQL's does
     "SYS_RESOURCE",  # limits and pipe sizes above the default; some machines cannot give it
     "CHOWN",
     "DAC_OVERRIDE",
