@@ -67,8 +67,8 @@ class Filing:
             CaptureFailed: it cannot be read or written.
             LinkLost, EngineError: the checkpointer or the engine failed.
         """
-        if not image.usable(self._engine.info()):
-            return
+        if self._parent is not None or not image.usable(self._engine.info()):
+            return  # what was copied for an attempt before is as good
         below = image.parent(self._engine, self._container.image_id)
         above = len(below.layers) - below.base
         flatten = above if above >= MOST_LAYERS else 0
