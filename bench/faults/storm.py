@@ -20,6 +20,7 @@ NAME = "victim"
 COPY = "copy"
 _INSIDE = Path(__file__).parents[1] / "inside" / "keeper.py"
 _PATIENCE = 120.0
+_SOON = 20.0
 _BAD = ("process_exited", "kernel_died", "shell_ended", "died", "unhealthy", "oom")
 
 
@@ -125,8 +126,7 @@ class Storm:
                         session, lost = copy, f"in the copy, {found}"
                 if not lost:
                     return "", ""
-                events = [event for event in session.events() if event.at >= began]
-                return lost, "; ".join(event.text for event in events if event.kind in _BAD)
+                return lost, _told(session, began)
         except HoldfastError as error:
             return str(error), f"{error.code}: {error.hint}" if error.hint else ""
 
@@ -171,6 +171,16 @@ class Storm:
         session.exec("until test -S /tmp/keeper; do sleep 0.05; done")
         session.cell("block = bytes(range(256)) * 40000; digest = hash(block)")
         session.snapshot("before")
+
+
+def _told(session: Session, since: datetime) -> str:
+    """What is said of it, at once or a little later."""
+    deadline = time.monotonic() + _SOON
+    while True:
+        events = [event for event in session.events() if event.at >= since and event.kind in _BAD]
+        if events or time.monotonic() > deadline:
+            return "; ".join(event.text for event in events)
+        time.sleep(0.05)
 
 
 def look(session: Session) -> str:

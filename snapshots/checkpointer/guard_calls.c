@@ -9,7 +9,7 @@
  *   the captured task gets its code back, so that the kernel decides when it goes on;
  *   calls that fail when they are interrupted, but have no limit of time that could be missed or prolonged, start
  *   again: epoll_wait, poll, sigwaitinfo, semop, and sleeps that keep their rest where they found their length;
- *   in the copy a call does not start again while a signal waits to be handled.
+ *   in the copy a call does not start again while a signal waits for its handler.
  *
  * Only where the registers are known: x86-64, tasks in 64-bit mode.
  */
@@ -19,6 +19,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -38,15 +39,34 @@ typedef struct user_regs_struct registers;
 
 static ptrace_call *libc_ptrace;
 
-/* What CRIU was given for a task, and what the task is to get instead. Keyed by the low bits of its id: one that
- * loses its place to another starts its call again, as CRIU has it.
+/* The call a task was in, and what the task is to get instead of what CRIU was given. Keyed by the low bits of
+ * its id: one that loses its place to another starts its call again, as CRIU has it.
  */
 static struct decided {
 	pid_t task;
-	unsigned long long given_ax, given_ip, code, ip;
+	unsigned long long call, code, ip;
 } decisions[1 << 14];
 
-/* Whether a signal waits that is not blocked. */
+/* The signals a task has handlers for, one bit each; all of them if that cannot be told. */
+static uint64_t handled(pid_t task)
+{
+	unsigned long long caught = ~0ULL;
+	char path[64], line[256];
+	FILE *status;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", task);
+	status = fopen(path, "re");
+	if (status == NULL)
+		return caught;
+	while (fgets(line, sizeof(line), status) != NULL && sscanf(line, "SigCgt: %llx", &caught) != 1)
+		;
+	fclose(status);
+	return caught;
+}
+
+/* Whether a signal waits that is not blocked, and that a handler will be called for. Others end the task, stop
+ * it, or come to nothing, as the end of a child does: then the kernel starts the call again.
+ */
 static int signal_waits(pid_t task)
 {
 	struct __ptrace_peeksiginfo_args which = { 0, 0, 32 };
@@ -59,7 +79,8 @@ static int signal_waits(pid_t task)
 		if (count > 0 && libc_ptrace(PTRACE_GETSIGMASK, task, (void *)sizeof(blocked), &blocked) < 0)
 			return 1;
 		for (each = 0; each < count; each++)
-			if (!(blocked >> (found[each].si_signo - 1) & 1))
+			if (!(blocked >> (found[each].si_signo - 1) & 1) &&
+			    (handled(task) >> (found[each].si_signo - 1) & 1))
 				return 1;
 	}
 	return 0;
@@ -109,6 +130,7 @@ static void on_read(pid_t task, registers *now)
 		return;
 	}
 	kept->task = task;
+	kept->call = now->orig_rax;
 	kept->ip = now->rip;
 	kept->code = now->rax;
 	if (again && (code == RESTARTBLOCK || code == EINTR))
@@ -119,16 +141,17 @@ static void on_read(pid_t task, registers *now)
 	} else {
 		now->rax = (unsigned long long)-EINTR;
 	}
-	kept->given_ax = now->rax;
-	kept->given_ip = now->rip;
 }
 
 static void on_write(pid_t task, registers *now)
 {
 	const struct decided *kept = &decisions[(size_t)task % (sizeof(decisions) / sizeof(*decisions))];
 
-	if ((long long)now->orig_rax >= 0 && kept->task == task && kept->given_ax == now->rax &&
-	    kept->given_ip == now->rip) {
+	/* CRIU asks more than once, and a signal may have come in between: either answer is of the same call. */
+	int again = now->rip == kept->ip - INSTRUCTION && now->rax == now->orig_rax;
+	int failed = now->rip == kept->ip && (long long)now->rax == -EINTR;
+
+	if ((long long)now->orig_rax >= 0 && kept->task == task && kept->call == now->orig_rax && (again || failed)) {
 		now->rax = kept->code;
 		now->rip = kept->ip;
 	}

@@ -60,6 +60,8 @@ def run(request: Restore, channel: Channel) -> None:
         # What is restored inherits these from CRIU, and CRIU from this process.
         cgroups.join(target.init_pid)
         _new_session_keyring()
+        # CRIU gives a process the groups it had, but only if it had any.
+        os.setgroups([])
         _set_last_pid(target.init_pid, request.last_pid)
         folder = folders.open_folder(images)
         started = time.monotonic()

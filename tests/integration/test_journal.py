@@ -164,7 +164,7 @@ def test_forks_have_the_past_of_their_moment(hf: Holdfast) -> None:
         "echo > /tmp/once; echo later": True,
     }
     kinds = [entry.kind for entry in fork.journal() if entry.host]
-    assert kinds == ["created", "snapshot", "restored"]
+    assert kinds == ["created", "snapshot", "verified", "restored"]
     numbers = [entry.seq for entry in fork.journal() if not entry.host]
     assert numbers == list(range(1, len(numbers) + 1))
 

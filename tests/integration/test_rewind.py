@@ -58,7 +58,8 @@ def test_a_session_goes_back_in_place(hf: Holdfast) -> None:
 
     again = work.rewind(back.kept, discard=True)
     assert again.kept is None
-    assert work.exec('echo "$PWD $step $(cat /srv/file)"').text == "/tmp 2 two\n"
+    # The end of the job may be told before or after.
+    assert "/tmp 2 two\n" in work.exec('echo "$PWD $step $(cat /srv/file)"').text
     assert work.snapshot("third").parent_id == back.kept.id
 
 

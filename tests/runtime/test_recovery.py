@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import EngineUnavailable, SessionBusy, SessionDead, SessionError, SessionNotFound
-from holdfast.runtime import health, locks
+from holdfast.runtime import aftermath, health, locks
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.engine import ContainerState
 from holdfast.runtime.home import Home
@@ -177,8 +177,11 @@ def test_an_undo_that_fails_keeps_the_intent(
     assert len(controller.store.open_operations()) == 1
 
 
-def test_a_pending_snapshot_is_undone(controller: Holdfast, engine: FakeEngine) -> None:
+def test_a_pending_snapshot_is_undone(
+    controller: Holdfast, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A capture that fails leaves no row, folder or image, and the session runs on."""
+    monkeypatch.setattr(aftermath, "answers", lambda *_: True)
     row = _session(controller, engine, paused=True)
     with pytest.raises(RuntimeError), controller.operation("new", session_id=row.id) as operation:  # noqa: PT012
         taken = controller.store.add_snapshot(row.id, "live")
@@ -241,7 +244,7 @@ def test_a_session_whose_container_is_gone_is_dead(controller: Holdfast, engine:
     assert [session.state for session in controller.sessions()] == ["dead", "running"]
     with pytest.raises(SessionDead) as raised:
         controller.session("work").exec("true")
-    assert "holdfast restore before" in raised.value.hint
+    assert "holdfast rewind work before" in raised.value.hint
 
 
 def test_a_container_that_ended_is_told_with_its_exit_code(controller: Holdfast, engine: FakeEngine) -> None:
