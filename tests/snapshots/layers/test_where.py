@@ -43,13 +43,13 @@ def test_layers_elsewhere_or_of_another_kind_are_not_found() -> None:
 MAPS = b"""\
 55d0c0a00000-55d0c0a01000 r--p 00000000 00:32 1234 /usr/bin/x
 7f0000000000-7f0000001000 rw-p 00000000 00:32 1235 /lib/private.so
-7f0000002000-7f0000003000 rw-s 00001000 00:32 1236 /work/db file
-7f0000004000-7f0000005000 -w-s 00000000 00:32 1237 /work/\\012line
-7f0000006000-7f0000007000 r--s 00000000 00:32 1238 /work/only-read
+7f0000002000-7f0000003000 rw-s 00001000 00:32 1236 /data/db file
+7f0000004000-7f0000005000 -w-s 00000000 00:32 1237 /data/\\012line
+7f0000006000-7f0000007000 r--s 00000000 00:32 1238 /data/only-read
 7f0000008000-7f0000009000 rw-s 00000000 00:01 0 anon_inode:i915
 """
 
 
 def test_mapped_files_are_those_a_write_reaches() -> None:
     """Shared and writable, by their path below the root."""
-    assert parse(MAPS) == {"work/db file", "work/\nline"}
+    assert parse(MAPS) == {"data/db file", "data/\nline"}
