@@ -21,7 +21,7 @@ from holdfast.runtime.guest.identity import read_object
 from holdfast.runtime.guest.server import Server
 
 TICK = 0.002
-PATIENCE = 20.0
+PATIENCE = 10.0
 """Seconds after which the session listens again by itself: its controller may be dead, and no other one came,
 which would have ended the pause. A machine with far too much to do takes some of them to begin a capture."""
 
