@@ -205,9 +205,17 @@ class Desk:
         self.lease.cut()
 
     def woken(self, *, copy: bool) -> None:
-        """A capture is over; in a copy nobody holds the lease."""
+        """A capture is over; in a copy nobody holds the lease.
+
+        In a copy, the size waits for `arrived`.
+        """
         self._skew = time.time() - self._loop.time()
         self._tell(self.lease.woken(self._loop.time(), copy=copy))
+        if not copy:
+            self._settle()
+
+    def arrived(self) -> None:
+        """All programs of a copy run again. One that is told of a size sooner does not leave its call."""
         self._settle()
 
     def _adopt(self, seat: Seat) -> None:

@@ -68,6 +68,15 @@ class Guest:
         self.journal.heard = self.changes.heard
         self.requests = 0
         """How many were made that do more than look."""
+        self.arriving = False
+        """Whether this is a copy of which perhaps not all processes run yet."""
+
+    def arrive(self) -> None:
+        """Do what a copy waits with until all of its processes run."""
+        if self.arriving:
+            self.arriving = False
+            for desk in self.desks.values():
+                desk.arrived()
 
     def start(self, awakening: Awakening) -> None:
         """Start the shell at once and the kernel in the background."""

@@ -121,6 +121,8 @@ class Pause:
         event = told.get("event")
         for desk in guest.desks.values():
             desk.woken(copy=event == "restored")
+        # Who asks first is the controller, when the last process of the copy runs.
+        guest.arriving = event == "restored"
         guest.become(told, event if event in ("resumed", "restored") else "aborted")
         guest.watch.resume()
         logger.info("%s as %s", told.get("event", "woke"), guest.identity)

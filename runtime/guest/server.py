@@ -68,6 +68,7 @@ class Server:
             os.chown(self._path, folder.st_uid, folder.st_gid)
 
     async def _serve(self, connection: Connection, frame: Frame) -> None:
+        self._guest.arrive()
         version = frame.head.get("v")
         if version != VERSION:
             raise Refusal(

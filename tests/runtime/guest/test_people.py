@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -134,6 +135,20 @@ def test_after_a_capture_the_holder_comes_back_and_a_copy_is_free(guest: Guest) 
         pause(guest, "restored")
         assert guest.exec("stty size").output == b"40 120\r\n"
         assert holder(guest) is None
+
+
+def test_the_terminal_of_a_copy_is_resized_when_the_host_asks_first(guest: Guest) -> None:
+    """Before that, not all of its programs may run: a program that is told then would not leave its call."""
+    with attach(guest, ALICE):
+        terminal = Path(f"/proc/{guest.shell()['pid']}/fd/0").readlink()
+        pause(guest, "restored")
+    descriptor = os.open(terminal, os.O_RDONLY | os.O_NOCTTY)
+    try:
+        assert os.get_terminal_size(descriptor) == (100, 30)
+        guest.ask("hello")
+        assert os.get_terminal_size(descriptor) == (120, 40)
+    finally:
+        os.close(descriptor)
 
 
 def test_a_reader_goes_on_at_its_offset(guest: Guest) -> None:
