@@ -1,9 +1,13 @@
 """Every program of the catalog, captured in the middle of its work, restored and forked."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.programs import catalog, runner
+from holdfast.runtime.programs.program import Program, Run
 
 pytestmark = pytest.mark.engine
 
@@ -15,3 +19,34 @@ def test_every_program_goes_on_or_is_refused_by_name(hf: Holdfast, family: str) 
     """In the captured session and in four copies; nothing is left of any of it."""
     found = runner.run(hf, catalog.chosen([family]))
     assert [f"{one.program}: {one.reason}" for one in found if one.word == "red"] == []
+
+
+@pytest.fixture
+def program() -> Callable[..., Program]:
+    def make(name: str, **more: Any) -> Program:
+        start = "i=0; while :; do i=$((i+1)); echo $i 0 > new; mv new state; sleep 0.05; done"
+        usual = {"start": start, "ready": "begun state", "check": (Run("steady state"),)}
+        return Program(name=name, family="made", does="counts", **(usual | more))
+
+    return make
+
+
+def test_one_program_does_not_redden_its_neighbours(hf: Holdfast, program: Callable[..., Program]) -> None:
+    """What makes a capture fail is found; the others work. What does not start is told with its words."""
+    programs = [
+        program("good"),
+        program(
+            "traced",
+            start="exec strace -o trace sleep 100041",
+            ready="[ -s trace ]",
+            refusable=("not what it is called",),
+        ),
+        program("broken", start="echo 'no such thing'; exit 3"),
+    ]
+    said: list[str] = []
+    found = {one.program: one for one in runner.run(hf, programs, say=said.append)}
+    assert found["good"].word == "works", said
+    assert found["traced"].word == "red"
+    assert found["traced"].passed == ("started",)
+    assert "not by name" in found["traced"].reason
+    assert "no such thing" in found["broken"].reason
