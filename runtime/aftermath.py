@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from holdfast.errors import GuestError, SessionNotFound, StoreError
+from holdfast.errors import GuestError, StoreError
 from holdfast.runtime import awakening, run_dir
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_client import GuestClient
@@ -48,10 +48,8 @@ def look(controller: Holdfast, row: SessionRow) -> None:
     from holdfast.runtime.journal import happenings
 
     why = "a capture of it was cut short, and its supervisor does not answer since"
-    with suppress(SessionNotFound):
-        mark = {"container": row.container_id, "why": why}
-        controller.store.update_session(row.id, details={**row.details, KEY: mark})
-        happenings.note(controller, row.id, KEY, actor="system", why=why)
+    controller.store.keep_details(row.id, **{KEY: {"container": row.container_id, "why": why}})
+    happenings.note(controller, row.id, KEY, actor="system", why=why)
 
 
 def trouble(row: SessionRow) -> str:
@@ -64,9 +62,7 @@ def recovered(controller: Holdfast, row: SessionRow) -> bool:
     """Whether a session that did not answer does now; then that is remembered, too."""
     if not answers(controller.home.run_dir(row.id), GLANCE):
         return False
-    controller.store.update_session(
-        row.id, details={name: value for name, value in row.details.items() if name != KEY}
-    )
+    controller.store.keep_details(row.id, **{KEY: None})
     return True
 
 

@@ -134,11 +134,6 @@ def evict(snapshots: Path, most: int | None = None) -> int:
     return freed
 
 
-def cached(folder: Path) -> int:
-    """Bytes on the disk of a snapshot's unpacked images."""
-    return _size(folder / IMAGES, set())
-
-
 def _cached(snapshots: Path) -> Iterator[tuple[int, Path]]:
     for folder in snapshots.iterdir():
         with suppress(OSError):
