@@ -62,6 +62,10 @@ class Desk:
         self._timer: asyncio.TimerHandle | None = None
         self._waiters: list[asyncio.Future[None]] = []
         self._skew = time.time() - self._loop.time()
+        self._arriving = False
+        """Whether programs of this copy may not run yet. One that is told of a size then does not leave its
+        call, so the size waits, also when a terminal that was lost with the capture is put away meanwhile.
+        """
 
     def describe(self) -> dict[str, Any]:
         """Return who holds the lease and who is attached, for clients."""
@@ -211,11 +215,12 @@ class Desk:
         """
         self._skew = time.time() - self._loop.time()
         self._tell(self.lease.woken(self._loop.time(), copy=copy))
-        if not copy:
-            self._settle()
+        self._arriving = copy
+        self._settle()
 
     def arrived(self) -> None:
-        """All programs of a copy run again. One that is told of a size sooner does not leave its call."""
+        """All programs of a copy run."""
+        self._arriving = False
         self._settle()
 
     def _adopt(self, seat: Seat) -> None:
@@ -225,6 +230,8 @@ class Desk:
 
     def _settle(self) -> None:
         """Take the size of a writer who is left; without any, nor one about to come back, the first size."""
+        if self._arriving:
+            return
         writers = [seat for seat in self.seats if seat.leads]
         if any(seat.size == self._size for seat in writers):
             return
