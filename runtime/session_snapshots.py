@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.line import Line
     from holdfast.runtime.lineage.result import Rewound
     from holdfast.runtime.session import Session
+    from holdfast.snapshots.failure import Failure
     from holdfast.snapshots.survivability import Survivability
 
 
@@ -31,6 +32,7 @@ class SessionSnapshots:
         *,
         reason: str | None = None,
         force_drop: Sequence[str] = (),
+        failure: Failure | None = None,
     ) -> Snapshot:
         """Capture the session at one instant; it runs on.
 
@@ -40,6 +42,7 @@ class SessionSnapshots:
             reason: why, for people who look at the tree later.
             force_drop: what blocks, by the names `check` gives it. `pid:N`: the process and its descendants
                 are ended in the session before; `fd:N/M`: that descriptor leads nowhere in copies.
+            failure: what failed, if that is why; it travels with the snapshot.
 
         Raises:
             LiveUnsupported: live is not possible; nothing was taken. `findings` says what is in the way.
@@ -47,7 +50,8 @@ class SessionSnapshots:
             CaptureFailed, SessionBusy, SessionDead: nothing was taken.
         """
         self._settle()
-        row = machinery().take(self._controller, self._line.fresh(), label, kind, reason, force_drop)
+        session = self._line.fresh()
+        row = machinery().take(self._controller, session, label, kind, reason, force_drop, failure)
         return Snapshot(self._controller, row)
 
     def check(self) -> Survivability:

@@ -19,6 +19,7 @@ from holdfast.snapshots import files, manifest, raw
 from holdfast.snapshots.chunks import recipe
 from holdfast.snapshots.chunks.chunks import Busy, Chunks
 from holdfast.snapshots.chunks.recipe import RecipeDamaged
+from holdfast.snapshots.failure import of_row
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from holdfast.snapshots.manifest import Manifest
 
 PATIENCE = 0.05
-_OF_ITS_OWN = ("storage", "moment", "generation", "actor", "auto", "life")
+_OF_ITS_OWN = ("storage", "moment", "generation", "actor", "auto", "life", "failure")
 
 
 def share(
@@ -54,6 +55,7 @@ def share(
                     "label": row.label,
                     "created_at": row.created_at,
                     "parent": row.parent_snapshot_id,
+                    "failure": of_row(row.details),
                 }
             )
             own = _link(source, staging, last.id, kept)

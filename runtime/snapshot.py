@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.lineage.rewinding import Outcome, Wish
     from holdfast.runtime.session import Session
+    from holdfast.snapshots.failure import Failure
 
 # More than this at once is a slip of the finger; each takes the memory of a session.
 FORKS = 256
@@ -34,6 +35,7 @@ class Machinery(Protocol):
         kind: SnapshotKind,
         reason: str | None = None,
         force_drop: Sequence[str] = (),
+        failure: Failure | None = None,
     ) -> SnapshotRow:
         """Capture a running session."""
 
@@ -128,6 +130,13 @@ class Snapshot:
     def reason(self) -> str | None:
         """Why it was taken, in the words of who took it."""
         return self._row.reason
+
+    @property
+    def failure(self) -> Failure | None:
+        """What had failed when it was taken; None if it was taken for another reason."""
+        from holdfast.snapshots.failure import of_row
+
+        return of_row(self._row.details)
 
     @property
     def pinned(self) -> bool:

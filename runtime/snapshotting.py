@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.lineage.rewinding import Outcome, Wish
     from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotKind, SnapshotRow
+    from holdfast.snapshots.failure import Failure
 
 
 def take(
@@ -40,6 +41,7 @@ def take(
     kind: SnapshotKind,
     reason: str | None = None,
     force_drop: Sequence[str] = (),
+    failure: Failure | None = None,
 ) -> SnapshotRow:
     """Capture a running session; it runs on.
 
@@ -50,7 +52,7 @@ def take(
     if force_drop and kind != "live":
         raise InvalidArgument("cannot drop anything: nothing blocks a snapshot of files")
     with turn(controller, session, "snapshot") as session:
-        return capture(controller, session, label, kind, reason, force_drop=force_drop)
+        return capture(controller, session, label, kind, reason, force_drop=force_drop, failure=failure)
 
 
 def capture(
@@ -62,6 +64,7 @@ def capture(
     auto: Mapping[str, Any] | None = None,
     thawed: Callable[[], None] = lambda: None,
     force_drop: Sequence[str] = (),
+    failure: Failure | None = None,
 ) -> SnapshotRow:
     """As `take`, for who holds the session's lock; `auto` says what it is taken for if nobody asked.
 
@@ -73,7 +76,7 @@ def capture(
     tidying.check_room(controller, session)
     snapshot_id = ids.new_id()
     with controller.operation("snapshot", session_id=session.id, snapshot_id=snapshot_id) as operation:
-        row = new_row(controller, session, operation, label, kind, reason, auto)
+        row = new_row(controller, session, operation, label, kind, reason, auto, failure)
         shares = kind == "live" and not force_drop
         snapshot = sharing.share(controller, session, operation, row) if shares else None
         if snapshot is None:

@@ -34,6 +34,7 @@ from holdfast.snapshots.manifest import Manifest, Processes
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotKind, SnapshotRow
+    from holdfast.snapshots.failure import Failure
 
 
 def image_ref(snapshot_id: str) -> str:
@@ -241,6 +242,7 @@ class Taking:
                 options=session.options,
                 processes=processes,
                 files=entries,
+                failure=self.row.details.get("failure"),
             )
             manifest.write(self._staging, kept)
             pack = not self._ends_session  # while everything stands still, no longer than need be
@@ -277,6 +279,7 @@ def new_row(
     kind: SnapshotKind,
     reason: str | None = None,
     auto: Mapping[str, Any] | None = None,
+    failure: Failure | None = None,
 ) -> SnapshotRow:
     """The pending row of a snapshot about to be taken; the operation already carries its id."""
     return controller.store.add_snapshot(
@@ -289,6 +292,7 @@ def new_row(
             "generation": session.generation,
             "actor": controller.actor,
             **({"auto": dict(auto)} if auto else {}),
+            **({"failure": failure.as_details()} if failure else {}),
         },
         reason=reason or controller.reason,
     )

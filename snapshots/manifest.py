@@ -16,6 +16,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from holdfast.errors import SnapshotDamaged
+from holdfast.snapshots.failure import Failure
 
 FILE = "manifest.json"
 
@@ -65,11 +66,17 @@ class Manifest(_Part):
     options: dict[str, Any]
     processes: Processes | None
     files: list[StoredFile]
+    failure: Failure | None = None
 
 
 def write(folder: Path, manifest: Manifest) -> None:
-    """Write the manifest into a snapshot's folder."""
-    (folder / FILE).write_text(manifest.model_dump_json(indent=2))
+    """Write the manifest into a snapshot's folder; what was added since is left out where there is none.
+
+    So versions that do not know it can read the others.
+    """
+    added = [name for name, field in Manifest.model_fields.items() if not field.is_required()]
+    left_out = {name for name in added if getattr(manifest, name) is None}
+    (folder / FILE).write_text(manifest.model_dump_json(indent=2, exclude=left_out))
 
 
 def read(folder: Path) -> Manifest:

@@ -106,6 +106,7 @@ def snapshot(value: Snapshot) -> dict[str, Any]:
         "pinned": value.pinned,
         "actor": value.row.details.get("actor"),
         "auto": value.row.details.get("auto"),
+        "failure": value.row.details.get("failure"),
         "generation": value.row.details.get("generation"),
     }
 
