@@ -1,0 +1,1 @@
+"""Snapshots on their way between homes: rows and images here, bundles there."""
