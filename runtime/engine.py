@@ -11,6 +11,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +77,13 @@ class Engine:
         """What `docker info` says."""
         with _translated("ask Docker about itself"):
             return dict(self.client.info())
+
+    @cached_property
+    def title(self) -> str:
+        """What it is and of which version; empty if it does not say."""
+        told = self.version()
+        names = [str(part.get("Name", "")) for part in told.get("Components") or []][:1]
+        return f"{'docker' if names in ([], ['Engine']) else names[0]} {told.get('Version', '')}".strip()
 
     # Containers.
 

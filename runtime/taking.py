@@ -18,6 +18,7 @@ from holdfast.runtime import awakening, checking, fields, ids, refusals, retryin
 from holdfast.runtime.drift import baseline, remember
 from holdfast.runtime.drift.baseline import Baseline
 from holdfast.runtime.engine import ContainerState
+from holdfast.runtime.fitness import needed
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.guest_client import GuestClient
@@ -216,9 +217,16 @@ class Taking:
             **({"dropped": list(self._force_drop)} if self._force_drop else {}),
             **prepared.moment,
         }
-        return self._finish(captured.image_id or self._files.keep(), processes, timing)
+        about = prepared.versions.get("about")
+        return self._finish(captured.image_id or self._files.keep(), processes, timing, about)
 
-    def _finish(self, image: str, processes: Processes | None, timing: dict[str, Any]) -> SnapshotRow:
+    def _finish(
+        self,
+        image: str,
+        processes: Processes | None,
+        timing: dict[str, Any],
+        about: Mapping[str, Any] | None = None,
+    ) -> SnapshotRow:
         """Digests, manifest, rename; from then on the snapshot is there."""
         store, home, session = self.controller.store, self.controller.home, self.session
         try:
@@ -243,6 +251,7 @@ class Taking:
                 processes=processes,
                 files=entries,
                 failure=self.row.details.get("failure"),
+                needs=needed.by(self.controller.engine, about, self._staging),
             )
             manifest.write(self._staging, kept)
             pack = not self._ends_session  # while everything stands still, no longer than need be

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from holdfast.errors import SnapshotDamaged
 from holdfast.snapshots.failure import Failure
+from holdfast.snapshots.fitness import Needs
 
 FILE = "manifest.json"
 
@@ -67,6 +68,7 @@ class Manifest(_Part):
     processes: Processes | None
     files: list[StoredFile]
     failure: Failure | None = None
+    needs: Needs | None = None
 
 
 def write(folder: Path, manifest: Manifest) -> None:

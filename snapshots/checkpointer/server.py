@@ -18,7 +18,18 @@ import time
 import traceback
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import audit, check, criu, dump, ending, folders, requests, restore, tree
+from holdfast.snapshots.checkpointer import (
+    audit,
+    check,
+    criu,
+    dump,
+    ending,
+    folders,
+    machine,
+    requests,
+    restore,
+    tree,
+)
 from holdfast.snapshots.checkpointer.channel import Channel
 from holdfast.snapshots.checkpointer.layers import keep
 from holdfast.snapshots.checkpointer.record import Unreadable
@@ -34,6 +45,7 @@ def main() -> None:
     subprocess.run(["/usr/bin/mount", "-o", "remount,rw", "/proc/sys"], check=True)
     owner = folders.STATE.stat().st_uid
     _versions()
+    _about()
     folders.discard_old_scratch()
     SOCKET.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
@@ -108,7 +120,7 @@ def _carry_out(request: requests.Request, channel: Channel) -> None:
             if container is not None:
                 with folders.loading(container):
                     pass
-            channel.send("done", protocol=requests.PROTOCOL, **_versions())
+            channel.send("done", protocol=requests.PROTOCOL, **_versions(), about=_about())
         case requests.Describe(folder):
             channel.send("done", tree=decode(Source(folders.staged(folder))))
         case requests.Files():
@@ -149,3 +161,9 @@ def _versions() -> dict[str, str]:
         "kernel": system.release,
         "machine": system.machine,
     }
+
+
+@functools.cache
+def _about() -> dict[str, object]:
+    """What the memory of a snapshot depends on; looked at once, before the first request."""
+    return machine.look()

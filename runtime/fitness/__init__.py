@@ -1,0 +1,1 @@
+"""Whether a snapshot can go on here: what it needs, what is here, what is done about it."""

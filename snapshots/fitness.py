@@ -1,0 +1,211 @@
+"""Whether a snapshot can go on on a machine: what it needs, what is here, and what is possible then. Pure.
+
+    live      everything goes on
+    commands  its files, and the commands that were recorded, as a script
+    files     its files
+
+A rung is possible or it is not, for reasons that are said; nobody takes a lower one unasked. How the machine
+is looked at is `runtime.fitness`; where the rules are from is in docs/moving.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from holdfast.snapshots.machine import Machine, missing_instructions, order
+
+if TYPE_CHECKING:
+    from holdfast.snapshots.manifest import Manifest
+
+Name = Literal["live", "commands", "files"]
+_Text = Annotated[str, Field(max_length=200)]
+
+# What an engine calls the processors the kernel calls otherwise.
+_PLATFORMS = {"x86_64": "amd64", "aarch64": "arm64", "i686": "386", "armv7l": "arm"}
+_LOST = {
+    "live": ("connections to the outside",),
+    "commands": (
+        "the processes and their memory",
+        "variables of shells and kernels, unless the commands make them again",
+        "what was in /dev/shm and other tmpfs",
+    ),
+    "files": (
+        "the processes and their memory",
+        "variables of shells and kernels",
+        "what was in /dev/shm and other tmpfs",
+    ),
+}
+
+
+class _Part(BaseModel):
+    """Fields of later versions are passed over: what is not understood is not compared."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Needs(_Part):
+    """What a snapshot was taken on. Empty or None where that was not recorded.
+
+    `uses` names what its processes hold that not every kernel has, as in `Machine.has`. Bytes of memory.
+    """
+
+    live: bool = False
+    machine: Machine = Machine()
+    uses: Annotated[list[_Text], Field(max_length=50)] = []
+    memory_bytes: Annotated[int, Field(ge=0)] = 0
+    engine: _Text = ""
+    holdfast: _Text = ""
+
+    @classmethod
+    def of_manifest(cls, manifest: Manifest) -> Needs:
+        """What a snapshot needs; of one that was taken by an older version, as much as that has recorded."""
+        processes = manifest.processes
+        needs = manifest.needs or cls()
+        if processes is None:
+            return needs.model_copy(update={"live": False})
+        known = {"arch": processes.machine, "kernel": processes.kernel, "criu": processes.criu}
+        update = {"live": True, "machine": needs.machine.model_copy(update=known)}
+        return needs.model_copy(update={**update, "memory_bytes": processes.memory_bytes})
+
+
+class Here(_Part):
+    """This machine and its engine. `no_live`: why nothing can be restored live on it, if so."""
+
+    machine: Machine = Machine()
+    memory_bytes: int | None = None
+    engine: str = ""
+    platform: str = ""
+    holdfast: str = ""
+    no_live: str | None = None
+
+
+class Rung(_Part):
+    """One thing that may be done with a snapshot here.
+
+    `reasons` say why it cannot be, `notes` what is another here without being in the way, `lost` what a
+    session made this way has not.
+    """
+
+    name: Name
+    possible: bool
+    reasons: list[str] = []
+    notes: list[str] = []
+    lost: list[str] = []
+
+
+class Ladder(_Part):
+    """All rungs, the best first."""
+
+    rungs: list[Rung]
+
+    def rung(self, name: Name) -> Rung:
+        """The rung of that name."""
+        return next(rung for rung in self.rungs if rung.name == name)
+
+    @property
+    def best(self) -> Rung | None:
+        """The first that is possible; None if nothing is."""
+        return next((rung for rung in self.rungs if rung.possible), None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For programs."""
+        return {"best": self.best.name if self.best else None, **self.model_dump(mode="json")}
+
+
+def compare(needs: Needs, here: Here, *, commands: int | None = None) -> Ladder:
+    """The ladder of a snapshot on a machine; `commands` are recorded with it (None: not known yet)."""
+    live = list(_live(needs, here))
+    files = list(_files(needs, here))
+    replay = [*files, *(["no commands are recorded with it"] if commands == 0 else [])]
+    return Ladder(
+        rungs=[
+            _rung("live", [*files, *live], list(_notes(needs, here)) if needs.live else []),
+            _rung("commands", replay, []),
+            _rung("files", files, []),
+        ]
+    )
+
+
+def _rung(name: Name, reasons: list[str], notes: list[str]) -> Rung:
+    return Rung(name=name, possible=not reasons, reasons=reasons, notes=notes, lost=list(_LOST[name]))
+
+
+def _files(needs: Needs, here: Here) -> Iterator[str]:
+    wanted = _PLATFORMS.get(needs.machine.arch, needs.machine.arch)
+    has = here.platform.rpartition("/")[2]
+    has = _PLATFORMS.get(has, has)
+    if wanted and has and wanted != has:
+        yield f"its programs are for {wanted}, this engine runs {has}"
+
+
+def _live(needs: Needs, here: Here) -> Iterator[str]:
+    if not needs.live:
+        yield "it is a snapshot of files: no processes were kept"
+        return
+    if here.no_live:
+        yield here.no_live
+    was, now = needs.machine, here.machine
+    if was.arch and now.arch and was.arch != now.arch:
+        yield f"its processes are of a {was.arch} machine, this is {now.arch}"
+        return
+    yield from _processor(was, now)
+    yield from _software(needs, here)
+    if here.memory_bytes is not None and needs.memory_bytes > here.memory_bytes:
+        yield f"its processes hold {_size(needs.memory_bytes)}, this machine has {_size(here.memory_bytes)}"
+
+
+def _processor(was: Machine, now: Machine) -> Iterator[str]:
+    # Libraries chose their routines by these when the programs started, and would go on using them.
+    missing = missing_instructions(was, now)
+    if missing:
+        yield f"this processor lacks {_some(missing)}, which its programs may have chosen to use"
+    if was.xfeatures is not None and now.xfeatures is not None and was.xfeatures & ~now.xfeatures:
+        sets = f"sets {was.xfeatures:#x}, here {now.xfeatures:#x}"
+        yield f"this processor cannot hold registers of its programs ({sets})"
+    elif was.xsave_bytes and now.xsave_bytes and was.xsave_bytes != now.xsave_bytes:
+        # Programs keep the size they learned at their start, and save registers into areas of that size.
+        yield f"registers take {now.xsave_bytes} bytes here, its programs provide for {was.xsave_bytes}"
+    if was.page_bytes and now.page_bytes and was.page_bytes != now.page_bytes:
+        yield f"its memory is in pages of {was.page_bytes} bytes, this kernel's have {now.page_bytes}"
+
+
+def _software(needs: Needs, here: Here) -> Iterator[str]:
+    was, now = needs.machine, here.machine
+    if was.kernel and now.kernel and order(now.kernel) < order(was.kernel):
+        yield f"this kernel ({now.kernel}) is older than the one its programs know ({was.kernel})"
+    if was.criu and now.criu and order(now.criu) < order(was.criu):
+        yield f"it was written by CRIU {was.criu}, which CRIU {now.criu} may not understand"
+    if needs.holdfast and here.holdfast and order(here.holdfast) < order(needs.holdfast):
+        yield f"its supervisor is of Holdfast {needs.holdfast}, this is {here.holdfast}"
+    if now.has and (lacking := sorted(set(needs.uses) - set(now.has))):
+        yield f"this kernel lacks {_some(lacking)}, which its processes use"
+    if was.vdso is not None and now.vdso is not None:
+        stray = was.vdso.stray(now.vdso)
+        if stray:
+            yield f"its programs call {_some(stray)} of their kernel's vDSO, which is laid out otherwise here"
+
+
+def _notes(needs: Needs, here: Here) -> Iterator[str]:
+    was, now = needs.machine, here.machine
+    if was.kernel and now.kernel and was.kernel != now.kernel:
+        yield f"kernel {now.kernel} here, {was.kernel} there"
+    if was.criu and now.criu and was.criu != now.criu:
+        yield f"CRIU {now.criu} here, {was.criu} there"
+    if was.cgroup and now.cgroup and was.cgroup != now.cgroup:
+        yield f"control groups are of version {now.cgroup} here, {was.cgroup} there"
+    if was.cpu and now.cpu and was.processor != now.processor and was.processor:
+        yield f"processor {now.processor or 'unknown'} here, {was.processor} there"
+    if not was.cpu:
+        yield "what its processor could is not recorded; only kind and versions are compared"
+
+
+def _some(names: list[str], most: int = 6) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def _size(count: int) -> str:
+    return f"{count / (1 << 30):.1f} GiB"

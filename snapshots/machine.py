@@ -1,0 +1,92 @@
+"""What programs learn of a machine when they start, and keep in memory that is moved to another. Pure.
+
+Processor features are the names of /proc/cpuinfo. Of those that tell of instructions a program can use, a
+machine must have all that another had; most others are the kernel's business (mitigations, virtualisation)
+and not compared. Which they are follows what CRIU compares (`criu cpuinfo check`), and newer families.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+_INSTRUCTIONS = """
+fpu tsc cx8 sep cmov clflush mmx fxsr syscall mmxext rdtscp 3dnowext 3dnow nopl pni pclmulqdq cx16
+movbe popcnt aes f16c fma rdrand abm misalignsse 3dnowprefetch xop fma4 tbm fsgsbase hle rtm mpx
+rdseed adx clflushopt clwb xgetbv1 gfni rdpid movdiri movdir64b enqcmd serialize waitpkg cldemote
+tsxldtrk lahf_lm clzero cmpccxadd raoint ospke
+"""
+_FAMILIES = ("avx", "amx", "sse", "ssse", "sha", "sm3", "sm4", "bmi", "xsave", "vaes", "vpclmul", "apx")
+# A processor without it runs the same programs, only saves less by itself.
+_HARMLESS = frozenset({"xsaveerptr"})
+
+# What CRIU makes lead to the new kernel's vDSO when the old one's is laid out otherwise.
+_REDIRECTED = """
+__vdso_clock_gettime __vdso_getcpu __vdso_gettimeofday __vdso_time
+__kernel_clock_getres __kernel_clock_gettime __kernel_gettimeofday __kernel_rt_sigreturn
+"""
+
+_Short = Annotated[str, Field(max_length=200)]
+_Bytes = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class Vdso(BaseModel):
+    """The functions a kernel maps into each process: bytes of code and data, and where each one begins."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    code: _Bytes
+    data: _Bytes
+    symbols: Annotated[dict[_Short, _Bytes], Field(max_length=200)]
+
+    def stray(self, other: Vdso) -> list[str]:
+        """Functions that calls made here would not find in a process that was moved to `other`."""
+        if self == other:
+            return []
+        return sorted(
+            name for name in self.symbols if name.startswith("__") and name not in _REDIRECTED.split()
+        )
+
+
+class Machine(BaseModel):
+    """A machine as far as memory depends on it. Empty or None: not known.
+
+    `xfeatures` are the register sets a processor saves, as bits; `xsave_bytes` what they take in memory.
+    `has` names things of the kernel: `time_namespace`, `userfaultfd`.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    arch: _Short = ""
+    kernel: _Short = ""
+    criu: _Short = ""
+    processor: _Short = ""
+    cpu: Annotated[list[_Short], Field(max_length=2000)] = []
+    xfeatures: Annotated[int, Field(ge=0, lt=2**64)] | None = None
+    xsave_bytes: _Bytes | None = None
+    page_bytes: _Bytes | None = None
+    cgroup: _Bytes | None = None
+    has: Annotated[list[_Short], Field(max_length=50)] = []
+    vdso: Vdso | None = None
+
+
+def missing_instructions(was: Machine, now: Machine) -> list[str]:
+    """What programs started on `was` may use and `now` has not; empty if either is not known."""
+    if not was.cpu or not now.cpu:
+        return []
+    lacking = set(was.cpu) - set(now.cpu)
+    if was.arch in ("x86_64", "i686", ""):
+        lacking = {name for name in lacking if _instruction(name)}
+    return sorted(lacking)
+
+
+def order(version: str) -> tuple[int, int]:
+    """The first two numbers of a version, by which older and newer are told."""
+    found = re.match(r"\D*(\d{1,6})(?:\.(\d{1,6}))?", version)
+    return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
+
+
+def _instruction(name: str) -> bool:
+    return (name in _INSTRUCTIONS.split() or name.startswith(_FAMILIES)) and name not in _HARMLESS
