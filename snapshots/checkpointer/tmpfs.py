@@ -21,6 +21,9 @@ def mounts(mountinfo: str) -> list[str]:
         fields, options = before.split(), after.split()
         if len(fields) < 6 or not options or options[0] != "tmpfs" or "ro" in fields[5].split(","):
             continue
+        # A part of one is the host's (a home or an engine's folder in memory), or mounted whole elsewhere.
+        if fields[3] != "/":
+            continue
         point = fields[4].replace("\\040", " ")
         shared_memory = point == "/dev/shm"  # noqa: S108 - the session's, by its well-known name
         if shared_memory or not any(point == own or point.startswith(own + "/") for own in _ENGINE_OWNED):

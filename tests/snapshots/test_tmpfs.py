@@ -16,6 +16,8 @@ MOUNTINFO = """\
 508 500 0:57 / /scratch rw,relatime - tmpfs tmpfs rw
 509 500 0:58 / /a\\040b rw,relatime - tmpfs tmpfs rw
 510 500 0:59 / /readonly ro,relatime - tmpfs tmpfs ro
+511 500 0:60 /containers/1/hosts /etc/hosts rw,relatime - tmpfs tmpfs rw
+512 500 0:60 /home/run/1 /run/holdfast rw,relatime - tmpfs tmpfs rw
 """
 
 
@@ -27,3 +29,8 @@ def test_shared_memory_and_own_mounts_are_carried() -> None:
 def test_odd_lines_are_passed_over() -> None:
     """A line that is not of the documented form names no mount."""
     assert mounts("nonsense\n\n1 2 - tmpfs\n") == []
+
+
+def test_folders_of_the_host_in_memory_are_not_carried() -> None:
+    """An engine or a home in a tmpfs shows as mounts of parts of it, which are none of the session's data."""
+    assert not {"/etc/hosts", "/run/holdfast"} & set(mounts(MOUNTINFO))
