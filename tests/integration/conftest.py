@@ -15,12 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.machines import fixtures as machines
 
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.home import Home
 from holdfast.runtime.session import Session
 from holdfast.snapshots import service
+
+# A second machine and registries: started when first used, shared by all tests.
+second, door = machines.second, machines.door
+registry, password_registry = machines.registry, machines.password_registry
+token_registry, token_server = machines.token_registry, machines.token_server
 
 
 @dataclass(frozen=True)

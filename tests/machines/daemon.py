@@ -1,0 +1,160 @@
+"""A Docker daemon in namespaces of its own: started, and ended without a trace.
+
+Knows no Holdfast.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+PATIENCE = 90.0
+"""Seconds after which a daemon that does not answer is taken for broken; it takes one or two."""
+ROOMY = 8 << 30
+"""Bytes of free memory with which the data root, one to two gigabytes, is kept in memory: quicker."""
+CGROUPS = Path("/sys/fs/cgroup")
+
+# Run in new network and mount namespaces. A new sysfs, as the old one shows the interfaces of the namespace
+# it was mounted in; cgroups, which are mounted below it, are kept. A /run of its own, so that no daemon of
+# the host is found, what is left in it goes with the namespace; an /etc/docker of its own, where the key is
+# that engines tell each other apart by. If the tests are killed, so is the daemon.
+_SCRIPT = """
+set -eu
+mkdir "$1/cgroup"
+mount --rbind /sys/fs/cgroup "$1/cgroup"
+mount -t sysfs sysfs /sys
+mount --rbind "$1/cgroup" /sys/fs/cgroup
+mount -t tmpfs -o mode=755 tmpfs /run
+[ ! -d /etc/docker ] || mount -t tmpfs tmpfs /etc/docker
+ip link set lo up
+shift
+exec setpriv --pdeathsig TERM -- "$@"
+"""
+
+
+class Daemon:
+    """A daemon below `root`, a folder with a short path, which is removed with it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.data = root / "data"
+        self.socket = root / "docker.sock"
+        self.log = root / "dockerd.log"
+        self.cgroup = f"holdfast-second-{os.getpid()}-{time.monotonic_ns():x}"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._namespaces: dict[str, str] = {}
+        self.data.mkdir()
+        self._mounted = _available_memory() >= ROOMY
+        if self._mounted:
+            subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=710", "tmpfs", str(self.data)], check=True)
+
+    @property
+    def pid(self) -> int:
+        """The daemon's first process, which is in its namespaces."""
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        (self.root / "daemon.json").write_text("{}\n")
+        command = [
+            *("unshare", "--mount", "--net", "--propagation", "private"),
+            *("sh", "-c", _SCRIPT, "start", str(self.root)),
+            *("dockerd", "--config-file", str(self.root / "daemon.json")),
+            *("--data-root", str(self.data), "--exec-root", str(self.root / "exec")),
+            *("--pidfile", str(self.root / "dockerd.pid"), "--host", f"unix://{self.socket}"),
+            *("--cgroup-parent", f"/{self.cgroup}", "--storage-driver", "overlay2"),
+        ]
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        deadline = time.monotonic() + PATIENCE
+        while not self._answers():
+            said = self.log.read_text(errors="replace")[-2000:]
+            assert self._process.poll() is None, f"the second engine ended at once:\n{said}"
+            assert time.monotonic() < deadline, f"the second engine does not answer:\n{said}"
+            time.sleep(0.02)
+        self._namespaces = {kind: _namespace(self.pid, kind) for kind in ("net", "mnt")}
+        for kind, own in self._namespaces.items():
+            assert own != _namespace(os.getpid(), kind), f"the second engine has not its own {kind}"
+
+    def end(self) -> None:
+        """End it and all it has started, and remove all it has made."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        deadline = time.monotonic() + PATIENCE
+        while left := self.processes():
+            assert time.monotonic() < deadline, f"still there: {left}"
+            for pid in left:
+                _kill(pid)
+            time.sleep(0.02)
+        for parent in (CGROUPS, *CGROUPS.glob("*/")):
+            _remove_cgroup(parent / self.cgroup)
+        if self._mounted:
+            subprocess.run(["umount", str(self.data)], check=True)
+        # Ten times as quick as shutil.rmtree, with tens of thousands of files.
+        subprocess.run(["rm", "-rf", "--one-file-system", str(self.root)], check=True)
+
+    def processes(self) -> dict[int, str]:
+        """What runs in its mounts or network: names by number."""
+        mine = set(self._namespaces.items())
+        return {
+            pid: name
+            for pid, name in _running()
+            if mine & {("net", _namespace(pid, "net")), ("mnt", _namespace(pid, "mnt"))}
+        }
+
+    def _answers(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as asking:
+            asking.settimeout(PATIENCE)
+            try:
+                asking.connect(str(self.socket))
+                asking.sendall(b"GET /_ping HTTP/1.0\r\nHost: d\r\n\r\n")
+                return b" 200 " in asking.recv(4096)
+            except OSError:
+                return False
+
+
+def _available_memory() -> int:
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
+
+
+def _running() -> Iterator[tuple[int, str]]:
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            yield int(folder.name), (folder / "comm").read_text().strip()
+        except OSError:
+            continue
+
+
+def _namespace(pid: int, kind: str) -> str:
+    try:
+        return str(Path(f"/proc/{pid}/ns/{kind}").readlink())
+    except OSError:
+        return ""
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _remove_cgroup(folder: Path) -> None:
+    if folder.is_dir():
+        for below in folder.glob("*/"):
+            _remove_cgroup(below)
+        folder.rmdir()

@@ -1,0 +1,77 @@
+"""The second machine and the registries, as fixtures that are started once for all tests that use them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from tests.machines.registry import PASSWORD, USER, Registry
+from tests.machines.relay import Relay
+from tests.machines.second import Machine
+from tests.machines.tokens import TokenServer
+
+from holdfast.images import build
+from holdfast.runtime.engine import Engine
+
+
+@pytest.fixture(scope="session")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    """A registry that lets everybody in. Each test uses repositories of its own."""
+    with Registry(tmp_path_factory.mktemp("registry")) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def password_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    """A registry with basic authentication: USER and PASSWORD of tests.machines.registry."""
+    with Registry.with_password(tmp_path_factory.mktemp("password-registry")) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def token_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TokenServer]:
+    """The token server of `token_registry`."""
+    with TokenServer(USER, PASSWORD, tmp_path_factory.mktemp("tokens")) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def token_registry(tmp_path_factory: pytest.TempPathFactory, token_server: TokenServer) -> Iterator[Registry]:
+    """A registry that takes tokens of `token_server` only, which wants USER and PASSWORD."""
+    with Registry(tmp_path_factory.mktemp("token-registry"), auth=token_server.config()) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """A second machine, with an engine that has the images of Holdfast and nothing else.
+
+    Tests leave it as they find it, apart from images that came out of a registry.
+    """
+    # The path of a Unix socket has 108 bytes at most: no deep folder.
+    root = Path(tmp_path_factory.mktemp("m2"))
+    engine = Engine.connect()
+    try:
+        images = [build.ensure(engine.client, kind) for kind in build.KINDS]
+        with Machine(root, images, of=engine) as machine:
+            yield machine
+    finally:
+        engine.close()
+    assert not root.exists()
+
+
+@pytest.fixture(scope="session")
+def door(second: Machine) -> Iterator[Callable[[Registry], Relay]]:
+    """Makes a registry reachable on the second machine, under the same address as here; and only that."""
+    with ExitStack() as opened:
+        made: dict[int, Relay] = {}
+
+        def open_door(to: Registry) -> Relay:
+            if to.port not in made:
+                relay = Relay(to.port, port=to.port, network_of=second.daemon.pid)
+                made[to.port] = opened.enter_context(relay)
+            return made[to.port]
+
+        yield open_door

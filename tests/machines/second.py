@@ -1,0 +1,103 @@
+"""A second machine: Holdfast on an engine that shares nothing with this machine's but the kernel.
+
+Not the network (there is no way out of its namespace), not the mounts, not the data root, not `/run` and what
+daemons find each other by there, not the cgroups, not the home. What reaches it is what a test gives it: the
+images of Holdfast, which is "installed there", a door to a registry (`relay.Relay`), files.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import docker
+from tests.machines.daemon import Daemon
+from tests.machines.seed import seed
+
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.engine import Engine
+from holdfast.runtime.home import Home
+
+
+class Machine:
+    """The second machine while it runs. `home` is the one of Holdfast there."""
+
+    def __init__(self, root: Path, images: Iterable[str] = (), *, of: Engine) -> None:
+        """Start it, with these images of another engine."""
+        self.home = Home(root / "home").create()
+        self.daemon = Daemon(root)
+        try:
+            seed(self.daemon.data, images, of)
+            self.daemon.start()
+            self.engine = Engine(docker.DockerClient(base_url=self.host, timeout=300))
+        except BaseException:
+            self.daemon.end()
+            raise
+
+    @property
+    def host(self) -> str:
+        """What DOCKER_HOST is there."""
+        return f"unix://{self.daemon.socket}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of a user there."""
+        kept = {
+            key: value for key, value in os.environ.items() if not key.startswith(("DOCKER_", "HOLDFAST_"))
+        }
+        return kept | {"DOCKER_HOST": self.host, "HOLDFAST_HOME": str(self.home.root)}
+
+    def command(self, *command: str) -> list[str]:
+        """A command as it is run there, in the machine's network and mounts; `environment` goes with it."""
+        return ["nsenter", f"--target={self.daemon.pid}", "--net", "--mount", "--", *command]
+
+    def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run a command there, and wait for its end."""
+        return subprocess.run(
+            self.command(*command),
+            env=self.environment | environment,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=240,
+            check=False,
+        )
+
+    def cli(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """The command `holdfast` there, with these arguments."""
+        return self.run(sys.executable, "-m", "holdfast", *arguments, **environment)
+
+    @contextmanager
+    def holdfast(self, home: Home | None = None, **options: Any) -> Iterator[Holdfast]:
+        """A controller there: of the machine's home if of no other."""
+        before = os.environ.get("DOCKER_HOST")
+        os.environ["DOCKER_HOST"] = self.host
+        try:
+            controller = Holdfast(home or self.home, **options)
+            where = Path(controller.engine.info()["DockerRootDir"])
+        finally:
+            os.environ.pop("DOCKER_HOST")
+            if before is not None:
+                os.environ["DOCKER_HOST"] = before
+        assert where.is_relative_to(self.daemon.root)
+        with controller:
+            yield controller
+
+    def __enter__(self) -> Machine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            for container in self.engine.containers():
+                self.engine.kill_remove(container)
+            self.engine.close()
+        finally:
+            self.daemon.end()
