@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-HELD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+HELD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Deliver SIGINT, SIGTERM and SIGHUP only after the block.
+    """Deliver SIGINT, SIGTERM, SIGHUP and SIGALRM only after the block.
 
     Python runs handlers in the main thread alone, so elsewhere there is nothing to hold.  Handlers are
     replaced rather than signals blocked: another thread of the process would take a blocked one.

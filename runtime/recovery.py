@@ -46,11 +46,15 @@ def undo(controller: Holdfast, operation_id: str) -> None:
     operation = next((row for row in controller.store.open_operations() if row.id == operation_id), None)
     if operation is None:
         return
-    if operation.kind == "remove":
-        if operation.session_id is not None:
+    if operation.kind in ("remove", "ci"):  # a job without its controller is as good as removed
+        ended = {operation.session_id, *_listed(operation, "session_ids")}
+        ended |= {
+            row.id for row in controller.store.sessions() if row.name == operation.details.get("session")
+        }
+        for session_id in filter(None, ended):
             from holdfast.runtime.erasing import erase
 
-            erase(controller, operation.session_id)
+            erase(controller, session_id)
         controller.store.end_operation(operation.id, "done")
         return
     if operation.kind == "suspend" and _finished(controller, operation):

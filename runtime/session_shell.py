@@ -14,7 +14,7 @@ from holdfast.runtime.keeping import automatic
 from holdfast.runtime.keyed_calls import exec_once
 from holdfast.runtime.line import Line
 from holdfast.runtime.results import ExecResult
-from holdfast.runtime.shell_calls import Following, OnOutput, ShellCall
+from holdfast.runtime.shell_calls import Following, OnOutput, OnWaiting, ShellCall
 from holdfast.runtime.terminal.handle import SessionTerminal
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class SessionShell:
         lease_wait: float | None = None,
         key: str | None = None,
         reason: str | None = None,
+        on_waiting: OnWaiting | None = None,
         shell: str = layout.MAIN,
     ) -> ExecResult:
         """Run a command in the shell, until it ends or waits for somebody to answer it.
@@ -56,6 +57,7 @@ class SessionShell:
             key: under the same key it runs once, also if this process dies: later calls join it, or get what
                 was recorded.
             reason: why, for the journal.
+            on_waiting: is told each time it waits for somebody; then as with `wait`.
             shell: which of the session's shells.
 
         Raises:
@@ -70,7 +72,7 @@ class SessionShell:
                 return automatic.around(self._line, command, run, automatic.of_command)
 
         def run() -> ExecResult:
-            return ShellCall(
+            running = ShellCall(
                 self._line.client(),
                 self._line.persistence(),
                 command,
@@ -81,7 +83,9 @@ class SessionShell:
                 lease_wait=lease_wait,
                 key=key,
                 reason=reason,
-            ).run()
+            )
+            running.on_waiting = on_waiting
+            return running.run()
 
         return (
             call()

@@ -13,6 +13,7 @@ from holdfast.runtime.events import parse
 from holdfast.runtime.guest import protocol
 from holdfast.runtime.guest.actor import id_of
 from holdfast.runtime.guest.protocol import Frame
+from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest_client import GuestClient
 from holdfast.runtime.persistence import Persistence
 from holdfast.runtime.results import ExecResult, ShellInfo
@@ -21,6 +22,7 @@ from holdfast.runtime.terminal.uncook import Tail, Uncook
 from holdfast.runtime.waiting import state
 
 OnOutput = Callable[[bytes], None]
+OnWaiting = Callable[[State], None]
 
 # What a result keeps of its output: all of it for one who asked for nothing else, within reason; the end of
 # it for one who was given everything as it came.
@@ -57,6 +59,8 @@ class Following:
         self._next: int | None = None
         self._lost = 0
         self._deadline: float | None = None
+        self.on_waiting: OnWaiting | None = None
+        """Is told each time it waits for somebody, instead of an end of the following."""
 
     def run(self, start: int | None = None) -> ExecResult:
         """Wait for the end. An interrupt (Ctrl-C) ends the waiting, not the command.
@@ -96,6 +100,8 @@ class Following:
         elif kind == "gap":
             self._lost += fields.integer(frame, "size")
             self._next = fields.integer(frame, "offset") + fields.integer(frame, "size")
+        elif kind == "waiting" and self.on_waiting is not None:
+            self.on_waiting(state(frame.head.get("state")))
         elif kind == "waiting" and not self._wait:
             return self._waits(frame)
         elif kind == "finished":

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from holdfast.errors import HoldfastError, Interrupted
 from holdfast.runtime.cli import (
     attach,
+    ci,
     diff,
     doctor,
     drift,
@@ -91,6 +92,7 @@ def main(
 
 app.command()(doctor.doctor)
 app.add_typer(images.app, name="image")
+app.add_typer(ci.app, name="ci")
 app.command()(sessions.new)
 app.command()(sessions.ls)
 app.command("exec", cls=Separated)(shell.exec_)

@@ -1,0 +1,1 @@
+"""Jobs of a CI system in sessions: run, watched, and captured alive when they go wrong."""

@@ -1,0 +1,94 @@
+"""Takes what was captured to where it outlives this machine: a file, a registry, or else it stays here."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.runtime.ci.summary import Kept
+
+if TYPE_CHECKING:
+    from holdfast.runtime.snapshot import Snapshot
+
+SUFFIX = ".holdfast"
+_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where snapshots go: into files of a folder, to a reference of a registry, or, without both, nowhere.
+
+    `options` are those of `Snapshot.export` and `Snapshot.push`: who signs, for whom it is encrypted.
+    """
+
+    folder: Path | None = None
+    reference: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the snapshot need not stay here."""
+        return self.folder is not None or self.reference is not None
+
+
+class Deliveries:
+    """All that one job delivers; no two things get the same name."""
+
+    def __init__(self, destination: Destination) -> None:
+        self._destination = destination
+        self._names: set[str] = set()
+
+    def name(self, wanted: str) -> str:
+        """A name for the next one, from a test's id or the like."""
+        base = _PLAIN.sub("-", wanted).strip("-.")[:80].lower() or "failure"
+        name, number = base, 2
+        while name in self._names:
+            name, number = f"{base}-{number}", number + 1
+        self._names.add(name)
+        return name
+
+    def place(self, name: str) -> str | None:
+        """What a snapshot of that name will be thawed by; None if it stays here."""
+        if self._destination.reference is not None:
+            return self._reference(name)
+        folder = self._destination.folder
+        return None if folder is None else str(folder / f"{name}{SUFFIX}")
+
+    def deliver(self, snapshot: Snapshot, name: str, title: str) -> Kept:
+        """Export or push it.
+
+        Raises:
+            HoldfastError: it could not be; the snapshot is still here.
+        """
+        place = self.place(name)
+        portable: Any = snapshot
+        if place is None:
+            return Kept(title, command(snapshot.name), snapshot.size, snapshot.kind)
+        if self._destination.reference is not None:
+            portable.push(place, **self._destination.options)
+            size = snapshot.size
+        else:
+            Path(place).parent.mkdir(parents=True, exist_ok=True)
+            portable.export(Path(place), **self._destination.options)
+            size = Path(place).stat().st_size
+        snapshot.remove()
+        return Kept(title, command(place), size, snapshot.kind)
+
+    def _reference(self, name: str) -> str:
+        """`registry/ci:run-7` for the failure itself, `registry/ci:run-7-a-test` for what else there is."""
+        reference = self._destination.reference or ""
+        if name == "failure":
+            return reference
+        repository, colon, tag = reference.rpartition(":")
+        if not colon or "/" in tag:
+            return f"{reference}:{name}"
+        return f"{repository}:{tag}-{name}"[: len(repository) + 129]
+
+
+def command(place: str) -> str:
+    """The command that thaws it."""
+    return f"holdfast thaw {shlex.quote(place)}"

@@ -1,0 +1,63 @@
+"""What a job is and what it came to, as values. Knows nothing of how it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holdfast.runtime.ci.delivering import Destination
+from holdfast.runtime.ci.freezing import Limits
+from holdfast.runtime.ci.summary import Kept
+from holdfast.runtime.ci.vigil import Patience
+from holdfast.snapshots.failure import Failure
+
+WAITED = 75
+"""Exit code of a job that was given up because it waited for input: EX_TEMPFAIL of sysexits.h."""
+TIMED_OUT = 124
+"""Exit code of a job that took too long or did nothing any more, as of timeout(1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is to be run, in what kind of session, and what becomes of it if it fails.
+
+    Attributes:
+        command: as bash reads it.
+        options: of the session, as for `Holdfast.new`.
+        variables: those the command has; `environment.chosen` makes them.
+        redact: patterns of more names whose values are secret.
+        checkout: the folder that goes into the session; None for none.
+        setup: commands that are run before; one that fails is a failure of the job.
+        keep: leave the session as it is when the job is over.
+        job: the address of the job, for the failure record.
+    """
+
+    command: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    redact: tuple[str, ...] = ()
+    checkout: Path | None = None
+    setup: tuple[str, ...] = ()
+    patience: Patience = field(default_factory=Patience)
+    limits: Limits = field(default_factory=Limits)
+    destination: Destination = field(default_factory=Destination)
+    keep: bool = False
+    job: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a job came to.
+
+    `session` is its name if it was left. `not_kept` says why there is no live snapshot of a job that failed.
+    """
+
+    exit_code: int
+    seconds: float
+    failure: Failure | None = None
+    kept: tuple[Kept, ...] = ()
+    not_kept: str = ""
+    notes: tuple[str, ...] = ()
+    session: str | None = None

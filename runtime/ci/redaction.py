@@ -1,0 +1,154 @@
+"""Takes the values of secrets out of whatever is text: streams, summaries, failure records. Pure.
+
+What is secret is told by the names of variables, as CI systems keep their secrets in the environment. A
+value is looked for as it is, by lines, and as base64, URLs and JSON write it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from holdfast.runtime.guest import masking
+from holdfast.snapshots.failure import Failure
+
+MASK = "***"
+SHORTEST = 4
+"""Characters of a value below which hiding it would garble ordinary text."""
+SHORTEST_LINE = 8
+MOST = 2000
+"""Texts that are looked for at once."""
+_WORDS = frozenset(
+    {"true", "false", "none", "null", "always", "never", "auto", "default", "enabled", "disabled"}
+)
+_NAMES = re.compile(r"KEY|(?:^|_)DSN(?:_|$)", re.IGNORECASE)
+_IN_ADDRESS = re.compile(r"://[^/@\s:]*:([^/@\s]+)@")
+
+Json = TypeVar("Json", bound=Any)
+
+
+def secret_name(name: str, patterns: Sequence[str] = ()) -> bool:
+    """Whether a variable of this name holds a secret, by its name or by patterns such as `MY_*`."""
+    if masking.secret(name) or _NAMES.search(name):
+        return True
+    return any(fnmatchcase(name.upper(), pattern.upper()) for pattern in patterns)
+
+
+class Redaction:
+    """Knows what must not be shown.
+
+    Args:
+        variables: all variables that are known; those whose names tell of a secret count.
+        patterns: more names, with `*` for anything.
+    """
+
+    def __init__(self, variables: Mapping[str, str], patterns: Sequence[str] = ()) -> None:
+        self._patterns = tuple(patterns)
+        chosen = {name: value for name, value in variables.items() if self.secret(name)}
+        for name, value in variables.items():
+            chosen |= {f"{name}: password": word for word in _IN_ADDRESS.findall(value) if name not in chosen}
+        self.names = tuple(sorted(name for name, value in chosen.items() if _hidden(value)))
+        self.too_short = tuple(sorted(name for name, value in chosen.items() if value and not _hidden(value)))
+        found = {form for name in self.names for form in _forms(chosen[name])}
+        texts = sorted((form.encode("utf-8", "surrogateescape") for form in found), key=len, reverse=True)
+        self.secrets = tuple(texts[:MOST])
+        self._any = re.compile(b"|".join(map(re.escape, self.secrets))) if self.secrets else None
+
+    def secret(self, name: str) -> bool:
+        """Whether the value of a variable of this name must not be shown."""
+        return secret_name(name, self._patterns)
+
+    def data(self, data: bytes) -> bytes:
+        """Bytes without secrets."""
+        return data if self._any is None else self._any.sub(MASK.encode(), data)
+
+    def text(self, text: str) -> str:
+        """Text without secrets, and without the passwords of addresses in it."""
+        encoded = text.encode("utf-8", "surrogateescape")
+        return masking.address(self.data(encoded).decode("utf-8", "surrogateescape"))
+
+    def value(self, value: Json) -> Json:
+        """A JSON value in which no text holds a secret."""
+        found: Any = value
+        if isinstance(value, str):
+            found = self.text(value)
+        elif isinstance(value, dict):
+            found = {key: self.value(each) for key, each in value.items()}
+        elif isinstance(value, list):
+            found = [self.value(each) for each in value]
+        return found  # type: ignore[no-any-return]
+
+    def failure(self, record: Failure) -> Failure:
+        """A failure record without secrets."""
+        return Failure.model_validate(self.value(record.as_details()))
+
+    def stream(self) -> Stream:
+        """For a stream that comes in pieces."""
+        return Stream(self)
+
+    def undecided(self, data: bytes) -> int:
+        """Where the end of data begins that may be the beginning of a secret; its length if there is none."""
+        least = len(data)
+        for secret in self.secrets:
+            at = data.find(secret[:1], max(0, len(data) - len(secret) + 1), least)
+            while at >= 0:
+                if secret.startswith(data[at:]):
+                    least = at
+                    break
+                at = data.find(secret[:1], at + 1, least)
+        return least
+
+    def matches(self, data: bytes) -> Iterator[re.Match[bytes]]:
+        """The secrets in data."""
+        return iter(()) if self._any is None else self._any.finditer(data)
+
+
+class Stream:
+    """Redacts a stream, however it is cut. What may be the beginning of a secret waits for what follows."""
+
+    def __init__(self, redaction: Redaction) -> None:
+        self._redaction = redaction
+        self._held = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """More of the stream; what can be shown by now."""
+        data = self._held + data
+        undecided = self._redaction.undecided(data)
+        shown, at = [], 0
+        for found in self._redaction.matches(data):
+            if found.start() >= undecided:
+                break
+            shown += [data[at : found.start()], MASK.encode()]
+            at = found.end()
+        undecided = at + self._redaction.undecided(data[at:])
+        self._held = data[undecided:]
+        return b"".join([*shown, data[at:undecided]])
+
+    def end(self) -> bytes:
+        """What was held back when the stream ended."""
+        held, self._held = self._held, b""
+        return self._redaction.data(held)
+
+
+def _hidden(value: str) -> bool:
+    return len(value) >= SHORTEST and value.lower() not in _WORDS
+
+
+def _forms(value: str) -> Iterator[str]:
+    """The ways in which a value may be written."""
+    yield value
+    stripped = value.strip()
+    if len(stripped) >= SHORTEST:
+        yield stripped
+    lines = [line.strip() for line in value.splitlines()]
+    if len(lines) > 1:
+        yield from (line for line in lines if len(line) >= SHORTEST_LINE)
+    yield quote(value, safe="")
+    yield json.dumps(value)[1:-1]
+    for text in {value, stripped}:
+        yield base64.b64encode(text.encode("utf-8", "surrogateescape")).decode("ascii")

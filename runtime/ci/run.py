@@ -1,0 +1,196 @@
+"""Runs a job from a fresh session to its exit code: files in, command, and if it fails everything kept.
+
+The session belongs to the job. While it is there, an operation says so: if this process dies, the next one
+of the home removes it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from holdfast.errors import HoldfastError
+from holdfast.runtime import ids
+from holdfast.runtime.ci import checkout, copying, environment, freezing, record
+from holdfast.runtime.ci.delivering import Deliveries, command
+from holdfast.runtime.ci.job import Job, Outcome
+from holdfast.runtime.ci.redaction import Redaction
+from holdfast.runtime.ci.summary import Kept
+from holdfast.runtime.ci.watching import Watched, Watching
+from holdfast.runtime.guest import layout
+from holdfast.runtime.terminal.uncook import Tail
+
+if TYPE_CHECKING:
+    from holdfast.runtime.ci.checkout import Checkout
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.pulse.pulse import Pulse
+    from holdfast.runtime.session import Session
+    from holdfast.snapshots.failure import Failure
+
+TAIL_BYTES = 64 << 10
+
+
+class Run:
+    """One job.
+
+    Args:
+        show: is given the output as it comes, without secrets.
+        note: is given a line for each thing that is done about a failure.
+        known: all variables of this host, whose secrets are not to be shown either.
+    """
+
+    def __init__(
+        self,
+        controller: Holdfast,
+        job: Job,
+        *,
+        show: Callable[[bytes], None],
+        note: Callable[[str], None],
+        known: dict[str, str],
+    ) -> None:
+        self._controller = controller
+        self._job = job
+        self._show = show
+        self.redaction = Redaction({**known, **job.variables}, job.redact)
+        self._tell = note
+        self._stream = self.redaction.stream()
+        self._tail = Tail(TAIL_BYTES)
+        self._deliveries = Deliveries(job.destination)
+        self._notes: list[str] = []
+        self._watchings: list[Watching] = []
+
+    def run(self) -> Outcome:
+        """Run it to its end.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C; the session is gone.
+            HoldfastError: it could not be run: no engine, no image, a checkout that cannot be read.
+        """
+        taken = None if self._job.checkout is None else checkout.look(self._job.checkout)
+        try:
+            return self._run(taken)
+        finally:
+            for each in self._watchings:
+                each.leave()
+
+    def _run(self, taken: Checkout | None) -> Outcome:
+        with self._session(taken) as session:
+            began = time.monotonic()
+            owner = self._owner(session)
+            if taken is not None:
+                container = str(session.row.container_id)
+                staging = self._controller.home.staging
+                copying.put(self._controller.engine, container, taken, owner, staging)
+                self._notes += taken.notes
+            outcome = self._commands(session, f"{owner[0]}:{owner[1]}", began, taken)
+            return replace(outcome, session=session.name) if self._job.keep else outcome
+
+    @contextmanager
+    def _session(self, taken: Checkout | None) -> Iterator[Session]:
+        """The session of the job, which ends with it."""
+        plain, _ = environment.split(self._job.variables, self.redaction)
+        options = {**self._job.options, "env": plain}
+        if taken is not None and taken.inside and not options.get("workdir"):
+            options["workdir"] = str(layout.WORKSPACE / taken.inside)
+        name = f"ci-{ids.new_id()[:8]}"
+        if self._job.keep:
+            yield self._controller.new(name, **options)
+            return
+        with self._controller.operation("ci", details={"session": name}):
+            session = self._controller.new(name, **options)
+            yield session
+            session.remove()
+
+    def _commands(self, session: Session, owner: str, began: float, taken: Checkout | None) -> Outcome:
+        _, hidden = environment.split(self._job.variables, self.redaction)
+        for number, text in enumerate([*self._job.setup, self._job.command]):
+            whole = text
+            if hidden:
+                environment.hand_over(self._controller.engine, str(session.row.container_id), hidden, owner)
+                whole = environment.around(text, hidden)
+            watching = Watching(self._controller, session, self._output)
+            self._watchings.append(watching)
+            started = time.monotonic()
+            watched = watching.run(whole, began, self._job.patience)
+            if watched.result is not None:
+                self._flush()
+            if watched.result is None or record.exit_code(watched) != 0:
+                seconds = time.monotonic() - started
+                is_setup = number < len(self._job.setup)
+                return self._failed(session, text, watched, seconds, taken, is_setup=is_setup)
+        return Outcome(0, time.monotonic() - began, notes=tuple(self._notes))
+
+    def _failed(
+        self,
+        session: Session,
+        text: str,
+        watched: Watched,
+        seconds: float,
+        taken: Checkout | None,
+        *,
+        is_setup: bool,
+    ) -> Outcome:
+        found = record.of(
+            text,
+            watched,
+            self.redaction.data(self._tail.value()),
+            self._pulse(session),
+            seconds=seconds,
+            job=self._job.job,
+            revision=None if taken is None else taken.revision,
+        )
+        if is_setup:
+            found = found.model_copy(update={"message": f"setup: {found.message}".rstrip(": ")})
+        found = self.redaction.failure(found)
+        self._note(f"{found.title}{': ' if found.message else ''}{found.message}")
+        kept, why = self._keep(session, found)
+        self._flush()
+        code = record.exit_code(watched)
+        return Outcome(code, seconds, found, kept, why, tuple(self._notes))
+
+    def _keep(self, session: Session, found: Failure) -> tuple[tuple[Kept, ...], str]:
+        """Capture the session and deliver it: what came of it, and why it is less than was wanted."""
+        self._note("capturing the session as it is")
+        frozen = freezing.freeze(session, found, self._job.limits)
+        why = self.redaction.text(frozen.why)
+        if why:
+            self._note(f"not captured alive: {why}")
+        if frozen.snapshot is None:
+            return (), why
+        snapshot, details = frozen.snapshot, frozen.snapshot.row.details
+        stood = float(details.get("frozen_seconds") or 0.0)
+        self._note(f"captured: {snapshot.size / 1e6:.3g} MB, the session stood still for {stood:.2f} s")
+        try:
+            kept = self._deliveries.deliver(snapshot, self._deliveries.name("failure"), found.title)
+        except HoldfastError as error:
+            here = Kept(found.title, command(snapshot.name), snapshot.size, snapshot.kind)
+            told = self.redaction.text(f"{error}; it is in the home of this machine")
+            self._notes.append(told)
+            self._note(told)
+            kept = here
+        self._note(f"thaw it: {kept.thaw}")
+        return (kept,), why
+
+    def _note(self, text: str) -> None:
+        self._tell(self.redaction.text(text))
+
+    def _pulse(self, session: Session) -> Pulse | None:
+        with suppress(HoldfastError):
+            return session.pulse(parts=("processes", "sockets", "terminals", "limits"))
+        return None
+
+    def _owner(self, session: Session) -> tuple[int, int]:
+        engine, container = self._controller.engine, str(session.row.container_id)
+        return copying.identity(engine.read_file(container, "/etc/passwd"), self._job.options.get("user"))
+
+    def _output(self, data: bytes) -> None:
+        self._tail.feed(data)
+        if shown := self._stream.feed(data):
+            self._show(shown)
+
+    def _flush(self) -> None:
+        if shown := self._stream.end():
+            self._show(shown)

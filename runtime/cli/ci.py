@@ -1,0 +1,188 @@
+"""Verb: ci run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.cli import output
+from holdfast.runtime.cli.arguments import Json, Separated, command_text, controller, wants_json
+
+if TYPE_CHECKING:
+    from holdfast.runtime.ci.job import Job, Outcome
+
+app = typer.Typer(name="ci", help="Jobs of a CI system.", no_args_is_help=True, rich_markup_mode=None)
+Texts = list[str] | None
+
+
+@app.command("run", cls=Separated)
+def run(
+    context: typer.Context,
+    command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="What to run, as words.")],
+    image: Annotated[str | None, typer.Option(help="Image made FROM the session image.")] = None,
+    env: Annotated[
+        Texts, typer.Option(metavar="NAME|NAME=VALUE|'NAME*'", help="A variable for it. Repeat for more.")
+    ] = None,
+    setup: Annotated[Texts, typer.Option(metavar="TEXT", help="Run before, in the same shell.")] = None,
+    timeout: Annotated[str | None, typer.Option(metavar="30m", help="Of setup and command together.")] = None,
+    hang_after: Annotated[
+        str, typer.Option(metavar="10m", help="Give it up when nothing was done for so long; 0 is never.")
+    ] = "10m",
+    answer_after: Annotated[
+        str, typer.Option(metavar="2s", help="Give it up when it waited for input for so long.")
+    ] = "2s",
+    export: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write what is captured into files of a folder.")
+    ] = None,
+    push: Annotated[
+        str | None, typer.Option(metavar="REF", help="Push what is captured to a registry.")
+    ] = None,
+    encrypt: Annotated[
+        Texts, typer.Option(metavar="RECIPIENT", help="For whom it is encrypted, as for `export`.")
+    ] = None,
+    summary: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write what failed as Markdown; appends.")
+    ] = None,
+    redact: Annotated[
+        Texts, typer.Option(metavar="NAME", help="More variables whose values are secret; `*` is anything.")
+    ] = None,
+    size_limit: Annotated[
+        str | None, typer.Option(metavar="4g", help="Keep no snapshot that is larger.")
+    ] = None,
+    capture_limit: Annotated[str, typer.Option(metavar="5m", help="For how long it may capture.")] = "5m",
+    fallback: Annotated[
+        str | None, typer.Option(metavar="files", help="If live is not possible, keep the files.")
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the session when the job is over.")] = False,
+    checkout: Annotated[
+        Path, typer.Option(metavar="DIR", help="What goes into the session; by default this folder.")
+    ] = Path(),
+    no_checkout: Annotated[bool, typer.Option("--no-checkout", help="Nothing goes into it.")] = False,
+    network: Annotated[str | None, typer.Option(help="`default` or `none`.")] = None,
+    memory: Annotated[str | None, typer.Option(help="Limit, such as 512m or 4g.")] = None,
+    cpus: Annotated[float | None, typer.Option(help="Limit in cores, such as 1.5.")] = None,
+    pids: Annotated[int | None, typer.Option(help="Limit of processes and threads.")] = None,
+    user: Annotated[str | None, typer.Option(help="Who it runs as.")] = None,
+    mount: Annotated[Texts, typer.Option(metavar="SRC:DST[:ro]", help="Repeat for more.")] = None,
+    workdir: Annotated[str | None, typer.Option(help="Where the shell begins.")] = None,
+    json: Json = False,
+) -> None:
+    """Run a command in a fresh session with the checkout in it; if it fails, capture the session alive.
+
+    Output as it comes. The exit code is the command's; 124 if it took too long or did nothing any more, 75 if
+    it waited for input, 130 after Ctrl-C.
+    """
+    from holdfast.runtime.ci import environment, record
+    from holdfast.runtime.ci.delivering import Destination
+    from holdfast.runtime.ci.freezing import Limits
+    from holdfast.runtime.ci.job import Job
+    from holdfast.runtime.ci.vigil import Patience
+    from holdfast.runtime.keeping import policy
+
+    if export is not None and push is not None:
+        raise InvalidArgument("cannot export and push at once", hint="choose --export DIR or --push REF")
+    if fallback not in (None, "files"):
+        raise InvalidArgument("cannot fall back to that", hint="--fallback files")
+    options: dict[str, Any] = {
+        "image": image,
+        "network": network,
+        "memory": memory,
+        "cpus": cpus,
+        "pids": pids,
+    }
+    options |= {"user": user, "mounts": mount, "workdir": workdir}
+    chosen: dict[str, Any] = {"encrypt": encrypt} if encrypt else {}
+    job = Job(
+        command=command_text(command, separated=bool(context.meta.get("separated"))),
+        options={name: value for name, value in options.items() if value is not None},
+        variables=environment.chosen(env or [], os.environ),
+        redact=tuple(redact or ()),
+        checkout=None if no_checkout else checkout.absolute(),
+        setup=tuple(setup or ()),
+        patience=Patience(
+            None if timeout is None else _seconds(timeout, "--timeout"),
+            _seconds(hang_after, "--hang-after"),
+            _seconds(answer_after, "--answer-after"),
+        ),
+        limits=Limits(
+            _seconds(capture_limit, "--capture-limit") or 1e9,
+            None if size_limit is None else policy.size(size_limit, "--size-limit"),
+            fallback == "files",
+        ),
+        destination=Destination(export, push, chosen),
+        keep=keep,
+        job=record.job_of(os.environ),
+    )
+    outcome = _run(job, summary, as_json=wants_json(json))
+    raise typer.Exit(outcome.exit_code)
+
+
+def _run(job: Job, summary: Path | None, *, as_json: bool) -> Outcome:
+    from holdfast.runtime.ci.run import Run
+
+    show = _to_stderr if as_json else output.write_raw
+    with controller() as holdfast:
+        running = Run(holdfast, job, show=show, note=output.note, known=dict(os.environ))
+        outcome = running.run()
+    if outcome.failure is not None:
+        _summarize(outcome, summary)
+    if outcome.session is not None:
+        output.note(f"session {outcome.session} is left as it is: `holdfast attach {outcome.session}`")
+    if as_json:
+        output.emit(as_dict(outcome))
+    return outcome
+
+
+def as_dict(outcome: Outcome) -> dict[str, Any]:
+    """What a job came to, for programs."""
+    return {
+        "exit_code": outcome.exit_code,
+        "seconds": round(outcome.seconds, 3),
+        "failure": None if outcome.failure is None else outcome.failure.as_details(),
+        "captured": [
+            {"title": each.title, "thaw": each.thaw, "bytes": each.size, "kind": each.kind}
+            for each in outcome.kept
+        ],
+        "not_captured": outcome.not_kept or None,
+        "session": outcome.session,
+        "notes": list(outcome.notes),
+    }
+
+
+def _summarize(outcome: Outcome, file: Path | None) -> None:
+    from holdfast.runtime.ci.summary import Summary
+
+    assert outcome.failure is not None
+    told = Summary(
+        outcome.failure, outcome.exit_code, outcome.seconds, outcome.kept, outcome.not_kept, outcome.notes
+    )
+    given = os.environ.get("GITHUB_STEP_SUMMARY")
+    for path in dict.fromkeys(each for each in (file, Path(given) if given else None) if each is not None):
+        try:
+            with path.open("a", encoding="utf-8", errors="replace") as stream:
+                stream.write(told.markdown() + "\n")
+        except OSError as error:  # the exit code of the job is worth more
+            output.note(f"cannot write the summary to {path}: {error.strerror or error}")
+
+
+def _seconds(text: str, what: str) -> float:
+    """A time such as `30m`; a bare number is seconds, 0 is none."""
+    from holdfast.runtime.keeping import policy
+
+    if text.strip() == "0":
+        return 0.0
+    try:
+        return policy.seconds(float(text), what)
+    except ValueError:
+        return policy.seconds(text, what)
+
+
+def _to_stderr(data: bytes) -> None:
+    sys.stderr.flush()
+    sys.stderr.buffer.write(data)
+    sys.stderr.buffer.flush()

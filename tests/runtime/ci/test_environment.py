@@ -1,0 +1,80 @@
+"""Which variables a job gets, and what a shell reads to have the secret ones."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.ci import environment
+from holdfast.runtime.ci.delivering import Deliveries, Destination
+from holdfast.runtime.ci.redaction import Redaction
+
+HOST = {"GITHUB_SHA": "abc", "GITHUB_TOKEN": "ghs_12345", "LANG": "C", "BASH_FUNC_x%%": "() { :; }"}
+
+
+def test_variables_are_chosen_by_name_pattern_or_value() -> None:
+    """What the host has not is left out, and nothing comes unasked but what makes a job a job."""
+    found = environment.chosen(["GITHUB_*", "MISSING", "A=1=2", "EMPTY="], HOST)
+    assert {k: v for k, v in found.items() if k not in environment.DEFAULTS} == {
+        "GITHUB_SHA": "abc",
+        "GITHUB_TOKEN": "ghs_12345",
+        "A": "1=2",
+        "EMPTY": "",
+    }
+    assert found["CI"] == "true"
+    assert environment.chosen(["CI=false"], {})["CI"] == "false"
+
+
+@pytest.mark.parametrize("name", ["a b", "1X", "=x", "A-B=1"])
+def test_what_is_no_name_is_refused(name: str) -> None:
+    """With the argument named."""
+    with pytest.raises(InvalidArgument, match="not the name of a variable"):
+        environment.chosen([name], HOST)
+
+
+def test_secrets_are_told_apart() -> None:
+    """They are not among what may be written down."""
+    shown, hidden = environment.split({"A": "1", "GITHUB_TOKEN": "x", "B": "2"}, Redaction({}, ["B"]))
+    assert (shown, hidden) == ({"A": "1"}, {"GITHUB_TOKEN": "x", "B": "2"})
+
+
+def test_a_shell_has_them_for_one_command_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values of any kind arrive; afterwards neither the variables nor the file are there."""
+    place = tmp_path / "place"
+    monkeypatch.setattr(environment, "PLACE", str(place))
+    values = {"T_TOKEN": 'it\'s\n"$x" `y`', "U_KEY": " \\"}
+    place.write_text(environment.script(values))
+    text = environment.around('printf "%s|" "$T_TOKEN" "$U_KEY"; cd /; (exit 3)', values)
+    after = 'echo "$? ${T_TOKEN-gone} ${U_KEY-gone} $PWD"'
+    done = subprocess.run(["bash", "-c", f"{text}\n{after}"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{values['T_TOKEN']}|{values['U_KEY']}|3 gone gone /\n"
+    assert not place.exists()
+
+
+def test_more_than_the_kernel_takes_is_refused() -> None:
+    """Beforehand, with what to do."""
+    with pytest.raises(InvalidArgument, match="more than"):
+        environment.script({"A_KEY": "x" * 200_000})
+
+
+def test_names_of_what_is_delivered_are_plain_and_unlike() -> None:
+    """Two tests of the same name do not overwrite each other."""
+    deliveries = Deliveries(Destination(Path("out")))
+    first = deliveries.name("tests/test_a.py::test_b[x y]")
+    assert first == "tests-test_a.py-test_b-x-y"
+    assert deliveries.name("tests/test_a.py::test_b[x y]") == f"{first}-2"
+    assert deliveries.name("../..") == "failure"
+    assert deliveries.place("failure") == "out/failure.holdfast"
+
+
+def test_references_of_what_is_delivered() -> None:
+    """The failure has the one that was given, what else there is has its name in the tag."""
+    tagged = Deliveries(Destination(reference="host:5000/ci:run-7"))
+    assert tagged.place("failure") == "host:5000/ci:run-7"
+    assert tagged.place("a-test") == "host:5000/ci:run-7-a-test"
+    plain = Deliveries(Destination(reference="host:5000/ci"))
+    assert plain.place("a-test") == "host:5000/ci:a-test"
+    assert len((tagged.place("x" * 300) or "").rpartition(":")[2]) <= 128

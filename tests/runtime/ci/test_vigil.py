@@ -1,0 +1,103 @@
+"""When a job is given up: too long, waiting for input, or doing nothing any more."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.runtime.ci.standstill import IDLE_BYTES, Look, Standstill
+from holdfast.runtime.ci.vigil import Patience, Vigil
+from holdfast.runtime.guest.pulse.state import State
+
+ASKS = State("waiting", "password", prompt="Password:")
+
+
+def looks(after: float, seen: list[tuple[int, float, int]]) -> float:
+    """For how long a session stood still, looked at once a second."""
+    still, stood = Standstill(0.0, after), 0.0
+    for at, (output, cpu, moved) in enumerate(seen, start=1):
+        stood = still.take(Look(float(at), output, cpu, moved))
+    return stood
+
+
+def test_nothing_done_is_a_standstill() -> None:
+    """No output, no computing, no traffic: it stands since the first look."""
+    assert looks(5, [(10, 1.0, 100)] * 6) == 6.0
+
+
+@pytest.mark.parametrize(
+    "last",
+    [(11, 1.0, 100), (10, 1.2, 100), (10, 1.0, 100 + 2 * IDLE_BYTES)],
+    ids=["output", "computing", "traffic"],
+)
+def test_anything_done_is_none(last: tuple[int, float, int]) -> None:
+    """A byte of output, some computing, some traffic: it goes on."""
+    assert looks(5, [(10, 1.0, 100)] * 6 + [last]) == 0.0
+
+
+def test_polling_for_what_never_comes_is_a_standstill() -> None:
+    """A process that wakes up now and then uses a hundredth of a processor, which is no progress."""
+    seen = [(10, 1.0 + 0.01 * at, 100 + 200 * at) for at in range(8)]
+    assert looks(5, seen) == 8.0
+
+
+def test_a_standstill_becomes_a_hang_after_its_time() -> None:
+    """And never without one."""
+    still = Standstill(0.0, 5.0)
+    assert not still.hangs(4.9)
+    assert still.hangs(5.0)
+    assert not Standstill(0.0, 0.0).hangs(1e9)
+
+
+def test_looks_are_few() -> None:
+    """Eight within the time, at least every half minute, at most four a second."""
+    assert Standstill(0.0, 600.0).every == 30.0
+    assert Standstill(0.0, 16.0).every == 2.0
+    assert Standstill(0.0, 1.0).every == 0.25
+
+
+def test_without_limits_nothing_is_ever_due() -> None:
+    """A job without any limit is waited for until it ends."""
+    vigil = Vigil(0.0, 0.0, Patience(None, 0.0))
+    assert vigil.next() is None
+    assert vigil.due(1e9) is None
+
+
+def test_the_time_of_a_job_counts_from_its_beginning() -> None:
+    """What the setup took is gone for the command."""
+    vigil = Vigil(90.0, 0.0, Patience(100.0, 0.0))
+    assert vigil.next() == 100.0
+    assert vigil.due(99.9) is None
+    assert vigil.due(100.0) == "timeout"
+
+
+def test_waiting_is_confirmed_after_the_grace() -> None:
+    """It is looked at once more then, and forgotten if it went on; a new question begins anew."""
+    vigil = Vigil(0.0, 0.0, Patience(None, 0.0, answer=2.0))
+    vigil.waits(ASKS, 10.0)
+    assert vigil.next() == 12.0
+    assert vigil.due(11.9) is None
+    assert vigil.due(12.0) == "confirm"
+    vigil.goes_on()
+    assert vigil.next() is None
+    vigil.waits(ASKS, 20.0)
+    assert vigil.next() == 22.0
+
+
+def test_a_question_is_confirmed_before_the_time_is_over() -> None:
+    """If both are due, what it waits for says more."""
+    vigil = Vigil(0.0, 0.0, Patience(10.0, 0.0, answer=2.0))
+    vigil.waits(ASKS, 8.0)
+    assert vigil.due(10.0) == "confirm"
+
+
+def test_looks_follow_each_other() -> None:
+    """Each sets the time of the next, and the one after long enough tells of the hang."""
+    vigil = Vigil(0.0, 0.0, Patience(None, 4.0))
+    hangs: list[bool] = []
+    while not hangs or not hangs[-1]:
+        at = vigil.next()
+        assert at is not None
+        assert vigil.due(at) == "look"
+        hangs.append(vigil.looked(Look(at, 5, 0.5, 0)))
+    assert vigil.next() == 4.5
+    assert len(hangs) == 8
