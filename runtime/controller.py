@@ -25,6 +25,7 @@ from holdfast.runtime.home import Home
 from holdfast.runtime.interrupts import held
 from holdfast.runtime.keeping import policy as policies
 from holdfast.runtime.keeping.keeping import Keeping
+from holdfast.runtime.moving.handles import Incoming
 from holdfast.runtime.session import Session
 from holdfast.runtime.snapshot import Snapshot, machinery
 from holdfast.runtime.store import peek
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 Progress = Callable[[str], None]
 
 
-class Holdfast:
+class Holdfast(Incoming):
     """All sessions and snapshots of one home.
 
     Opening it undoes what processes that are gone had left unfinished.  The engine is connected to when it is

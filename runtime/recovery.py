@@ -101,7 +101,7 @@ def _undo_snapshots(controller: Holdfast, operation: OperationRow) -> None:
             shutil.rmtree(controller.home.snapshots / row.id, ignore_errors=True)
             controller.engine.remove_image(f"holdfast/snapshot:{row.id}")
             controller.store.forget_snapshot(row.id)
-    if operation.kind in ("snapshot", "suspend"):
+    if operation.kind in ("snapshot", "suspend", "import"):
         from holdfast.runtime import snapshotting, storing
 
         storing.tidy(controller)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
 from holdfast.errors import InvalidArgument
+from holdfast.runtime.moving.handles import Outgoing
 from holdfast.runtime.store.rows import SessionRow, SnapshotKind, SnapshotRow
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def machinery() -> Machinery:
     return cast("Machinery", importlib.import_module("holdfast.runtime.snapshotting"))
 
 
-class Snapshot:
+class Snapshot(Outgoing):
     """One snapshot."""
 
     def __init__(self, controller: Holdfast, row: SnapshotRow) -> None:

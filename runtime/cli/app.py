@@ -24,8 +24,10 @@ from holdfast.runtime.cli import (
     journal,
     keeping,
     kernel,
+    keys,
     lease,
     lineage,
+    moving,
     output,
     pulse,
     recording,
@@ -128,6 +130,9 @@ app.command()(snapshots.resume)
 app.command()(sessions.rm)
 app.command()(snapshots.rmi)
 app.command()(verify.verify)
+app.command()(moving.export)
+app.command("import")(moving.import_)
+app.add_typer(keys.app, name="key")
 app.add_typer(kernel.app, name="kernel")
 
 

@@ -15,6 +15,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import (
+    BundleRefused,
+    BundleUntrusted,
     CaptureFailed,
     EngineError,
     EngineUnavailable,
@@ -72,6 +74,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BundleRefused",
+    "BundleUntrusted",
     "CaptureFailed",
     "CellError",
     "CellEvent",

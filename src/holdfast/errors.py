@@ -26,6 +26,8 @@ HoldfastError
     LiveUnsupported    a live snapshot is not possible here or now; lists the reasons
     CaptureFailed      the capture was started, failed, and was undone
     RestoreFailed      the restore was started, failed, and was undone
+    BundleRefused      what was to be imported is damaged, forged, or more than may come in; nothing of it did
+      BundleUntrusted  it is signed by nobody who is trusted, or not at all
   Interrupted          a person stopped the operation; what it had begun was undone
 
 A command that exits with 1 is a result, not an error.
@@ -206,6 +208,18 @@ class RestoreFailed(SnapshotError):
     """The restore was started, failed, and was undone; the snapshot is untouched."""
 
     code = "restore_failed"
+
+
+class BundleRefused(SnapshotError):
+    """What was to be imported is damaged, forged, or more than may come in; nothing of it did."""
+
+    code = "bundle_refused"
+
+
+class BundleUntrusted(BundleRefused):
+    """A bundle is signed by nobody who is trusted, or not at all."""
+
+    code = "bundle_untrusted"
 
 
 class Interrupted(HoldfastError):

@@ -1,0 +1,104 @@
+"""Verbs: export, import."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.runtime.cli import output
+from holdfast.runtime.cli.arguments import Json, SnapshotRef, controller, wants_json
+
+if TYPE_CHECKING:
+    from holdfast.runtime.moving.handles import Progress
+
+PASSPHRASE = "HOLDFAST_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
+
+KeyName = Annotated[
+    str | None,
+    typer.Option("--key", metavar="NAME", help="Sign with this key instead of the only one or `default`."),
+]
+Compression = Annotated[
+    str,
+    typer.Option("--compression", help="Of the files' layers: gzip, or zstd for Docker 23 and newer."),
+]
+FilesOnly = Annotated[
+    bool, typer.Option("--files-only", help="Leave memory and processes; needs no trust in who signed it.")
+]
+
+
+def export(
+    snapshot: SnapshotRef,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; replaced if it is there.")],
+    key: KeyName = None,
+    compression: Compression = "gzip",
+    json: Json = False,
+) -> None:
+    """Write a snapshot to a file, to be imported elsewhere."""
+    with controller() as holdfast, bar("exporting") as progress:
+        done = holdfast.snapshot(snapshot).export(
+            file, key=key, passphrase=os.environ.get(PASSPHRASE), compression=compression, progress=progress
+        )
+    for warning in done.warnings:
+        output.note(warning)
+    if done.signed_by is None:
+        output.note(
+            "it is not signed: others can take its files only; `holdfast key new`, then export it again"
+        )
+    if wants_json(json):
+        output.emit(
+            {
+                "path": str(done.path),
+                "digest": done.digest,
+                "bytes": done.bytes,
+                "signed_by": done.signed_by,
+                "warnings": list(done.warnings),
+            }
+        )
+    else:
+        output.say(f"{done.path} {output.size(done.bytes)}")
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `holdfast export` wrote.")],
+    label: Annotated[str | None, typer.Option("--label", "-l", help="A name for the snapshot here.")] = None,
+    files_only: FilesOnly = False,
+    memory: Annotated[str | None, typer.Option("--memory", help="Of sessions made of it: 512m, 4g.")] = None,
+    cpus: Annotated[float | None, typer.Option("--cpus", help="Cores.")] = None,
+    network: Annotated[str | None, typer.Option("--network", help="`default` or `none`.")] = None,
+    json: Json = False,
+) -> None:
+    """Take in a snapshot from a file. What nobody you trust has signed is refused."""
+    chosen = {"memory": memory, "cpus": cpus, "network": network}
+    with controller() as holdfast, bar("importing") as progress:
+        found = holdfast.import_(
+            file,
+            label=label,
+            files_only=files_only,
+            progress=progress,
+            **{key: value for key, value in chosen.items() if value is not None},
+        )
+    if wants_json(json):
+        output.emit(output.snapshot(found) | {"origin": found.row.details.get("origin")})
+    else:
+        output.say(found.name)
+
+
+@contextmanager
+def bar(what: str) -> Iterator[Progress]:
+    """Progress for a person who looks on; nothing for anybody else."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _all: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(what, total=None)
+        yield lambda done, all_: shown.update(task, completed=done, total=all_)

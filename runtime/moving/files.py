@@ -1,0 +1,51 @@
+"""Snapshots to files and from files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.runtime.moving import receiving, sending
+from holdfast.runtime.moving.handles import Exported, Progress
+from holdfast.snapshots.bundle.keys import Keys
+from holdfast.snapshots.bundle.layout import FileDestination, FileOrigin
+
+if TYPE_CHECKING:
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.store.rows import SnapshotRow
+
+
+def export(
+    controller: Holdfast,
+    snapshot: SnapshotRow,
+    path: Path,
+    key: str | None,
+    passphrase: str | None,
+    *,
+    compression: str,
+    progress: Progress,
+) -> Exported:
+    """Write a snapshot to a file. Raises as `sending.send`, and InvalidArgument."""
+    sign = Keys(controller.home).signer(key, passphrase)
+    with FileDestination(path, snapshot.name) as destination:
+        sent = sending.send(
+            controller, snapshot, destination, sign=sign, compression=compression, progress=progress
+        )
+    return Exported(Path(sent.where), sent.digest, path.stat().st_size, sent.signed_by)
+
+
+def import_(
+    controller: Holdfast,
+    path: Path,
+    label: str | None,
+    *,
+    files_only: bool,
+    options: Mapping[str, Any],
+    progress: Progress,
+) -> SnapshotRow:
+    """Take a snapshot in from a file. Raises as `receiving.receive`."""
+    with FileOrigin(path) as origin:
+        return receiving.receive(
+            controller, origin, label=label, files_only=files_only, options=options, progress=progress
+        )

@@ -1,0 +1,108 @@
+"""What handles can do about moving: a part of `Holdfast`, which takes in, and one of `Snapshot`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.snapshot import Snapshot
+    from holdfast.runtime.store.rows import SnapshotRow
+
+Progress = Callable[[int, int], None]
+
+
+def _quiet(_done: int, _all: int) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A snapshot in a file: its path, the digest of the bundle, bytes, and the key that signed it, if any.
+
+    `warnings` say what is in it that others should perhaps not have, in words.
+    """
+
+    path: Path
+    digest: str
+    bytes: int
+    signed_by: str | None
+    warnings: tuple[str, ...] = ()
+
+
+class Outgoing:
+    """Of a snapshot."""
+
+    _controller: Holdfast
+    _row: SnapshotRow
+
+    def export(
+        self,
+        path: Path | str,
+        *,
+        key: str | None = None,
+        passphrase: str | None = None,
+        compression: str = "gzip",
+        progress: Progress = _quiet,
+    ) -> Exported:
+        """Write it to a file, which any home that trusts the key can import.
+
+        Args:
+            path: of the file; one of that name is replaced when all is written.
+            key: the name of the key to sign with; by default the only one, or the one called default. Without
+                any it is not signed, and others can take its files only.
+            passphrase: of the key, if it has one.
+            compression: of the image's layers: `gzip`, or `zstd` for engines since Docker 23.
+            progress: is called with bytes done, and of how many.
+
+        Raises:
+            SnapshotDamaged, SnapshotNotFound, InvalidArgument, StoreError, EngineError: nothing was written.
+        """
+        from holdfast.runtime.moving.files import export
+
+        return export(
+            self._controller,
+            self._row,
+            Path(path),
+            key,
+            passphrase,
+            compression=compression,
+            progress=progress,
+        )
+
+
+class Incoming:
+    """Of a controller."""
+
+    def import_(
+        self: Any,
+        path: Path | str,
+        *,
+        label: str | None = None,
+        files_only: bool = False,
+        progress: Progress = _quiet,
+        **options: Any,
+    ) -> Snapshot:
+        """Take a snapshot in from a file that `Snapshot.export` wrote.
+
+        Args:
+            path: of the file.
+            label: a name for it here; by default the one it had, if that is free.
+            files_only: leave memory and processes; needs no trust in who signed it.
+            progress: is called with bytes done, and of how many.
+            options: network, memory, cpus, pids, user, workdir of sessions made of it; those of the bundle
+                do not count.
+
+        Raises:
+            BundleUntrusted: it is signed by nobody who is trusted here.
+            BundleRefused: it is damaged, forged, or more than may come in.
+            StoreError, EngineError: it cannot be read, or not be kept. Nothing is left of it in any case.
+        """
+        from holdfast.runtime.moving.files import import_
+        from holdfast.runtime.snapshot import Snapshot
+
+        row = import_(self, Path(path), label, files_only=files_only, options=options, progress=progress)
+        return Snapshot(self, row)

@@ -1,0 +1,227 @@
+"""Sends a snapshot somewhere: its files as an ordinary image, the rest as segments beside it.
+
+The same code for files and registries; what the other side has already is not sent. The snapshot is held
+meanwhile, and every file is compared with its digest before it goes.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Self
+
+from blake3 import blake3
+
+from holdfast.errors import SnapshotDamaged
+from holdfast.runtime import verifying
+from holdfast.runtime.keeping import holding
+from holdfast.runtime.moving import describing, past
+from holdfast.runtime.moving.layers import Layers, Remembered
+from holdfast.runtime.taking import image_ref
+from holdfast.snapshots import manifest, raw
+from holdfast.snapshots.bundle import cutting, form, image_layers, media, packing, signing
+from holdfast.snapshots.bundle.ends import Descriptor, Destination
+from holdfast.snapshots.bundle.signing import Signer
+
+if TYPE_CHECKING:
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.store.rows import SnapshotRow
+    from holdfast.snapshots.manifest import Manifest
+
+SMALL = 1 << 20
+"""Files below this share segments."""
+Progress = Callable[[int, int], None]
+"""Bytes done, and of how many; both of what is not yet compressed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A snapshot that was sent: where to, the digest of its index, who signed it.
+
+    `bytes` is what it takes there altogether, `sent` what was not there before.
+    """
+
+    where: str
+    digest: str
+    bytes: int
+    sent: int
+    signed_by: str | None
+
+
+def send(
+    controller: Holdfast,
+    snapshot: SnapshotRow,
+    destination: Destination,
+    *,
+    sign: Signer | None = None,
+    compression: str = "gzip",
+    progress: Progress = lambda _done, _all: None,
+) -> Sent:
+    """Send a snapshot; `destination` has been entered.
+
+    Raises:
+        SnapshotDamaged, SnapshotNotFound: it cannot be had.
+        EngineError, StoreError: it cannot be read, or not be written there.
+    """
+    verifying.refuse(snapshot)
+    home, folder = controller.home, controller.home.snapshots / snapshot.id
+    with (
+        holding.used(controller, snapshot),
+        raw.held(folder),
+        controller.operation("export") as operation,
+    ):
+        kept = manifest.read(folder)
+        raw.prepare(home.root, folder, kept)
+        scratch = home.staging / operation.id
+        scratch.mkdir(mode=0o700)
+        try:
+            sending = _Sending(controller, kept, snapshot, destination, progress)
+            found = sending.image(Layers(controller.engine, compression, scratch, _remembered(home.root)))
+            rest = sending.rest(folder)
+            return sending.finish(found, rest, sign)
+        finally:
+            for left in scratch.iterdir():
+                left.unlink()
+            scratch.rmdir()
+
+
+def _remembered(root: Path) -> Remembered:
+    return Remembered(root / "cache" / "layers.json")
+
+
+class _Sending:
+    def __init__(
+        self,
+        controller: Holdfast,
+        kept: Manifest,
+        snapshot: SnapshotRow,
+        destination: Destination,
+        progress: Progress,
+    ) -> None:
+        self._controller = controller
+        self._kept = kept
+        self._snapshot = snapshot
+        self._destination = _Counting(destination)
+        self._image = image_layers.look(controller.engine, kept.image)
+        self._done = 0
+        self._all = controller.engine.image_size(kept.image) + sum(entry.bytes for entry in kept.files)
+        self._progress = progress
+
+    def image(self, layers: Layers) -> Descriptor:
+        """Send the image; its manifest."""
+        config = form.described(media.IMAGE_CONFIG, text := describing.image_config(self._kept, self._image))
+        ref = image_ref(self._snapshot.id)
+        sent = layers.send(ref, self._image.layers, self._destination, self._told)
+        self._put(config, text)
+        data = form.image_manifest(config, sent)
+        return self._put(form.described(media.MANIFEST, data), data)
+
+    def rest(self, folder: Path) -> tuple[Descriptor, list[Descriptor]]:
+        """Send everything else; the config that describes it, and its segments."""
+        segments: list[form.Segment] = []
+        sent: list[Descriptor] = []
+        numbers: dict[str, int] = {}
+
+        def place(data: bytes) -> int:
+            name = blake3(data).hexdigest()
+            if name not in numbers:
+                packed = packing.segment(data)
+                found = form.described(media.SEGMENT, packed)
+                self._put(found, packed)
+                numbers[name] = len(segments)
+                segments.append(form.Segment(bytes=len(data), blake3=name))
+                sent.append(found)
+            self._told(len(data))
+            return numbers[name]
+
+        files = list(self._files(folder, place))
+        text = describing.config(self._kept, self._image, segments, files, self._snapshot.details)
+        return self._put(form.described(media.SNAPSHOT_CONFIG, text), text), sent
+
+    def finish(
+        self, image: Descriptor, rest: tuple[Descriptor, list[Descriptor]], sign: Signer | None
+    ) -> Sent:
+        """Send what names the rest."""
+        data = form.snapshot_manifest(*rest, image)
+        snapshot = self._put(form.described(media.MANIFEST, data), data)
+        signature = signing.signed(sign, image, snapshot) if sign is not None else {}
+        platform = (self._image.system, self._image.architecture)
+        index = form.index(image, snapshot, platform, signature)
+        where = self._destination.finish(index)
+        self._progress(self._all, self._all)
+        return Sent(
+            where,
+            form.described(media.INDEX, index).digest,
+            self._destination.all + len(index),
+            self._destination.sent + len(index),
+            sign.public if sign is not None else None,
+        )
+
+    def _files(self, folder: Path, place: Callable[[bytes], int]) -> Iterator[form.InParts]:
+        small: list[tuple[str, bytes]] = [(past.FILE, past.collect(self._controller, self._snapshot))]
+        for entry in self._kept.files:
+            if entry.bytes < SMALL:
+                small.append((entry.name, (folder / entry.name).read_bytes()))
+                continue
+            parts: list[form.Part] = []
+            with (folder / entry.name).open("rb") as file:
+                for piece in cutting.pieces(file):
+                    number = None if piece.data is None else place(piece.data)
+                    parts.append(form.Part(segment=number, bytes=piece.size))
+            if sum(part.bytes for part in parts) != entry.bytes:
+                raise SnapshotDamaged(f"cannot send {self._snapshot.name}: {entry.name} changed meanwhile")
+            yield form.InParts(name=entry.name, parts=parts)
+        for data, places in cutting.together(small):
+            number = place(data) if data else None
+            for name, offset, size in places:
+                part = form.Part(segment=number, offset=offset, bytes=size)
+                yield form.InParts(name=name, parts=[part] if size else [])
+
+    def _put(self, found: Descriptor, data: bytes) -> Descriptor:
+        if not self._destination.has(found):
+            self._destination.put(found, io.BytesIO(data))
+        return found
+
+    def _told(self, count: int) -> None:
+        self._done = min(self._all, self._done + count)
+        self._progress(self._done, self._all)
+
+
+class _Counting:
+    """A destination, and how many bytes it has of this bundle, and did not have before."""
+
+    def __init__(self, end: Destination) -> None:
+        self._end = end
+        self._seen: set[str] = set()
+        self.all = 0
+        self.sent = 0
+
+    def has(self, blob: Descriptor) -> bool:
+        """As the destination says; what was put once needs no question."""
+        found = blob.digest in self._seen or self._end.has(blob)
+        if found:
+            self._count(blob)
+        return found
+
+    def put(self, blob: Descriptor, data: BinaryIO) -> None:
+        """Pass it on."""
+        self._end.put(blob, data)
+        self._count(blob)
+        self.sent += blob.size
+
+    def finish(self, index: bytes) -> str:
+        """Pass it on."""
+        return self._end.finish(index)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Whoever made the destination leaves it."""
+
+    def _count(self, blob: Descriptor) -> None:
+        if blob.digest not in self._seen:
+            self._seen.add(blob.digest)
+            self.all += blob.size

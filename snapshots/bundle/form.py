@@ -1,0 +1,228 @@
+"""The documents of a bundle: index, manifests, and the config that describes a snapshot. Pure.
+
+    index ─┬─ image manifest      an ordinary image: the files of the session
+           └─ snapshot manifest   config: `Config`; layers: segments of everything else
+
+What is read is not believed: lengths, counts and names are limited here, digests are compared by who reads.
+Written in one way only (sorted keys, no spaces), so that the same snapshot has the same digests everywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from holdfast.errors import BundleRefused
+from holdfast.snapshots.bundle import media
+from holdfast.snapshots.bundle.ends import Descriptor
+from holdfast.snapshots.manifest import Manifest
+
+T = TypeVar("T", bound=BaseModel)
+
+MAX_INDEX = 1 << 20
+MAX_MANIFEST = 4 << 20
+MAX_CONFIG = 64 << 20
+MAX_LAYERS = 127
+"""Of an image; what the engine's overlay2 can stack."""
+MAX_SEGMENTS = 20_000
+MAX_FILES = 100_000
+MAX_SEGMENT = 64 << 20
+"""Bytes of one segment; each is held in memory once."""
+
+# $ is the very end in these expressions (the Rust crate regex), also before a line's end.
+Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Count = Annotated[int, Field(ge=0, lt=2**50)]
+Word = Annotated[str, Field(max_length=300)]
+
+
+class _Given(BaseModel):
+    """What others wrote may have more fields; those are passed over."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, populate_by_name=True)
+
+
+class Named(_Given):
+    """A descriptor as it is written."""
+
+    media_type: Annotated[Word, Field(alias="mediaType")]
+    digest: Digest
+    size: Count
+    annotations: Annotated[dict[Word, Annotated[str, Field(max_length=20_000)]], Field(max_length=100)] = {}
+    artifact_type: Annotated[Word | None, Field(alias="artifactType")] = None
+
+    def descriptor(self) -> Descriptor:
+        """As a value."""
+        return Descriptor(self.media_type, self.digest, self.size, self.annotations)
+
+
+class Index(_Given):
+    """What a reference or a file leads to."""
+
+    manifests: Annotated[list[Named], Field(max_length=100)]
+    annotations: Annotated[dict[Word, Annotated[str, Field(max_length=20_000)]], Field(max_length=100)] = {}
+
+
+class ImageManifest(_Given):
+    """Either of the two manifests."""
+
+    config: Named
+    layers: Annotated[list[Named], Field(max_length=MAX_SEGMENTS)]
+    subject: Named | None = None
+    artifact_type: Annotated[Word | None, Field(alias="artifactType")] = None
+    annotations: Annotated[dict[Word, Annotated[str, Field(max_length=20_000)]], Field(max_length=100)] = {}
+
+
+class _Files(_Given):
+    type: Literal["layers"]
+    diff_ids: Annotated[list[Digest], Field(min_length=1, max_length=MAX_LAYERS)]
+
+
+class ImageConfig(_Given):
+    """All that is read of the image's own config: for which machine, and which layers it has."""
+
+    architecture: Word
+    os: Word
+    rootfs: _Files
+
+
+class Part(BaseModel):
+    """Some bytes of a file: where they are in a segment; in none, they are zeros."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    segment: Annotated[int, Field(ge=0, lt=MAX_SEGMENTS)] | None = None
+    offset: Annotated[int, Field(ge=0, le=MAX_SEGMENT)] = 0
+    bytes: Count
+
+
+class InParts(BaseModel):
+    """A file, from its beginning to its end."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, Field(max_length=200)]
+    parts: Annotated[list[Part], Field(max_length=MAX_FILES)]
+
+
+class Segment(BaseModel):
+    """What a layer holds when it is decompressed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    bytes: Annotated[int, Field(gt=0, le=MAX_SEGMENT)]
+    blake3: Hash
+
+
+class Config(BaseModel):
+    """A snapshot as it travels. `segments` are in the order of the manifest's layers.
+
+    `base` is how many layers the image had before anything of a snapshot was added; `details` are what the
+    store knew of it that is of use elsewhere.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: Literal[1] = 1
+    snapshot: Manifest
+    base: Annotated[int, Field(ge=0, le=MAX_LAYERS)]
+    segments: Annotated[list[Segment], Field(max_length=MAX_SEGMENTS)]
+    files: Annotated[list[InParts], Field(max_length=MAX_FILES)]
+    details: dict[str, Any] = {}
+
+
+def dumps(value: Mapping[str, Any]) -> bytes:
+    """A document as bytes, always the same."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def described(media_type: str, data: bytes, annotations: Mapping[str, str] | None = None) -> Descriptor:
+    """The descriptor of bytes."""
+    return Descriptor(media_type, f"sha256:{hashlib.sha256(data).hexdigest()}", len(data), annotations or {})
+
+
+def image_manifest(config: Descriptor, layers: list[Descriptor]) -> bytes:
+    """The manifest of an ordinary image."""
+    return dumps(_manifest(config, layers))
+
+
+def snapshot_manifest(config: Descriptor, segments: list[Descriptor], image: Descriptor) -> bytes:
+    """The manifest of what an image does not hold of a snapshot, of which `image` is the rest."""
+    return dumps(
+        _manifest(config, segments) | {"artifactType": media.SNAPSHOT, "subject": _bare(image).as_dict()}
+    )
+
+
+def index(
+    image: Descriptor, snapshot: Descriptor, platform: tuple[str, str], annotations: Mapping[str, str]
+) -> bytes:
+    """The index over both. Ordinary tools take the image, for only that is of a platform there is."""
+    system, architecture = platform
+    unknown = {"architecture": "unknown", "os": "unknown"}
+    manifests = [
+        image.as_dict() | {"platform": {"architecture": architecture, "os": system}},
+        snapshot.as_dict() | {"platform": unknown, "artifactType": media.SNAPSHOT},
+    ]
+    made: dict[str, Any] = {"schemaVersion": 2, "mediaType": media.INDEX, "manifests": manifests}
+    return dumps(made | ({"annotations": dict(annotations)} if annotations else {}))
+
+
+def both(found: Index) -> tuple[Descriptor, Descriptor]:
+    """The image and the snapshot of an index.
+
+    Raises:
+        BundleRefused: it has not exactly one of each.
+    """
+    snapshots = [one for one in found.manifests if one.artifact_type == media.SNAPSHOT]
+    images = [one for one in found.manifests if one.artifact_type is None]
+    if len(snapshots) != 1 or len(images) != 1:
+        raise BundleRefused(
+            "cannot import: it is no snapshot of Holdfast",
+            hint="`holdfast export` and `holdfast push` make what can be imported",
+        )
+    for one in (*images, *snapshots):
+        if one.media_type != media.MANIFEST:
+            raise BundleRefused(
+                f"cannot import: it has a manifest of an unknown kind ({shown(one.media_type)})"
+            )
+    return images[0].descriptor(), snapshots[0].descriptor()
+
+
+def parse(model: type[T], data: bytes, what: str) -> T:
+    """Read a document.
+
+    Raises:
+        BundleRefused: it is not of that form.
+    """
+    try:
+        return model.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "as a whole"
+        why = shown(f"{where}: {first['msg']}")
+        raise BundleRefused(
+            f"cannot import: {what} is not valid ({why})",
+            hint="it is damaged, or a newer version made it",
+        ) from error
+
+
+def shown(text: str) -> str:
+    """What others wrote, short and fit to be shown."""
+    return "".join(char if char.isprintable() else "?" for char in text[:300])
+
+
+def _manifest(config: Descriptor, layers: list[Descriptor]) -> dict[str, Any]:
+    return {
+        "schemaVersion": 2,
+        "mediaType": media.MANIFEST,
+        "config": config.as_dict(),
+        "layers": [layer.as_dict() for layer in layers],
+    }
+
+
+def _bare(one: Descriptor) -> Descriptor:
+    return Descriptor(one.media_type, one.digest, one.size)

@@ -1,0 +1,223 @@
+"""The keys of a home: its own, which sign, and those of others it trusts.
+
+    keys/NAME.pem        a private key (PKCS 8), readable by the owner only; encrypted if it has a passphrase
+    keys/trusted.json    keys of others, by name
+
+No key is made unless somebody asks for one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from holdfast.errors import InvalidArgument, StoreError
+from holdfast.runtime.home import Home
+from holdfast.snapshots.bundle import form, signing
+from holdfast.snapshots.bundle.signing import Key
+
+DEFAULT = "default"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A key. `own`: its private half is here; `locked`: behind a passphrase, so that even its public half is
+    told only by the file beside it.
+    """
+
+    name: str
+    public: str
+    own: bool
+    locked: bool = False
+
+
+class Keys:
+    """All keys of one home."""
+
+    def __init__(self, home: Home) -> None:
+        self._folder = home.root / "keys"
+
+    def known(self) -> list[Known]:
+        """Own keys, then those trusted."""
+        own = [
+            Known(path.stem, path.read_text().strip(), own=True, locked=_locked(path.with_suffix(".pem")))
+            for path in sorted(self._folder.glob("*.pub"))
+            if path.with_suffix(".pem").exists()
+        ]
+        return own + [Known(name, public, own=False) for name, public in sorted(self._trusted().items())]
+
+    def new(self, name: str = DEFAULT, passphrase: str | None = None) -> Known:
+        """Make a key.
+
+        Raises:
+            InvalidArgument: the name is taken.
+            StoreError: it cannot be written.
+        """
+        _check(name)
+        key = Key(Ed25519PrivateKey.generate())
+        locking: serialization.KeySerializationEncryption = serialization.NoEncryption()
+        if passphrase:
+            locking = serialization.BestAvailableEncryption(passphrase.encode())
+        pem = key.private.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, locking
+        )
+        path = self._folder / f"{name}.pem"
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            with suppress(FileNotFoundError):
+                if not path.exists():  # a public half that was left alone
+                    path.with_suffix(".pub").unlink()
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileExistsError as error:
+            raise InvalidArgument(
+                f"cannot make key {name}: there is one of that name",
+                hint=f"`holdfast key list`; choose another name, or `holdfast key rm {name}`",
+            ) from error
+        except OSError as error:
+            raise self._unwritable(error) from error
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(pem)
+            file.flush()
+            os.fsync(file.fileno())
+        self._write(path.with_suffix(".pub"), key.public + "\n")
+        return Known(name, key.public, own=True, locked=bool(passphrase))
+
+    def signer(self, name: str | None = None, passphrase: str | None = None) -> Key | None:
+        """The key to sign with: the one named, else the only one or the default; None if there is none.
+
+        Raises:
+            InvalidArgument: it cannot be told which, or it cannot be opened.
+        """
+        own = [one for one in self.known() if one.own]
+        if name is None and not own:
+            return None
+        chosen = [one for one in own if name in (one.name, one.public)] if name else own
+        if len(chosen) > 1:
+            chosen = [one for one in chosen if one.name == DEFAULT]
+        if not chosen:
+            wanted = form.shown(name) if name else "none of them is called default"
+            raise InvalidArgument(
+                f"cannot sign: there is no key {wanted}"
+                if name
+                else f"cannot sign: there are several keys, {wanted}",
+                hint="name one of `holdfast key list`",
+            )
+        return self._open(chosen[0], passphrase)
+
+    def trust(self, public: str, name: str | None = None) -> Known:
+        """Take what this key signs for as good as one's own.
+
+        Raises:
+            InvalidArgument: it is no key, or the name is another key's.
+        """
+        public = public.strip()
+        if not signing.is_public(public):
+            raise InvalidArgument(
+                f"cannot trust '{form.shown(public)[:80]}': it is no key",
+                hint="it looks like ed25519:… and 43 characters; `holdfast key list` shows it to its owner",
+            )
+        trusted = self._trusted()
+        for known, key in trusted.items():
+            if key == public:
+                return Known(known, public, own=False)
+        name = name or public.removeprefix(signing.PREFIX)[:8].lstrip("-_.") or "key"
+        _check(name)
+        if name in trusted:
+            raise InvalidArgument(
+                f"cannot trust this key as {name}: another key has that name",
+                hint=f"choose another name, or `holdfast key rm {name}`",
+            )
+        self._write_trusted(trusted | {name: public})
+        return Known(name, public, own=False)
+
+    def trusted(self, public: str) -> str | None:
+        """The name of a key whose signatures count here; None if they do not."""
+        return next((one.name for one in self.known() if one.public == public), None)
+
+    def remove(self, name: str) -> Known:
+        """Forget a key, by name or as it is written.
+
+        Raises:
+            InvalidArgument: there is none.
+        """
+        found = next((one for one in self.known() if name in (one.name, one.public)), None)
+        if found is None:
+            raise InvalidArgument(
+                f"cannot remove key {form.shown(name)[:80]}: there is none of that name",
+                hint="`holdfast key list`",
+            )
+        if found.own:
+            for suffix in (".pem", ".pub"):
+                (self._folder / f"{found.name}{suffix}").unlink(missing_ok=True)
+        else:
+            self._write_trusted({key: value for key, value in self._trusted().items() if key != found.name})
+        return found
+
+    def _open(self, known: Known, passphrase: str | None) -> Key:
+        path = self._folder / f"{known.name}.pem"
+        try:
+            secret = passphrase.encode() if passphrase and known.locked else None
+            private = serialization.load_pem_private_key(path.read_bytes(), secret)
+        except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
+            why = (
+                "its passphrase is another" if known.locked and passphrase else str(error) or "it is damaged"
+            )
+            if known.locked and not passphrase:
+                why = "it needs its passphrase"
+            raise InvalidArgument(
+                f"cannot sign with key {known.name}: {why}",
+                hint="give it in the environment as HOLDFAST_KEY_PASSPHRASE"
+                if known.locked
+                else f"see {path}",
+            ) from error
+        if not isinstance(private, Ed25519PrivateKey) or Key(private).public != known.public:
+            raise InvalidArgument(f"cannot sign with key {known.name}: {path} holds another key")
+        return Key(private)
+
+    def _trusted(self) -> dict[str, str]:
+        try:
+            found = json.loads((self._folder / "trusted.json").read_text())
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            raise StoreError(
+                f"cannot tell which keys are trusted: {self._folder}/trusted.json cannot be read ({error})"
+            ) from error
+        return {str(name): str(public) for name, public in found.items()} if isinstance(found, dict) else {}
+
+    def _write_trusted(self, trusted: dict[str, str]) -> None:
+        self._write(self._folder / "trusted.json", json.dumps(trusted, indent=2, sort_keys=True) + "\n")
+
+    def _write(self, path: Path, text: str) -> None:
+        new = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            new.write_text(text)
+            new.replace(path)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        finally:
+            new.unlink(missing_ok=True)
+
+    def _unwritable(self, error: OSError) -> StoreError:
+        return StoreError(f"cannot write in {self._folder}: {error.strerror or error}")
+
+
+def _locked(path: Path) -> bool:
+    return b"ENCRYPTED" in path.read_bytes()[:100]
+
+
+def _check(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise InvalidArgument(
+            f"cannot name a key '{form.shown(name)[:80]}'", hint="letters, digits, dots, dashes, underscores"
+        )

@@ -1,0 +1,117 @@
+"""Gives an image to an engine that has some of its layers already, with a config that is all our own.
+
+What the engine has is named and not sent, as in `layer.image`. Nothing that a foreign image says of itself is
+taken over but the order of its layers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import docker.errors
+
+from holdfast.errors import EngineError
+from holdfast.runtime import engine_faults
+from holdfast.runtime.engine import Engine
+from holdfast.snapshots.layer.image import BASE_LABEL, usable
+
+_BLOCK = 1 << 20
+WORKSPACE = "/workspace"
+
+
+def there(engine: Engine, layers: Sequence[str]) -> int:
+    """How many of these layers, from the lowest, the engine has already."""
+    if not usable(engine.info()):
+        return 0
+    most = 0
+    with engine_faults.translated("list images"):
+        api: Any = engine.client.api  # this part of the SDK has no types
+        for one in api.images(all=True, quiet=True):
+            try:
+                found = api.inspect_image(one)["RootFS"].get("Layers") or ()
+            except docker.errors.NotFound:  # removed just now
+                continue
+            same = 0
+            for mine, other in zip(layers, found, strict=False):
+                if mine != other:
+                    break
+                same += 1
+            most = max(most, same)
+    return most
+
+
+def load(
+    engine: Engine,
+    platform: tuple[str, str],
+    layers: Sequence[str],
+    files: Mapping[str, Path],
+    ref: str,
+    labels: Mapping[str, str],
+    base: int,
+) -> str:
+    """Make the image, tagged ref, and return its id.
+
+    Args:
+        engine: which gets it.
+        platform: system and architecture.
+        layers: diff ids, the lowest first.
+        files: archives of the layers it does not have, by diff id.
+        ref: its name.
+        labels: what it is found by.
+        base: how many layers are not of snapshots.
+
+    Raises:
+        EngineError: the engine refuses.
+    """
+    system, architecture = platform
+    created = datetime.now(UTC).isoformat()
+    config = json.dumps(
+        {
+            "architecture": architecture,
+            "os": system,
+            "created": created,
+            "config": {"WorkingDir": WORKSPACE, "Labels": {**labels, BASE_LABEL: str(base)}},
+            "rootfs": {"type": "layers", "diff_ids": list(layers)},
+            "history": [{"created": created, "created_by": "holdfast"} for _ in layers],
+        }
+    ).encode()
+    with engine_faults.translated("load the files of a snapshot"):
+        api: Any = engine.client.api  # this part of the SDK has no types
+        for said in api.load_image(_archive(config, layers, files, ref), quiet=True):
+            if "error" in said:
+                raise EngineError(f"cannot load the files of a snapshot: {said['error']}")
+    return f"sha256:{hashlib.sha256(config).hexdigest()}"
+
+
+def _archive(config: bytes, layers: Sequence[str], files: Mapping[str, Path], ref: str) -> Iterator[bytes]:
+    places = []
+    for number, layer in enumerate(layers):
+        places.append(f"{number}/layer.tar")
+        if layer in files:
+            yield from _member(places[-1], files[layer])
+    name = f"{hashlib.sha256(config).hexdigest()}.json"
+    manifest = json.dumps([{"Config": name, "RepoTags": [ref], "Layers": places}]).encode()
+    last = io.BytesIO()
+    with tarfile.open(fileobj=last, mode="w") as archive:
+        for text, data in ((name, config), ("manifest.json", manifest)):
+            member = tarfile.TarInfo(text)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    yield last.getvalue()
+
+
+def _member(name: str, path: Path) -> Iterator[bytes]:
+    member = tarfile.TarInfo(name)
+    member.size = path.stat().st_size
+    yield member.tobuf(tarfile.GNU_FORMAT)
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            yield block
+    yield bytes(-member.size % tarfile.BLOCKSIZE)

@@ -1,0 +1,146 @@
+"""Compresses and opens the parts of a bundle. The same bytes give the same result, on any number of cores.
+
+Of what comes from elsewhere nothing is opened beyond the size it was said to have.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import BinaryIO, Protocol
+
+import zstandard
+
+from holdfast.errors import BundleRefused
+
+BLOCK = 1 << 20
+WINDOW_LOG = 27
+"""128 MiB: what a frame may ask for to be opened."""
+GZIP_LEVEL = 3
+"""On 710 MB of a Debian system: level 1 gives 5 % more bytes in 15 % less time, level 6 4 % less in twice."""
+ZSTD_LEVEL = 3
+_THREADS = 4
+_GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+"""Deflate, no name, no time, of an unknown system (RFC 1952)."""
+
+
+class _Opening(Protocol):
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+def gzip(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """One member of gzip. Blocks are compressed apart from each other, and so at the same time."""
+    check, size = 0, 0
+    yield _GZIP_HEADER
+    for block, packed in _ahead(blocks, _deflate):
+        check, size = zlib.crc32(block, check), size + len(block)
+        yield packed
+    yield b"\x03\x00"  # an empty last block
+    yield struct.pack("<II", check, size & 0xFFFFFFFF)
+
+
+def zstd(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """One frame of zstd."""
+    packing = zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_checksum=False).compressobj()
+    for block in _even(blocks):
+        packed = packing.compress(block)
+        if packed:
+            yield packed
+    yield packing.flush()
+
+
+def segment(data: bytes) -> bytes:
+    """One segment as a frame of zstd that says how large it is."""
+    return zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_checksum=False).compress(data)
+
+
+def open_segment(packed: bytes, size: int) -> bytes:
+    """The inverse of `segment`; `size` is what must come out.
+
+    Raises:
+        BundleRefused: it is something else, larger, or wants more memory than that.
+    """
+    try:
+        frame = zstandard.get_frame_parameters(packed)
+        if frame.content_size != size or frame.window_size > 1 << WINDOW_LOG:
+            raise BundleRefused("cannot import: a segment is not as large as it was said to be")
+        opening = zstandard.ZstdDecompressor().decompressobj()
+        data = opening.decompress(packed)
+        if len(data) != size or opening.unused_data or not opening.eof:
+            raise BundleRefused("cannot import: a segment is not as large as it was said to be")
+    except zstandard.ZstdError as error:
+        raise BundleRefused("cannot import: a segment cannot be decompressed") from error
+    return data
+
+
+def opened(stream: BinaryIO, kind: str, limit: int) -> Iterator[bytes]:
+    """What a stream of `gzip` or `zstd` holds, exactly `limit` bytes, a little at a time.
+
+    Raises:
+        BundleRefused: it holds more or less, or is something else.
+    """
+    left = limit
+    try:
+        for block in _gunzip(stream) if kind == "gzip" else _unzstd(stream):
+            left -= len(block)
+            if left < 0:
+                break
+            yield block
+    except (zlib.error, zstandard.ZstdError) as error:
+        raise BundleRefused("cannot import: a layer of its image cannot be decompressed") from error
+    if left:
+        raise BundleRefused("cannot import: a layer of its image is not as large as it was said to be")
+
+
+def _gunzip(stream: BinaryIO) -> Iterator[bytes]:
+    """Members of gzip one after the other, as tools make them that compress in parallel."""
+    opening = zlib.decompressobj(wbits=31)
+    while data := stream.read(BLOCK):
+        while data:
+            yield opening.decompress(data, BLOCK)
+            data = opening.unconsumed_tail
+            if opening.eof:
+                data = opening.unused_data
+                opening = zlib.decompressobj(wbits=31)
+    yield opening.flush()  # what the last step had no room for; less than a step
+
+
+def _unzstd(stream: BinaryIO) -> Iterator[bytes]:
+    reading = zstandard.ZstdDecompressor(max_window_size=1 << WINDOW_LOG).stream_reader(
+        stream, read_across_frames=True, closefd=False
+    )
+    while data := reading.read(BLOCK):
+        yield data
+
+
+def _deflate(block: bytes) -> bytes:
+    packing = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+    return packing.compress(block) + packing.flush(zlib.Z_SYNC_FLUSH)
+
+
+def _ahead(blocks: Iterable[bytes], work: Callable[[bytes], bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """Each block with what work makes of it, in order, a few ahead."""
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="pack") as pool:
+        pending: deque[tuple[bytes, Future[bytes]]] = deque()
+        for block in _even(blocks):
+            pending.append((block, pool.submit(work, block)))
+            if len(pending) > 2 * _THREADS:
+                first, made = pending.popleft()
+                yield first, made.result()
+        for first, made in pending:
+            yield first, made.result()
+
+
+def _even(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in blocks of one size: where they were cut on their way must not show."""
+    held = bytearray()
+    for block in blocks:
+        held += block
+        while len(held) >= BLOCK:
+            yield bytes(held[:BLOCK])
+            del held[:BLOCK]
+    if held:
+        yield bytes(held)

@@ -1,0 +1,100 @@
+"""Signs and verifies bundles: an Ed25519 signature over a statement of what is in one. Pure.
+
+The statement names both manifests by their digests, and through them every byte of the bundle. A key is
+written `ed25519:` and its 32 bytes in the URL-safe base64 alphabet; that is what people compare.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from holdfast.errors import BundleRefused
+from holdfast.snapshots.bundle import form, media
+from holdfast.snapshots.bundle.ends import Descriptor
+
+PREFIX = "ed25519:"
+PUBLIC = re.compile(r"ed25519:[A-Za-z0-9_-]{43}")
+
+
+class Signer(Protocol):
+    """Something that has a private key."""
+
+    @property
+    def public(self) -> str:
+        """The key others know it by."""
+
+    def sign(self, data: bytes) -> bytes:
+        """The signature of data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A private key."""
+
+    private: Ed25519PrivateKey
+
+    @property
+    def public(self) -> str:
+        """The key others know it by."""
+        raw = self.private.public_key().public_bytes_raw()
+        return PREFIX + base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+    def sign(self, data: bytes) -> bytes:
+        """The signature of data."""
+        return self.private.sign(data)
+
+
+def is_public(text: str) -> bool:
+    """Whether it is a key as it is written, and one there can be."""
+    if not PUBLIC.fullmatch(text):
+        return False
+    try:
+        return len(_raw(text)) == 32
+    except binascii.Error:
+        return False
+
+
+def statement(image: Descriptor, snapshot: Descriptor) -> bytes:
+    """What is signed. The first field keeps it apart from anything else such a key may sign."""
+    return form.dumps({"holdfast": "snapshot 1", "image": image.digest, "snapshot": snapshot.digest})
+
+
+def signed(signer: Signer, image: Descriptor, snapshot: Descriptor) -> dict[str, str]:
+    """A signature as it is put into the index."""
+    made = signer.sign(statement(image, snapshot))
+    return {media.KEY: signer.public, media.SIGNATURE: base64.b64encode(made).decode()}
+
+
+def signed_by(given: Mapping[str, str], image: Descriptor, snapshot: Descriptor) -> str | None:
+    """The key that signed a bundle; None if nobody did.
+
+    Raises:
+        BundleRefused: there is a signature, and it is not one of this bundle.
+    """
+    public, signature = given.get(media.KEY), given.get(media.SIGNATURE)
+    if public is None and signature is None:
+        return None
+    forged = BundleRefused(
+        "cannot import: its signature is not of what is in it",
+        hint="it was changed after it was signed, or never was: get it from who made it once more",
+    )
+    if public is None or signature is None or not is_public(public):
+        raise forged
+    try:
+        raw = base64.b64decode(signature, validate=True)
+        Ed25519PublicKey.from_public_bytes(_raw(public)).verify(raw, statement(image, snapshot))
+    except (InvalidSignature, ValueError) as error:
+        raise forged from error
+    return public
+
+
+def _raw(public: str) -> bytes:
+    return base64.b64decode(public.removeprefix(PREFIX) + "=", altchars=b"-_", validate=True)

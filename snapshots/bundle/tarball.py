@@ -1,0 +1,117 @@
+"""What may be in an archive from elsewhere: of an image layer, and of a session's shared memory. Pure.
+
+The engine and tar unpack them as root. Both have defences of their own; what would need them is refused here
+already: names and links that lead elsewhere, devices, more members than there can be.
+"""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from holdfast.errors import BundleRefused
+from holdfast.snapshots.bundle import form
+
+MAX_MEMBERS = 2_000_000
+MAX_NAME = 4096
+MAX_HEADER = 16 << 20
+"""Bytes of one header with its extensions."""
+# Of what every container has anyway: memory devices (null, zero, full, random) and terminals.
+_HARMLESS = {1: {3, 5, 7, 8, 9}, 5: {0, 1, 2}}
+
+
+def check_layer(path: Path) -> None:
+    """Look at every member of a layer. Raises BundleRefused, which names the first that may not be."""
+    for member in _members(path, "a layer of its image"):
+        why = _layer_fault(member)
+        if why is not None:
+            raise _refused("a layer of its image", member, why)
+
+
+def check_memory(path: Path) -> None:
+    """The same of an archive of shared memory: files, folders and links in them, nothing else."""
+    for member in _members(path, path.name):
+        why = _name_fault(member.name)
+        if why is None and not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
+            why = "is no file"
+        if why is None and member.islnk():
+            why = _name_fault(member.linkname)
+        if why is None and member.issym() and _leads_out(member.name, member.linkname):
+            why = "is a link to elsewhere"
+        if why is None and member.mode & 0o6000 and not member.isdir():
+            why = "would run as another user"
+        if why is not None:
+            raise _refused(path.name, member, why)
+
+
+def _layer_fault(member: tarfile.TarInfo) -> str | None:
+    why = _name_fault(member.name)
+    if why is not None:
+        return why
+    if member.islnk():
+        return _name_fault(member.linkname)
+    if member.ischr() or member.isblk():
+        harmless = member.ischr() and member.devminor in _HARMLESS.get(member.devmajor, ())
+        return None if harmless else "is a device"
+    return None
+
+
+def _name_fault(name: str) -> str | None:
+    if len(name) > MAX_NAME or "\0" in name:
+        return "has a name that cannot be"
+    if name.startswith("/") or ".." in name.split("/"):
+        return "leads out of the archive"
+    return None
+
+
+def _leads_out(name: str, target: str) -> bool:
+    """Whether a symbolic link names something above the folder that is unpacked."""
+    if target.startswith("/"):
+        return True
+    depth = len([part for part in name.split("/")[:-1] if part not in ("", ".")])
+    for part in target.split("/"):
+        depth += {"..": -1, ".": 0, "": 0}.get(part, 1)
+        if depth < 0:
+            return True
+    return False
+
+
+def _members(path: Path, what: str) -> Iterator[tarfile.TarInfo]:
+    try:
+        with (
+            path.open("rb") as file,
+            tarfile.open(
+                fileobj=cast("BinaryIO", _Sparing(file)),
+                mode="r:",
+                encoding="utf-8",
+                errors="surrogateescape",
+            ) as archive,
+        ):
+            count = 0
+            while (member := archive.next()) is not None:
+                count += 1
+                if count > MAX_MEMBERS:
+                    raise BundleRefused(f"cannot import: {what} has too many files")
+                archive.members = []  # type: ignore[attr-defined]  # it would remember all of them
+                yield member
+    except (tarfile.TarError, ValueError, OverflowError, UnicodeError) as error:
+        raise BundleRefused(f"cannot import: {what} is no archive that can be read") from error
+
+
+def _refused(what: str, member: tarfile.TarInfo, why: str) -> BundleRefused:
+    return BundleRefused(f"cannot import: {form.shown(member.name)} in {what} {why}")
+
+
+class _Sparing:
+    """A file of which no header is read that would fill the memory."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.seek, self.tell = file.seek, file.tell
+
+    def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= MAX_HEADER:
+            raise tarfile.HeaderError("a header is too long")
+        return self._file.read(size)

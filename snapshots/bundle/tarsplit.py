@@ -1,0 +1,111 @@
+"""Makes the archive of a layer again from an engine's overlay2 folders and its notes (tar-split).
+
+For each layer the engine keeps, as lines of JSON, the bytes of its archive that are no content of files, and
+the names of the files in between. Reading them takes root on the engine's own host. Folders of layers are of
+foreign making: no link in them is followed. Whoever reads compares the digest; a wrong guess is only slow.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import os
+import re
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from holdfast.runtime.engine import Engine
+from holdfast.snapshots import service
+
+_BLOCK = 1 << 20
+_CACHE_ID = re.compile(r"[0-9a-z-]{8,80}")
+_FILE, _BYTES = 1, 2
+
+
+class Unknown(Exception):
+    """The layer cannot be made again in this way."""
+
+
+def folder(engine: Engine) -> Path | None:
+    """Where the engine keeps its layers, if it is one whose notes are known and can be read."""
+    layers = service.layer_folder(engine)
+    if layers is None:
+        return None
+    notes = layers.parent / "image" / "overlay2" / "layerdb" / "sha256"
+    return layers.parent if os.access(notes, os.R_OK | os.X_OK) else None
+
+
+def read(root: Path, chain: str) -> Iterator[bytes]:
+    """The archive of the layer that an engine calls `chain`, in pieces. Raises Unknown, also halfway."""
+    notes = root / "image" / "overlay2" / "layerdb" / "sha256" / chain.partition(":")[2]
+    try:
+        name = (notes / "cache-id").read_text().strip()
+        if not _CACHE_ID.fullmatch(name):
+            raise Unknown(name)
+        tree = _Tree(root / "overlay2" / name / "diff")
+        try:
+            with gzip.open(notes / "tar-split.json.gz") as lines:
+                for line in lines:
+                    yield from _entry(json.loads(line), tree)
+        finally:
+            tree.close()
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error) as error:
+        raise Unknown(str(error)) from error
+
+
+def _entry(entry: dict[str, object], tree: _Tree) -> Iterator[bytes]:
+    if entry["type"] == _BYTES:
+        yield base64.b64decode(str(entry["payload"]))
+    elif size := int(str(entry.get("size") or 0)):
+        raw = entry.get("name_raw")
+        name = base64.b64decode(str(raw)) if raw else os.fsencode(str(entry["name"]))
+        yield from tree.content(name, size)
+
+
+class _Tree:
+    """The files of one layer. The folder of the last one stays open, for the next is mostly beside it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._open: tuple[tuple[bytes, ...], int] = ((), os.dup(self._root))
+
+    def close(self) -> None:
+        os.close(self._open[1])
+        os.close(self._root)
+
+    def content(self, name: bytes, size: int) -> Iterator[bytes]:
+        parts = tuple(part for part in name.split(b"/") if part not in (b"", b"."))
+        if not parts or b".." in parts:
+            raise Unknown("a name that leads elsewhere")
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(parts[-1], flags, dir_fd=self._folder(parts[:-1]))
+        try:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode) or found.st_size != size:
+                raise Unknown("a file that has changed")
+            with suppress(OSError):
+                os.posix_fadvise(descriptor, 0, size, os.POSIX_FADV_SEQUENTIAL)
+            while block := os.read(descriptor, _BLOCK):
+                yield block
+        finally:
+            os.close(descriptor)
+
+    def _folder(self, parts: tuple[bytes, ...]) -> int:
+        if self._open[0] == parts:
+            return self._open[1]
+        here = os.dup(self._root)
+        for part in parts:
+            try:
+                below = os.open(
+                    part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here
+                )
+            finally:
+                os.close(here)
+            here = below
+        os.close(self._open[1])
+        self._open = (parts, here)
+        return here

@@ -1,0 +1,53 @@
+"""Which files a snapshot may have, by their names. Pure.
+
+A name is all that tells CRIU what a file is for, and a few of its files would make it do more than bring
+processes back: set up networks, mounts, security profiles, run tools. None of these are in a session's
+snapshot, so their names are not here.
+"""
+
+from __future__ import annotations
+
+import re
+
+_NUMBER = r"[0-9]{1,20}"
+# One for each process, thread, table or object, by a number; then what there is one of.
+_NUMBERED = (
+    *("core", "fdinfo", "fs", "ids", "mm", "pagemap", "pagemap-shmem", "pages", "timens"),
+    *("ipcns-var", "ipcns-shm", "ipcns-msg", "ipcns-sem", "posix-timers", "itimers", "creds"),
+    *("rlimit", "sigacts", "signal-p", "signal-s"),
+)
+_SINGLE = (
+    *("cgroup", "fifo-data", "files", "inventory", "memfd", "pipes-data", "pstree", "remap-fpath"),
+    *("seccomp", "sk-queues", "tty-data", "tty-info", "filelocks"),
+    *("eventfd", "eventpoll", "eventpoll-tfd", "fifo", "inetsk", "inotify", "inotify-wd", "netlinksk"),
+    *(
+        "packetsk",
+        "pipes",
+        "reg-files",
+        "signalfd",
+        "timerfd",
+        "tunfile",
+        "unixsk",
+        "fanotify",
+        "fanotify-mark",
+    ),
+)
+_IMAGE = re.compile(
+    rf"images/(?:(?:{'|'.join(_NUMBERED)})-{_NUMBER}\.img"
+    rf"|(?:{'|'.join(_SINGLE)})\.img"
+    r"|(?:tcp-stream|ghost-file)-[0-9a-f]{1,16}\.img"
+    r"|facts\.json"
+    rf"|tmpfs-{_NUMBER}\.tar"
+    rf"|beyond-{_NUMBER})"
+)
+_BESIDES = frozenset({"record.json.gz", "baseline.json.gz"})
+
+
+def belongs(name: str) -> bool:
+    """Whether a snapshot can have a file of this name, relative to its folder."""
+    return name in _BESIDES or _IMAGE.fullmatch(name) is not None
+
+
+def is_of_processes(name: str) -> bool:
+    """Whether only a live snapshot can have it."""
+    return name.startswith("images/") or name == "record.json.gz"

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import BundleRefused, StoreError
+from holdfast.snapshots.bundle import form, media
+from holdfast.snapshots.bundle.ends import Descriptor
+from holdfast.snapshots.bundle.layout import FileDestination, FileOrigin
+
+
+def _write(path: Path, *blobs: bytes, index: bytes = b'{"manifests":[]}') -> list[Descriptor]:
+    found = [form.described("application/octet-stream", data) for data in blobs]
+    with FileDestination(path, "name") as destination:
+        for each, data in zip(found, blobs, strict=True):
+            assert not destination.has(each)
+            destination.put(each, io.BytesIO(data))
+            assert destination.has(each)
+        assert destination.finish(index) == str(path)
+    return found
+
+
+def _forged(path: Path, **members: bytes) -> FileOrigin:
+    with tarfile.open(path, "w") as archive:
+        for name, data in members.items():
+            member = tarfile.TarInfo(name.replace("__", "/"))
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return FileOrigin(path)
+
+
+def test_what_is_put_is_found_by_its_digest(tmp_path: Path) -> None:
+    """From any place in it on, which is how a broken transfer goes on."""
+    first, second = _write(tmp_path / "bundle.tar", b"hello", b"x" * 5000)
+
+    with FileOrigin(tmp_path / "bundle.tar") as origin:
+        assert origin.index() == b'{"manifests":[]}'
+        with origin.open(first) as stream:
+            assert stream.read() == b"hello"
+        with origin.open(second, 4998) as stream:
+            assert stream.read() == b"xx"
+
+
+def test_the_same_bundle_is_the_same_file(tmp_path: Path) -> None:
+    """No times, no owners, no order of its own."""
+    for name in ("one.tar", "two.tar"):
+        _write(tmp_path / name, b"hello", b"world")
+
+    assert (tmp_path / "one.tar").read_bytes() == (tmp_path / "two.tar").read_bytes()
+
+
+def test_it_is_an_image_layout_that_old_engines_load(tmp_path: Path) -> None:
+    """oci-layout, index.json and blobs; manifest.json has config and layers for engines before Docker 25."""
+    config = form.described(media.IMAGE_CONFIG, b"{}")
+    layer = form.described(media.LAYER_GZIP, b"layer")
+    manifest = form.image_manifest(config, [layer])
+    path = tmp_path / "image.tar"
+    with FileDestination(path) as destination:
+        destination.put(layer, io.BytesIO(b"layer"))
+        destination.put(config, io.BytesIO(b"{}"))
+        destination.put(form.described(media.MANIFEST, manifest), io.BytesIO(manifest))
+        destination.finish(b"{}")
+
+    with tarfile.open(path) as archive:
+        names = archive.getnames()
+        file = archive.extractfile("manifest.json")
+        assert file is not None
+        old = json.load(file)
+    assert {"oci-layout", "index.json", f"blobs/sha256/{layer.hex}"} <= set(names)
+    assert old == [
+        {"Config": f"blobs/sha256/{config.hex}", "RepoTags": None, "Layers": [f"blobs/sha256/{layer.hex}"]}
+    ]
+
+
+def test_what_is_not_finished_leaves_no_file(tmp_path: Path) -> None:
+    """And what was there before is as it was."""
+    path = tmp_path / "bundle.tar"
+    path.write_bytes(b"before")
+
+    with FileDestination(path) as destination:
+        destination.put(form.described("", b"data"), io.BytesIO(b"data"))
+
+    assert path.read_bytes() == b"before"
+    assert [each.name for each in tmp_path.iterdir()] == ["bundle.tar"]
+
+
+def test_trouble_with_the_place_is_told(tmp_path: Path) -> None:
+    """Where to write to, and where to read from."""
+    with pytest.raises(StoreError, match="cannot write"), FileDestination(tmp_path / "none" / "x.tar"):
+        pass
+    with pytest.raises(StoreError, match="cannot read"), FileOrigin(tmp_path / "none.tar"):
+        pass
+
+
+def test_a_file_that_is_no_archive_or_cut_short_is_refused(tmp_path: Path) -> None:
+    """Whatever it is."""
+    _write(tmp_path / "whole.tar", os.urandom(100_000))
+    whole = (tmp_path / "whole.tar").read_bytes()
+
+    for number, data in enumerate((b"", b"no archive at all" * 100, whole[:50_000])):
+        path = tmp_path / f"{number}.tar"
+        path.write_bytes(data)
+        with pytest.raises(BundleRefused), FileOrigin(path) as origin:
+            origin.index()
+
+
+def test_an_index_that_is_not_what_index_json_names_is_refused(tmp_path: Path) -> None:
+    """Several, of another kind, too large, changed, or none."""
+    index = form.described(media.INDEX, b'{"manifests":[]}').as_dict()
+    for number, top in enumerate(
+        (
+            {"manifests": []},
+            {"manifests": [index, index]},
+            {"manifests": [index | {"mediaType": media.MANIFEST}]},
+            {"manifests": [index | {"size": form.MAX_INDEX + 1}]},
+            {"manifests": [index]},
+            {"manifests": [index | {"digest": "sha256:../../../etc/passwd"}]},
+        )
+    ):
+        origin = _forged(
+            tmp_path / f"{number}.tar",
+            **{
+                "index.json": json.dumps(top).encode(),
+                f"blobs__sha256__{index['digest'][7:]}": b'{"manifests":[1]}',
+            },
+        )
+        with pytest.raises(BundleRefused), origin:
+            origin.index()
+
+
+def test_links_and_devices_in_the_archive_are_no_blobs(tmp_path: Path) -> None:
+    """A member that only points somewhere is passed over: what it should be is missing."""
+    found = form.described("", b"secret")
+    path = tmp_path / "links.tar"
+    with tarfile.open(path, "w") as archive:
+        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE):
+            member = tarfile.TarInfo(f"blobs/sha256/{found.hex}")
+            member.type, member.linkname = kind, "/etc/passwd"
+            archive.addfile(member)
+
+    with FileOrigin(path) as origin, pytest.raises(BundleRefused, match="missing"):
+        origin.open(found)
