@@ -13,6 +13,8 @@ IDLE_CPU = 0.03
 """Of one processor: below it nothing is computed."""
 IDLE_BYTES = 4096
 """Bytes of network a second below which nothing is moved."""
+NOISE_CPU, NOISE_BYTES = 0.05, 16 << 10
+"""Processors are accounted in ticks of 10 ms, of each process apart; a look goes over the network, too."""
 LOOKS = 8
 """Looks within the time after which a standstill is a hang."""
 
@@ -34,7 +36,7 @@ class Standstill:
         """`after` so many seconds a standstill is a hang; 0 is never."""
         self.after = after
         self._since = at
-        self._last: Look | None = None
+        self._base: Look | None = None
 
     @property
     def every(self) -> float:
@@ -43,14 +45,16 @@ class Standstill:
 
     def take(self, look: Look) -> float:
         """Take a look; for how many seconds nothing was done by now."""
-        last, self._last = self._last, look
-        if last is None:
-            return look.at - self._since
-        spent = max(1e-3, look.at - last.at)
-        computed = (look.cpu - last.cpu) / spent > IDLE_CPU
-        moved = (look.moved - last.moved) / spent > IDLE_BYTES
-        if look.output != last.output or computed or moved or look.cpu < last.cpu:
-            self._since = look.at
+        base = self._base
+        spent = look.at - self._since
+        if base is None:
+            self._base = look
+        elif (
+            look.output != base.output
+            or look.cpu - base.cpu > NOISE_CPU + IDLE_CPU * spent
+            or look.moved - base.moved > NOISE_BYTES + IDLE_BYTES * spent
+        ):
+            self._base, self._since = look, look.at
         return look.at - self._since
 
     def hangs(self, stood: float) -> bool:

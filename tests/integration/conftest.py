@@ -52,13 +52,15 @@ class Cli:
     def __init__(self, home: Home) -> None:
         self.environment = {**os.environ, "HOLDFAST_HOME": str(home.root)}
 
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "holdfast", *arguments]
+
     def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "holdfast", *arguments]
-        return subprocess.Popen(command, env=self.environment, **options)
+        return subprocess.Popen(self.command(*arguments), env=self.environment, **options)
 
     def __call__(self, *arguments: str, stdin: str = "", **environment: str) -> Done:
         done = subprocess.run(
-            [sys.executable, "-m", "holdfast", *arguments],
+            self.command(*arguments),
             env=self.environment | environment,
             input=stdin.encode(),
             capture_output=True,
@@ -115,6 +117,12 @@ def hf(home: Home) -> Iterator[Holdfast]:
 @pytest.fixture
 def cli(home: Home) -> Cli:
     return Cli(home)
+
+
+@pytest.fixture(scope="session")
+def make_cli() -> Callable[[Home], Cli]:
+    """For a home that a test makes itself."""
+    return Cli
 
 
 class Witnesses:

@@ -26,7 +26,7 @@ def test_nothing_done_is_a_standstill() -> None:
 
 @pytest.mark.parametrize(
     "last",
-    [(11, 1.0, 100), (10, 1.2, 100), (10, 1.0, 100 + 2 * IDLE_BYTES)],
+    [(11, 1.0, 100), (10, 1.3, 100), (10, 1.0, 100 + 30 * IDLE_BYTES)],
     ids=["output", "computing", "traffic"],
 )
 def test_anything_done_is_none(last: tuple[int, float, int]) -> None:
@@ -36,8 +36,16 @@ def test_anything_done_is_none(last: tuple[int, float, int]) -> None:
 
 def test_polling_for_what_never_comes_is_a_standstill() -> None:
     """A process that wakes up now and then uses a hundredth of a processor, which is no progress."""
-    seen = [(10, 1.0 + 0.01 * at, 100 + 200 * at) for at in range(8)]
-    assert looks(5, seen) == 8.0
+    seen = [(10, 1.0 + 0.01 * at, 100 + 200 * at) for at in range(80)]
+    assert looks(50, seen) == 80.0
+
+
+def test_what_is_counted_in_ticks_is_no_progress() -> None:
+    """What was used goes up and down by a tick or two between looks that are close together."""
+    still, stood = Standstill(0.0, 1.0), 0.0
+    for number, cpu in enumerate([0.44, 0.429, 0.428, 0.437, 0.436, 0.46, 0.433, 0.431], start=1):
+        stood = still.take(Look(number / 4, 7, cpu, 100 * number))
+    assert stood == 2.0
 
 
 def test_a_standstill_becomes_a_hang_after_its_time() -> None:

@@ -1,0 +1,197 @@
+"""Jobs of a CI system: what they show, what they exit with, and what is kept of those that fail."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.home import Home
+from holdfast.runtime.snapshot import Snapshot
+
+pytestmark = pytest.mark.engine
+PATIENCE = 120.0
+SECRET = "correct-horse-battery"
+
+
+@pytest.fixture
+def jobs(request: pytest.FixtureRequest, shared_hf: Holdfast, shared_home: Home) -> Iterator[Any]:
+    """The command line of the home without a CI system's variables. No job leaves a session behind."""
+    cli = request.getfixturevalue("make_cli")(shared_home)
+    for name in [name for name in cli.environment if name.startswith(("GITHUB_", "CI_", "BUILD_URL"))]:
+        del cli.environment[name]
+    yield cli
+    assert [session.name for session in shared_hf.sessions()] == []
+    for snapshot in reversed(shared_hf.snapshots()):
+        snapshot.remove()
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """A small project under git."""
+    root = tmp_path / "project"
+    (root / "tests").mkdir(parents=True)
+    (root / ".gitignore").write_text("*.log\n")
+    (root / "tests" / "data.txt").write_text("kept\n")
+    (root / "skip.log").write_text("ignored\n")
+    (root / "link").symlink_to("tests/data.txt")
+    git = ["git", "-C", str(root), "-c", "user.name=t", "-c", "user.email=t@t"]
+    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *arguments], check=True)
+    (root / "untracked").write_text("new\n")
+    return root
+
+
+def only(hf: Holdfast) -> Snapshot:
+    (found,) = hf.snapshots()
+    return found
+
+
+def until(fits: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not fits():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def test_a_failing_command_is_captured_with_its_server(
+    jobs: Any, shared_hf: Holdfast, repo: Path, tmp_path: Path
+) -> None:
+    """Its output byte for byte and its exit code; what it left running goes on in the copy.
+
+    The checkout is there as git has it. The value of a secret is in no text: not in the stream, the summary,
+    the record, the journal, the options of the session, the files.
+    """
+    summary, github = tmp_path / "summary.md", tmp_path / "github.md"
+    script = (
+        "python3 -m http.server 8123 >/dev/null 2>&1 & until curl -s localhost:8123 >/dev/null; do :; done; "
+        r'pwd; id -u; git status --short --porcelain; ls -1 ..; cat ../link; printf "a\r\n\000\377b\n"; '
+        'echo "$MY_TOKEN"; echo "FAILED tests/a.py::b - boo"; exit 3'
+    )
+    jobs.environment |= {"MY_TOKEN": SECRET, "GITHUB_STEP_SUMMARY": str(github)}
+    done = subprocess.run(
+        jobs.command(
+            *["ci", "run", "--summary", str(summary), "--env", "MY_TOKEN", "--user", "nobody"],
+            *["--checkout", str(repo / "tests"), "--", "bash", "-c", script],
+        ),
+        env=jobs.environment,
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 3, done.stderr.decode()
+    assert done.stdout == (
+        b"/workspace/tests\n65534\n?? untracked\nlink\ntests\nuntracked\nkept\na\r\n\0\377b\n***\n"
+        b"FAILED tests/a.py::b - boo\n"
+    )
+    taken = only(shared_hf)
+    failure = taken.failure
+    assert failure is not None
+    assert (failure.reason, failure.exit_code, failure.where) == ("failed", 3, "tests/a.py::b")
+    assert "http.server" in failure.pulse
+    assert ":8123 is listened on" in failure.pulse
+    assert f"thaw it: holdfast thaw {taken.name}" in done.stderr.decode()
+    told = summary.read_text()
+    assert f"holdfast thaw {taken.name}" in told
+    assert github.read_text() == told
+
+    copy = taken.restore("copy")
+    try:
+        assert "200 OK" in copy.exec("curl -sI localhost:8123/", timeout=60).text
+        known = [told, done.stderr.decode(), json.dumps(taken.row.details), json.dumps(copy.row.options)]
+        known += [str(entry) for entry in copy.journal(all_timelines=True)]
+        assert not [text for text in known if SECRET in text]
+        assert copy.exec('echo "${MY_TOKEN-none}"').text == "none\n"
+        searched = copy.exec(
+            f"grep -rls {SECRET[:8]}{'[-]'}horse /var/lib/holdfast /workspace /run /tmp /etc"
+        )
+        assert searched.text == ""
+    finally:
+        copy.remove()
+
+
+def test_a_question_nobody_answers_is_captured_while_it_is_asked(jobs: Any, shared_hf: Holdfast) -> None:
+    """Exit code 75 at once; in the copy the program still asks, and goes on when it is answered."""
+    done = jobs(
+        *["ci", "run", "--no-checkout", "--answer-after", "1s", "--json", "--setup", "word=kept", "--"],
+        *["bash", "-c", 'read -s -p "Password: " word; echo "got $word"'],
+    )
+    assert done.code == 75, done.err
+    told = done.json
+    assert (told["exit_code"], told["failure"]["reason"]) == (75, "hang")
+    assert "waits for a password ('Password: ')" in told["failure"]["message"]
+    assert "Password: " in done.err
+    (kept,) = told["captured"]
+    copy = shared_hf.snapshot(kept["thaw"].split()[-1]).restore("copy")
+    try:
+        assert copy.answer("swordfish\n").text.endswith("got swordfish\n")
+        assert copy.exec("echo $word").text == "kept\n"
+    finally:
+        copy.remove()
+
+
+def test_what_takes_too_long_is_captured_as_it_hangs(jobs: Any, shared_hf: Holdfast) -> None:
+    """Exit code 124, and the program is in the snapshot. A capture that is too large is told, not kept.
+
+    Instead the files are, if that was asked for.
+    """
+    hangs = ["--", "bash", "-c", "touch made; sleep 98765"]
+    done = jobs("ci", "run", "--no-checkout", "--timeout", "1s", *hangs)
+    assert done.code == 124, done.err
+    failure = only(shared_hf).failure
+    assert failure is not None
+    assert failure.reason == "timeout"
+    assert "sleep 98765" in failure.pulse
+    only(shared_hf).remove()
+
+    limits = ["--size-limit", "1m", "--fallback", "files", "--hang-after", "1s"]
+    done = jobs("ci", "run", "--no-checkout", "--json", *limits, *hangs)
+    assert done.code == 124, done.err
+    assert "1 MiB are allowed" in done.json["not_captured"]
+    assert "nothing was done any more" in done.json["failure"]["message"]
+    kept = only(shared_hf)
+    assert (kept.kind, kept.failure and kept.failure.reason) == ("filesystem", "hang")
+
+
+def test_a_job_that_succeeds_leaves_nothing(jobs: Any, shared_hf: Holdfast, tmp_path: Path) -> None:
+    """No snapshot, no session, no summary; and a setup that fails is a failure with its own exit code."""
+    summary = tmp_path / "summary.md"
+    arguments = ["ci", "run", "--no-checkout", "--summary", str(summary)]
+    done = jobs(*arguments, "--setup", "cd /tmp; made=1", "--", "bash", "-c", "pwd")
+    assert (done.code, done.out, done.err) == (0, "/tmp\n", "")
+    assert shared_hf.snapshots() == []
+    assert not summary.exists()
+
+    done = jobs(
+        *arguments, "--setup", "kill -9 $BASHPID & wait $!", "--capture-limit", "1", "--", "echo", "no"
+    )
+    assert (done.code, done.out.endswith("no\n")) == (137, False)
+    assert "setup" in summary.read_text()
+
+
+def test_a_job_that_is_stopped_leaves_nothing(jobs: Any, shared_hf: Holdfast) -> None:
+    """After Ctrl-C the exit code is 130; after kill -9 the next command of the home removes the session."""
+    running = [
+        jobs.start("ci", "run", "--no-checkout", "--", "bash", "-c", "echo up; exec sleep 600", **pipes())
+        for _ in range(2)
+    ]
+    for each in running:
+        assert each.stdout.readline() == b"up\n"
+    running[0].send_signal(signal.SIGINT)
+    running[1].kill()
+    said = [each.communicate(timeout=PATIENCE) for each in running]
+    assert [each.returncode for each in running] == [130, -9], said
+    assert len(shared_hf.sessions()) == 1
+    assert jobs("ls", "--json").json == []
+    until(lambda: shared_hf.sessions() == [], "the session of the killed job stays")
+
+
+def pipes() -> dict[str, Any]:
+    return {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
