@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.results import Check
     from holdfast.runtime.store.store import Store
     from holdfast.runtime.verifying import Verified
+    from holdfast.snapshots.fitness import Ladder
 
 Progress = Callable[[str], None]
 
@@ -222,6 +223,12 @@ class Holdfast(Incoming):
                     str(missing).replace("session", "session or snapshot", 1), hint=missing.hint
                 ) from None
         return source.fork(n, name)
+
+    def fits(self, source: str) -> Ladder:
+        """What can be done here with a snapshot, or with a bundle at a path or reference; why not more."""
+        from holdfast.runtime.fitness import sources
+
+        return sources.ladder(self, source)
 
     def verify(self, *refs: str) -> Verified:
         """Look at every byte of snapshots, of all or of those named; repair what can be, mark the rest.

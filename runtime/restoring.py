@@ -6,18 +6,19 @@ match. A container of a live snapshot starts with nothing but its first process,
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from holdfast.errors import LiveUnsupported, RestoreFailed, SnapshotDamaged, StoreError
+from holdfast.errors import RestoreFailed, SnapshotDamaged, StoreError
 from holdfast.runtime import awakening, ids, provision, verifying
+from holdfast.runtime.fitness import judging, script
 from holdfast.runtime.taking import image_ref
 from holdfast.runtime.verification import kernels, result
 from holdfast.runtime.verification.gate import Gate
 from holdfast.snapshots import explain, manifest, raw, service
+from holdfast.snapshots.fitness import Name
 from holdfast.snapshots.link import LinkLost, Refused, Target
 from holdfast.snapshots.manifest import Manifest, Processes
 from holdfast.snapshots.verification import Verification
@@ -41,6 +42,7 @@ class Restoring:
         snapshot: SnapshotRow,
         operation: OperationRow,
         place: provision.Place = provision.HERE,
+        rung: Name | None = None,
     ) -> None:
         self.controller = controller
         self.snapshot = snapshot
@@ -49,16 +51,23 @@ class Restoring:
         self._folder = controller.home.snapshots / snapshot.id
         verifying.refuse(snapshot)
         try:
-            self.kept: Manifest = manifest.read(self._folder)
-            if self.kept.id != snapshot.id:
+            kept = manifest.read(self._folder)
+            if kept.id != snapshot.id:
                 raise SnapshotDamaged(
-                    f"cannot use snapshot {snapshot.name}: its manifest is that of {self.kept.id}"
+                    f"cannot use snapshot {snapshot.name}: its manifest is that of {kept.id}"
                 )
+            self._chosen = judging.choose(controller, snapshot, kept, rung)
+            self.kept: Manifest = self._chosen.kept
             self._check_image()
         except SnapshotDamaged as error:
             self._mark_damaged(error)
             raise
         self._gate = Gate(snapshot.name, self._folder)
+
+    @property
+    def rung(self) -> Name:
+        """What of the snapshot is brought back."""
+        return self._chosen.rung
 
     def bring_up(self, rows: Sequence[SessionRow]) -> list[SessionRow]:
         """Make all of these rows running sessions, in parallel, and return them as they are then.
@@ -85,8 +94,6 @@ class Restoring:
             ThreadPoolExecutor(AT_ONCE + 1, thread_name_prefix="restore") as pool,
         ):
             verified = pool.submit(raw.prepare, self.controller.home.root, self._folder, self.kept)
-            if self.kept.processes is not None:
-                self._check_machine(self.kept.processes)
             pending = [pool.submit(self._one, row, verified) for row in rows]
             try:
                 containers = [work.result() for work in pending]
@@ -113,6 +120,8 @@ class Restoring:
         if processes is not None:
             became = replace(row, container_id=container)
             awakening.wake(folder, became, processes.token, "restored", self.snapshot.id)
+        if self._chosen.script is not None:
+            engine.write_file(container, script.PATH, self._chosen.script.encode("utf-8", "replace"))
         provision.start(engine, container)
         verified.result()
         found = None if processes is None else self._restore_tree(container, processes)
@@ -172,15 +181,6 @@ class Restoring:
             raise SnapshotDamaged(
                 f"cannot use snapshot {self.snapshot.name}: its image {image_ref(self.snapshot.id)} is gone",
                 hint=f"it was removed from the engine; `holdfast rmi {self.snapshot.name}` removes the rest",
-            )
-
-    def _check_machine(self, processes: Processes) -> None:
-        here = platform.machine()
-        if processes.machine != here:
-            raise LiveUnsupported(
-                f"cannot restore {self.snapshot.name}: its processes are of a {processes.machine} machine, "
-                f"this is {here}",
-                hint="restore it on a machine of that kind",
             )
 
     def _mark_damaged(self, error: SnapshotDamaged) -> None:

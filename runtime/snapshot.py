@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.fitness.recorded import Recorded
     from holdfast.runtime.lineage.rewinding import Outcome, Wish
     from holdfast.runtime.session import Session
     from holdfast.snapshots.failure import Failure
+    from holdfast.snapshots.fitness import Ladder, Name
 
 # More than this at once is a slip of the finger; each takes the memory of a session.
 FORKS = 256
@@ -41,9 +43,14 @@ class Machinery(Protocol):
         """Capture a running session."""
 
     def restore(
-        self, controller: Holdfast, snapshot: SnapshotRow, name: str | None, count: int
+        self,
+        controller: Holdfast,
+        snapshot: SnapshotRow,
+        name: str | None,
+        count: int,
+        rung: Name | None = None,
     ) -> list[SessionRow]:
-        """Make `count` sessions that go on from a snapshot."""
+        """Make `count` sessions that go on from a snapshot, or have what the rung says of it."""
 
     def suspend(self, controller: Holdfast, session: SessionRow) -> SessionRow:
         """Capture a session and free what it holds."""
@@ -149,21 +156,39 @@ class Snapshot(Outgoing):
         """What the store knows."""
         return self._row
 
-    def restore(self, name: str | None = None) -> Session:
+    def restore(self, name: str | None = None, *, rung: Name | None = None) -> Session:
         """Make a session that goes on from here.
 
+        Args:
+            name: must be free; by default one is made up.
+            rung: `files`: one that has the files only. `commands`: with what was run as a script beside them,
+                which nobody runs. By default all that was kept, and nothing less.
+
         Raises:
+            LiveUnsupported: that is not possible on this machine. `findings` tells why, `fits` what is.
             SessionExists, SnapshotDamaged, RestoreFailed: nothing is left of it; the snapshot is untouched.
         """
-        return self.fork(1, name)[0]
+        return self.fork(1, name, rung=rung)[0]
 
-    def fork(self, n: int = 1, name: str | None = None) -> list[Session]:
+    def recorded(self) -> list[Recorded]:
+        """What was run up to it since its processes began, as far as that is known."""
+        from holdfast.runtime.fitness import recorded
+
+        return recorded.recorded(self._controller, self._row)
+
+    def fits(self) -> Ladder:
+        """What can be done with it on this machine, and why not more. Nothing is begun."""
+        from holdfast.runtime.fitness import judging
+
+        return judging.ladder(self._controller, self._row)
+
+    def fork(self, n: int = 1, name: str | None = None, *, rung: Name | None = None) -> list[Session]:
         """Make n sessions that go on from here: called name, or name-1, name-2, … All of them or none."""
         from holdfast.runtime.session import Session
 
         if not 1 <= n <= FORKS:
             raise InvalidArgument(f"cannot fork {n} times: the number must be from 1 to {FORKS}")
-        rows = machinery().restore(self._controller, self._row, name, n)
+        rows = machinery().restore(self._controller, self._row, name, n, rung)
         return [Session(self._controller, row) for row in rows]
 
     def pin(self, *, pinned: bool = True) -> Snapshot:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.lineage.rewinding import Outcome, Wish
     from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotKind, SnapshotRow
     from holdfast.snapshots.failure import Failure
+    from holdfast.snapshots.fitness import Name
 
 
 def take(
@@ -128,10 +129,13 @@ def rewind(controller: Holdfast, session: SessionRow, snapshot: SnapshotRow, wis
     return rewinding.rewind(controller, session, snapshot, wish)
 
 
-def restore(controller: Holdfast, snapshot: SnapshotRow, name: str | None, count: int) -> list[SessionRow]:
+def restore(
+    controller: Holdfast, snapshot: SnapshotRow, name: str | None, count: int, rung: Name | None = None
+) -> list[SessionRow]:
     """Make `count` sessions that go on from a snapshot: called name, or name-1, name-2, …
 
     Raises:
+        LiveUnsupported: that, or the rung that was asked for, is not possible on this machine.
         SessionExists, SnapshotDamaged, RestoreFailed: nothing is left of any of them.
     """
     if snapshot.state == "pending":
@@ -139,7 +143,7 @@ def restore(controller: Holdfast, snapshot: SnapshotRow, name: str | None, count
     if name is not None:
         ids.check_name(name if count == 1 else f"{name}-{count}")
     with holding.used(controller, snapshot), controller.operation("restore") as operation:
-        restoring = Restoring(controller, snapshot, operation)
+        restoring = Restoring(controller, snapshot, operation, rung=rung)
         session_ids = [ids.new_id() for _ in range(count)]
         controller.store.update_operation(operation.id, details={"session_ids": session_ids})
         rows = [
@@ -148,7 +152,7 @@ def restore(controller: Holdfast, snapshot: SnapshotRow, name: str | None, count
         ]
         happenings.branched(controller, rows, snapshot)
         made = restoring.bring_up(rows)
-    happenings.restored(controller, made, snapshot)
+    happenings.restored(controller, made, snapshot, restoring.rung)
     return made
 
 

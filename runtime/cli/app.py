@@ -20,6 +20,7 @@ from holdfast.runtime.cli import (
     doctor,
     drift,
     events,
+    fitness,
     images,
     journal,
     keeping,
@@ -117,6 +118,7 @@ app.command()(diff.diff)
 app.command()(snapshots.snapshot)
 app.command()(lineage.snapshots)
 app.command()(snapshots.restore)
+app.command()(fitness.fits)
 app.command()(snapshots.fork)
 app.command()(lineage.rewind)
 app.command()(keeping.pin)

@@ -8,7 +8,7 @@ import typer
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import check as survival
-from holdfast.runtime.cli import output
+from holdfast.runtime.cli import fitness, output
 from holdfast.runtime.cli.arguments import (
     EitherRef,
     Json,
@@ -69,11 +69,25 @@ def snapshot(
         output.say(taken.name)
 
 
-def restore(snapshot: SnapshotRef, name: NameOption = None, json: Json = False) -> None:
-    """Make a session that goes on from a snapshot."""
-    made = controller().snapshot(snapshot).restore(name)
-    if wants_json(json):
-        output.emit(output.session(made))
+def restore(
+    snapshot: SnapshotRef,
+    name: NameOption = None,
+    as_: fitness.As = None,
+    require: fitness.Require = None,
+    run_commands: Annotated[
+        bool, typer.Option("--run-commands", help="With --as commands: also run them, one after the other.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Make a session that goes on from a snapshot. Exit code 3 if that is not possible on this machine."""
+    if run_commands and as_ != "commands":
+        raise InvalidArgument("cannot run commands without --as commands", hint="add it, or leave them")
+    found, as_json = controller().snapshot(snapshot), wants_json(json)
+    made = fitness.restore(found, name, as_, require, as_json=as_json)
+    again = fitness.run_commands(found, made, as_json=as_json) if run_commands else []
+    if as_json:
+        ran = {"commands": [one.as_dict() for one in again]} if run_commands else {}
+        output.emit({**output.session(made), **ran})
     else:
         output.say(made.name)
 

@@ -72,10 +72,13 @@ def branched(controller: Holdfast, sessions: Sequence[SessionRow], snapshot: Sna
             controller.store.entries.branch(session.id, snapshot.id, branch)
 
 
-def restored(controller: Holdfast, sessions: Sequence[SessionRow], snapshot: SnapshotRow) -> None:
-    """Sessions go on from a snapshot."""
+def restored(
+    controller: Holdfast, sessions: Sequence[SessionRow], snapshot: SnapshotRow, rung: str = "live"
+) -> None:
+    """Sessions go on from a snapshot, or (`files`, `commands`) have its files only."""
     for session in sessions:
-        note(controller, session.id, "restored", snapshot=snapshot.id, label=snapshot.label)
+        only = None if rung == "live" else rung
+        note(controller, session.id, "restored", snapshot=snapshot.id, label=snapshot.label, only=only)
     names = [session.name for session in sessions]
     into = ", ".join(names)
     note(controller, snapshot.session_id, "forked", snapshot=snapshot.id, label=snapshot.label, into=into)

@@ -1,0 +1,100 @@
+"""Verb: fits; and what `restore` does when not everything of a snapshot can be had."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.errors import InvalidArgument, LiveUnsupported
+from holdfast.runtime.cli import output
+from holdfast.runtime.cli.arguments import Json, controller, snapshot_names, wants_json
+from holdfast.runtime.text import plain
+
+if TYPE_CHECKING:
+    from holdfast.runtime.fitness.again import Again
+    from holdfast.runtime.session import Session
+    from holdfast.runtime.snapshot import Snapshot
+    from holdfast.snapshots.fitness import Ladder, Name
+
+IMPOSSIBLE = 3
+"""Exit code for what cannot be had on this machine."""
+RUNGS = ("live", "commands", "files")
+
+As = Annotated[
+    str | None,
+    typer.Option("--as", metavar="RUNG", help="`live`; `commands`: files, and a script; `files`. Else all."),
+]
+Require = Annotated[
+    str | None, typer.Option("--require", metavar="RUNG", help="Exit with 3 if this cannot be had here.")
+]
+
+
+def fits(
+    snapshot: Annotated[
+        str,
+        typer.Argument(
+            metavar="SNAPSHOT|FILE|REFERENCE",
+            help="A snapshot, or where one is that was exported or pushed.",
+            autocompletion=snapshot_names,
+        ),
+    ],
+    require: Require = None,
+    json: Json = False,
+) -> None:
+    """Tell what can be done with a snapshot on this machine, and why not more. Nothing is begun."""
+    wanted = rung(require)
+    found = controller().fits(snapshot)
+    if wants_json(json):
+        output.emit(found.as_dict())
+    else:
+        _show(found)
+    if not (found.best if wanted is None else found.rung(wanted).possible):
+        raise typer.Exit(IMPOSSIBLE)
+
+
+def restore(
+    snapshot: Snapshot, name: str | None, as_: str | None, require: str | None, *, as_json: bool
+) -> Session:
+    """Restore what was asked for. What cannot be had here is an error, and exit code 3."""
+    wanted, least = rung(as_), rung(require)
+    if wanted and least and RUNGS.index(wanted) > RUNGS.index(least):
+        raise InvalidArgument(f"cannot require {least} of what is restored as {wanted}", hint="leave one out")
+    if wanted is None and least is not None:
+        # Less than all of it is never taken unasked, so to require less than all is to want all.
+        wanted = "live" if least == "live" or snapshot.kind == "live" else "files"
+    try:
+        return snapshot.restore(name, rung=wanted)
+    except LiveUnsupported as error:
+        output.fail(error, as_json=as_json)
+        raise typer.Exit(IMPOSSIBLE) from error
+
+
+def run_commands(snapshot: Snapshot, session: Session, *, as_json: bool) -> list[Again]:
+    """Run what was recorded once more, and say what each came to."""
+    from holdfast.runtime.fitness import again
+
+    def told(one: Again) -> None:
+        first = plain(one.recorded.text.strip().partition("\n")[0], 80)
+        was = "" if one.same else f", was {one.recorded.result}"
+        output.note(f"{first}: {one.left_out or f'{one.result}{was}'}")
+
+    return again.run(session, snapshot.recorded(), told=(lambda _one: None) if as_json else told)
+
+
+def rung(name: str | None) -> Name | None:
+    """The rung of that name. Raises InvalidArgument."""
+    match name:
+        case None | "live" | "commands" | "files":
+            return name
+    raise InvalidArgument(f"cannot restore as '{plain(name, 40)}'", hint="live, commands or files")
+
+
+def _show(found: Ladder) -> None:
+    for rung in found.rungs:
+        output.say(f"{'yes' if rung.possible else 'no '}  {rung.name}")
+        lines = [f"because {plain(reason, 300)}" for reason in rung.reasons]
+        lines += [f"note: {plain(note, 300)}" for note in rung.notes]
+        lines += [f"without {', '.join(rung.lost)}"] if rung.possible else []
+        for line in lines:
+            output.say(f"       {line}")

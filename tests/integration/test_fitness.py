@@ -1,0 +1,146 @@
+"""What is done with a snapshot that cannot go on on this machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from holdfast.errors import LiveUnsupported
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.session import Session
+from holdfast.runtime.snapshot import Snapshot
+from holdfast.snapshots import manifest
+from holdfast.snapshots.fitness import Needs
+
+
+class Foreign:
+    """Makes a snapshot one of a machine that could more than this one."""
+
+    def __init__(self, hf: Holdfast, snapshot: Snapshot) -> None:
+        self._path = hf.home.snapshots / snapshot.id / manifest.FILE
+        self._own = self._path.read_text()
+
+    def make(self) -> None:
+        told = json.loads(self._own)
+        told["needs"]["machine"]["cpu"].append("avx512_of_tomorrow")
+        told["needs"]["machine"]["kernel"] = "999.1"
+        told["processes"]["kernel"] = "999.1"
+        self._path.write_text(json.dumps(told))
+
+    def undo(self) -> None:
+        self._path.write_text(self._own)
+
+
+@pytest.fixture(scope="module")
+def taken(shared_hf: Holdfast, shared: Session) -> Snapshot:
+    """A session with a variable, a directory, a file, a cell, and something hidden that was typed."""
+    assert shared.exec("mkdir -p /srv/here; cd /srv/here; export MODE=test; echo kept > file").ok
+    assert shared.cell("number = 41").ok
+    asked = shared.exec("read -s -p 'Password: ' word; [ -n \"$word\" ]")
+    assert asked.waiting
+    assert shared.answer("correct horse\n").ok
+    return shared.snapshot("moment")
+
+
+@pytest.fixture
+def foreign(shared_hf: Holdfast, taken: Snapshot) -> Iterator[Snapshot]:
+    made = Foreign(shared_hf, taken)
+    made.make()
+    yield taken
+    made.undo()
+
+
+def test_a_snapshot_knows_the_machine_it_was_taken_on(shared_hf: Holdfast, taken: Snapshot) -> None:
+    """Everything that is compared was recorded, and it fits where it was taken."""
+    machine = Needs.of_manifest(manifest.read(shared_hf.home.snapshots / taken.id)).machine
+    assert machine.cpu
+    assert machine.vdso
+    assert machine.vdso.symbols
+    assert all((machine.arch, machine.kernel, machine.criu, machine.page_bytes, machine.has))
+    if machine.arch == "x86_64":
+        assert machine.xfeatures
+        assert machine.xsave_bytes
+    ladder = taken.fits()
+    assert [(rung.name, rung.reasons) for rung in ladder.rungs] == [
+        ("live", []),
+        ("commands", []),
+        ("files", []),
+    ]
+
+
+def test_what_cannot_go_on_is_refused_before_anything_is_begun(
+    shared_hf: Holdfast, shared_cli: Any, foreign: Snapshot
+) -> None:
+    """With all reasons and the command for what is possible; exit code 3; no session, no container."""
+    before = shared_hf.engine.containers(holdfast_home=shared_hf.home.digest, holdfast_role="session")
+    refused = shared_cli("restore", foreign.name, "--require", "live", "--json")
+    assert refused.code == 3
+    assert "lacks avx512_of_tomorrow" in refused.error["message"]
+    assert "is older" in refused.error["message"]
+    assert "--as commands" in refused.error["hint"]
+    assert [one["rung"] for one in refused.error["findings"]] == ["live", "live"]
+    with pytest.raises(LiveUnsupported):
+        foreign.fork(2)
+    after = shared_hf.engine.containers(holdfast_home=shared_hf.home.digest, holdfast_role="session")
+    assert after == before
+    assert [session.name for session in shared_hf.sessions()] == ["shared"]
+
+    told = shared_cli("fits", foreign.name, "--json")
+    assert (told.code, told.json["best"]) == (0, "commands")
+    assert shared_cli("fits", foreign.name, "--require", "live").code == 3
+    assert "yes  files" in shared_cli("fits", foreign.name).out
+
+
+def test_its_files_can_be_had_with_what_was_run(
+    shared_hf: Holdfast, shared_cli: Any, foreign: Snapshot
+) -> None:
+    """As a script that nobody ran: the shell is new. Run when asked for, it makes the rest again."""
+    made = foreign.restore("only", rung="commands")
+    try:
+        assert made.exec("cat /srv/here/file; echo [$MODE] $PWD").text == "kept\n[] /workspace\n"
+        text = made.exec("cat /var/lib/holdfast/recorded-commands.sh").text
+        assert "export MODE=test" in text
+        assert "something hidden" in text
+        assert "horse" not in text
+        assert made.journal(kinds=["restored"])[-1].details["only"] == "commands"
+    finally:
+        made.remove()
+
+    again = shared_cli(
+        "restore", foreign.name, "--name", "again", "--as", "commands", "--run-commands", "--json"
+    )
+    assert again.code == 0, again.err
+    ran = [(one["kind"], one["same"], one["left_out"]) for one in again.json["commands"]]
+    assert ran[:2] == [("command", True, ""), ("cell", True, "")]
+    assert ran[2][:2] == ("command", False)
+    assert "Password" in ran[2][2]
+    session = shared_hf.session("again")
+    try:
+        assert session.exec("echo [$MODE] $PWD").text == "[test] /srv/here\n"
+        assert session.cell("number + 1").text == "42"
+        # What it goes on from is its files: only what was run in it is recorded of it.
+        later = session.snapshot("later", "filesystem")
+        assert "number + 1" in [one.text for one in later.recorded()]
+        later.remove()
+    finally:
+        session.remove()
+
+
+def test_a_suspended_session_stays_suspended_if_it_cannot_go_on(shared_hf: Holdfast, shared_cli: Any) -> None:
+    """And goes on where it can."""
+    session = shared_hf.new("sleeper")
+    session.suspend()
+    snapshot = shared_hf.snapshot(str(session.refresh().row.parent_snapshot_id))
+    made = Foreign(shared_hf, snapshot)
+    made.make()
+    with pytest.raises(LiveUnsupported, match="lacks avx512_of_tomorrow"):
+        session.resume()
+    assert session.refresh().state == "suspended"
+    made.undo()
+    session.resume()
+    assert session.exec("echo on").text == "on\n"
+    session.remove()
+    snapshot.remove()

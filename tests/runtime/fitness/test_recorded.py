@@ -1,0 +1,149 @@
+"""What was run, from a journal and from a file that came from elsewhere; as a script."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.runtime.fitness import recorded
+from holdfast.runtime.fitness.recorded import Recorded
+from holdfast.runtime.fitness.script import script
+from holdfast.runtime.journal.entry import Entry
+
+
+def entries(*told: tuple[str, dict[str, Any]]) -> list[Entry]:
+    """Entries of a journal, numbered; those of the host have `host` in their details."""
+    found = []
+    for seq, (kind, details) in enumerate(told, start=1):
+        host = bool(details.pop("host", False))
+        found.append(Entry("s", "s", seq, float(seq), kind, "agent", host=host, details=details))
+    return found
+
+
+def started(ident: str, text: str, **more: Any) -> tuple[str, dict[str, Any]]:
+    return "command_started", {"id": ident, "shell": "main", "command": text, **more}
+
+
+def ended(ident: str, code: int) -> tuple[str, dict[str, Any]]:
+    return "command_ended", {"id": ident, "shell": "main", "exit_code": code}
+
+
+def test_commands_cells_and_tasks_are_told_in_order_with_what_they_came_to() -> None:
+    """One that had not ended has no result."""
+    found = recorded.of_entries(
+        entries(
+            started("a", "make"),
+            ended("a", 2),
+            ("cell_started", {"id": "b", "kernel": "main", "code": "x = 1"}),
+            ("cell_ended", {"id": "b", "kernel": "main", "status": "ok"}),
+            ("task_started", {"id": "c", "name": "web", "command": "serve"}),
+            started("d", "sleep 100"),
+        )
+    )
+    assert [(one.kind, one.text, one.place, one.result) for one in found] == [
+        ("command", "make", "main", 2),
+        ("cell", "x = 1", "main", "ok"),
+        ("task", "serve", "web", None),
+        ("command", "sleep 100", "main", None),
+    ]
+
+
+def test_of_what_was_typed_hidden_pieces_are_not_told() -> None:
+    """Only that there was something; and what is typed at the prompt is a command, not input of one."""
+    shown = {"shell": "main", "hidden": False, "text": "bob\n"}
+    found = recorded.of_entries(
+        entries(
+            started("a", "login"),
+            ("input", dict(shown)),
+            ("input", {"shell": "main", "hidden": True, "text": "never told", "bytes": 7}),
+            ended("a", 0),
+            ("input", dict(shown)),
+        )
+    )
+    assert [one.typed for one in found] == [("bob\n", None)]
+    assert b"never told" not in recorded.dumps(found)
+
+
+def test_only_what_was_run_since_the_processes_began_counts() -> None:
+    """A session that was made of files alone has nothing of the variables made before."""
+    found = recorded.of_entries(
+        entries(
+            started("a", "export OLD=1"),
+            ended("a", 0),
+            ("restored", {"host": True, "snapshot": "x", "only": "files"}),
+            started("b", "export NEW=1"),
+            ended("b", 0),
+            ("restored", {"host": True, "snapshot": "y"}),
+            started("c", "true"),
+        )
+    )
+    assert [one.text for one in found] == ["export NEW=1", "true"]
+
+
+def test_it_is_bounded() -> None:
+    """The last are kept, long texts are cut and say so, and a file is never too large to be read."""
+    many = [started(str(number), f"echo {number}") for number in range(recorded.MOST + 50)]
+    found = recorded.of_entries(entries(*many, started("long", "x" * (recorded.TEXT + 1))))
+    assert len(found) == recorded.MOST
+    assert found[-1].cut
+    assert len(found[-1].text) == recorded.TEXT
+    large = [Recorded("command", "y" * recorded.TEXT)] * 200
+    assert 0 < len(recorded.parse(recorded.dumps(large))) < 200
+
+
+def test_what_is_written_is_read_as_it_was() -> None:
+    """All fields travel."""
+    found = [
+        Recorded("command", "read n", "main", 5.0, "agent:x", 0, ("bob\n", None)),
+        Recorded("cell", "x\ny", "main", 6.0, "agent", "ok", (), True),
+        Recorded("task", "serve", "web", 7.0),
+    ]
+    assert recorded.parse(recorded.dumps(found)) == found
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"commands": 5}',
+        b'{"commands": [5, {"kind": "command"}, {"kind": "rm", "text": "x"}]}',
+        b"[" * 100_000,
+        b'{"commands": []}' + b" " * recorded.MAX_FILE,
+    ],
+)
+def test_what_is_not_of_the_form_is_left_out(data: bytes) -> None:
+    """It came from elsewhere."""
+    assert recorded.parse(data) == []
+
+
+def test_control_characters_of_others_are_left_out() -> None:
+    """A terminal would obey them."""
+    row = {"kind": "command", "text": "echo \x1b]0;x\x07", "actor": "\x1bme", "at": "no", "typed": ["\x1b"]}
+    one = recorded.parse(json.dumps({"commands": [row]}).encode())[0]
+    assert "\x1b" not in repr(one.text + one.actor + str(one.typed))
+    assert one.at == 0.0
+
+
+def test_a_script_runs_commands_of_the_shell_and_shows_the_rest(tmp_path: Path) -> None:
+    """Variables stay in the shell that reads it; cells, tasks and what was cut are comments."""
+    text = script(
+        [
+            Recorded("command", "export A=1\nB='two\nlines'", "main", 1.0, "agent", 0),
+            Recorded("cell", "import os\nos.abort()", "main", 2.0, "agent", "ok"),
+            Recorded("task", "exit 9", "web", 3.0, "agent", None, ("x\nexit 8\n",)),
+            Recorded("command", "exit 7", "main", 4.0, "agent\nexit 6", 0, (), True),
+            Recorded("command", "exit 5", "other", 4.0, "agent", 0),
+        ],
+        "before\nexit 4",
+    )
+    (tmp_path / "script").write_text(text)
+    ran = subprocess.run(
+        ["bash", "-c", '. ./script; echo "$A $B"'], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "1 two\nlines\n"
