@@ -7,6 +7,7 @@ where they are read, errors come from a closed table.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -119,6 +120,11 @@ class Connection:
             return
         except OSError as error:
             raise _lost(error) from error
+
+    def hang_up(self) -> None:
+        """End the connection from another thread than the one that reads it, which finds it lost."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Hang up."""

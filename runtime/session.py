@@ -33,8 +33,8 @@ class Session:
     Its calls are grouped by concern, and the groups' are here too, as they are used all the time: those of
     `SessionShell` (`exec`, `join`, `detach`, `send`, `answer`, `interrupt`), `cell` of `kernel`, and those of
     `SessionInsight` (`pulse`, `port`, `drift`, `events`, `journal`, `tasks`, `task`), and those of
-    `SessionSnapshots` (`snapshot`, `fork`, `suspend`, `resume`, `rewind`, `policy`). `terminal` is what a
-    person sees.
+    `SessionSnapshots` (`snapshot`, `fork`, `suspend`, `resume`, `rewind`, `policy`, `serve_captures`).
+    `terminal` is what a person sees.
     """
 
     def __init__(self, controller: Holdfast, row: SessionRow) -> None:
@@ -54,6 +54,7 @@ class Session:
         self.snapshot, self.fork = captures.snapshot, captures.fork
         self.suspend, self.resume, self.rewind = captures.suspend, captures.resume, captures.rewind
         self.policy, self.check = captures.policy, captures.check
+        self.serve_captures = captures.serve_captures
 
     def __repr__(self) -> str:
         return f"<Session {self.name} {self.id} {self.state}>"

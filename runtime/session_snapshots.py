@@ -9,6 +9,9 @@ from holdfast.runtime.snapshot import Snapshot, machinery
 from holdfast.runtime.store.rows import SessionRow, SnapshotKind
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from holdfast.runtime.inside_captures import Asked, Served, Serving
     from holdfast.runtime.keeping.policy import Policy
     from holdfast.runtime.line import Line
     from holdfast.runtime.lineage.result import Rewound
@@ -65,6 +68,36 @@ class SessionSnapshots:
         from holdfast.runtime import checking
 
         return checking.report(self._controller, self._line.fresh())
+
+    def serve_captures(
+        self,
+        *,
+        reference: Callable[[Snapshot], str] | None = None,
+        on_captured: Callable[[Served], None] | None = None,
+        limit: int | None = None,
+    ) -> AbstractContextManager[Serving]:
+        """While the block runs, take live snapshots when programs in the session ask for it.
+
+        A program asks by `holdfast_session.capture()` or `holdfast-capture`, and goes on when it is told the
+        snapshot and its reference. Several are served one after the other. Both functions are called in a
+        thread of their own.
+
+        Args:
+            reference: where a snapshot is or will be kept, for who asked; by default its id.
+            on_captured: is called with what came of each request, after the program was told.
+            limit: snapshots to take at most, 100 if left out.
+
+        Raises:
+            SessionBusy: somebody else serves.
+            SessionError, GuestError: the session does not run or answer.
+        """
+        from holdfast.runtime import inside_captures as inside
+
+        def take(asked: Asked) -> Snapshot:
+            return self.snapshot(asked.label, reason=asked.reason, failure=asked.failure)
+
+        most = inside.MOST if limit is None else limit
+        return inside.serving(inside.Serving(self._line, take, reference, on_captured, most))
 
     def fork(self, n: int = 1, name: str | None = None) -> list[Session]:
         """Make n sessions that go on from this moment; this one runs on, too. All of them or none."""

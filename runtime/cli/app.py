@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from holdfast.errors import HoldfastError, Interrupted
 from holdfast.runtime.cli import (
     attach,
+    captures,
     ci,
     diff,
     doctor,
@@ -116,6 +117,7 @@ app.command()(recording.replay)
 app.command()(drift.drift)
 app.command()(diff.diff)
 app.command()(snapshots.snapshot)
+app.command()(captures.serve_captures)
 app.command()(lineage.snapshots)
 app.command()(snapshots.restore)
 app.command()(fitness.fits)

@@ -12,6 +12,7 @@ from holdfast.kernels.guest.chronicle import CellChronicle
 from holdfast.kernels.guest.kernel import Kernel
 from holdfast.runtime.guest import holdfast_session
 from holdfast.runtime.guest.account import Account
+from holdfast.runtime.guest.capture_desk import CaptureDesk
 from holdfast.runtime.guest.changes import Changes
 from holdfast.runtime.guest.chronicle import Chronicle
 from holdfast.runtime.guest.connection import Refusal
@@ -64,6 +65,7 @@ class Guest:
         self.kernels = {MAIN: self._kernel(MAIN, DEFAULT_SPEC)}
         self.engine_files = EngineFiles()
         self.hooks = Hooks(layout, account, reaper, self.journal.append)
+        self.captures = CaptureDesk(layout.identity, lambda: self.identity.generation)
         self.changes = Changes(self)
         self.journal.heard = self.changes.heard
         self.requests = 0
@@ -81,6 +83,7 @@ class Guest:
     def start(self, awakening: Awakening) -> None:
         """Start the shell at once and the kernel in the background."""
         publish(self.layout.identity, self.identity, awakening)
+        self.captures.begin()
         self.woke(awakening)
         self.lineage.look()
         for shell in self.shells.values():
@@ -97,6 +100,7 @@ class Guest:
             holdfast_session.reseed(everything=True)
             self.engine_files.carry_over()
             publish(self.layout.identity, self.identity, awakening)
+        self.captures.woken(event, awakening.snapshot)
         self.woke(awakening)
 
     def woke(self, awakening: Awakening) -> None:

@@ -1,4 +1,5 @@
-"""For programs in a session: who it is, and what to do when it goes on after a capture, or as a copy.
+"""For programs in a session: who it is, what to do when it goes on after a capture, or as a copy; and
+captures that a program asks for itself.
 
     import holdfast_session
 
@@ -6,9 +7,12 @@
     def again(event):
         connect_to_the_database()
 
-It stands alone: the session image has it where Python finds it. Functions are called in a thread of their
-own, one after the other, in the order they were registered. Before, generators of random numbers are seeded
-anew in a copy, but for those that were seeded by hand; see `reseed`.
+    if holdfast_session.capture(reason="before the migration").kind == "restored":
+        ...  # in every copy; in the session itself it is "resumed"
+
+It stands alone, on Python 3.9 and newer: the session image has it where Python finds it. Functions are called
+in a thread of their own, one after the other, in the order they were registered. Before, generators of random
+numbers are seeded anew in a copy, but for those that were seeded by hand; see `reseed`.
 """
 
 from __future__ import annotations
@@ -18,18 +22,31 @@ import contextlib
 import json
 import os
 import random
+import select
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-__all__ = ["Event", "identity", "on_restore", "on_resume", "reseed"]
+__all__ = [
+    "CaptureFailed",
+    "CaptureUnavailable",
+    "Captured",
+    "Event",
+    "capture",
+    "identity",
+    "on_restore",
+    "on_resume",
+    "reseed",
+]
 
 _DEFAULT = "/var/lib/holdfast/identity/identity.json"
 _LONGEST = 65536
 _MOST_TOLD = 500
+_LONGEST_REQUEST = 60_000
+_HINT = "captures can be asked for in a holdfast session only"
 
 
 class Event(NamedTuple):
@@ -45,6 +62,33 @@ class Event(NamedTuple):
     old_session: str
     old_name: str
     old_generation: int
+
+
+class Captured(NamedTuple):
+    """How a capture was come out of.
+
+    `kind` is `resumed` in the program that asked, `restored` in every copy. `snapshot` is its id. `reference`
+    is where the host keeps it, told to who asked only. `own` is false in copies of a snapshot that was taken
+    for another reason while this program waited for its own.
+    """
+
+    kind: str
+    snapshot: str
+    reference: str = ""
+    own: bool = True
+
+
+class CaptureFailed(RuntimeError):
+    """There is no snapshot, for the reason in the message; the program goes on. `hint` says what to do."""
+
+    def __init__(self, message: str, code: str = "capture_failed", hint: str = "") -> None:
+        super().__init__(f"{message} ({hint})" if hint else message)
+        self.code = code
+        self.hint = hint
+
+
+class CaptureUnavailable(CaptureFailed):
+    """Nobody on the host takes snapshots for programs of this session, or this is no session."""
 
 
 Function = TypeVar("Function", bound=Callable[[Event], object])
@@ -92,6 +136,59 @@ def reseed(*, everything: bool = False) -> None:
         # What another version of a library has not is left as it is.
         with contextlib.suppress(AttributeError, TypeError, ValueError):
             each(everything)
+
+
+def capture(
+    label: str | None = None,
+    reason: str | None = None,
+    failure: Mapping[str, Any] | None = None,
+    timeout: float | None = 900.0,
+) -> Captured:
+    """Have the session captured, with this program at this very call. It returns twice, like fork(2): here,
+    and in every copy that is ever restored, as often as one is.
+
+    Args:
+        label: a name for the snapshot; must be free on the host.
+        reason: why, for people.
+        failure: what has failed, if that is why: `reason` (failed, timeout, hang, exception, asked),
+            `where`, `message`, `command`, `tail`, `debugger` (`program`, `task`, `command`).
+        timeout: seconds to wait for the host, which may have others to serve before; None is without end.
+
+    Raises:
+        CaptureUnavailable: at once, if nobody on the host serves captures.
+        CaptureFailed: the host could not take it, or not in time.
+    """
+    told = {
+        "label": label,
+        "reason": reason,
+        "failure": dict(failure) if failure is not None else None,
+        "pid": os.getpid(),
+        "command": " ".join(sys.argv)[:_MOST_TOLD],
+        "generation": int(_generation() or 0),
+    }
+    data = json.dumps(told).encode()
+    if len(data) > _LONGEST_REQUEST:
+        raise CaptureFailed("cannot be captured: what is said about it is too long", "invalid")
+    folder = _file().parent
+    name = f"{os.getpid()}-{os.urandom(4).hex()}"
+    fifo, paper = folder / "asking" / name, folder / "asking" / f"{name}.json"
+    fd = -1
+    try:
+        try:
+            os.mkfifo(fifo, 0o600)
+            fd = os.open(fifo, os.O_RDWR | os.O_CLOEXEC)
+            paper.write_bytes(data)
+            _say(folder / "captures", name)
+        except OSError as error:
+            why = f"cannot be captured: nobody takes requests here ({error.strerror})"
+            raise CaptureUnavailable(why, "unavailable", _HINT) from None
+        return _outcome(_answered(fd, timeout))
+    finally:
+        if fd >= 0:
+            os.close(fd)
+        for path in (paper, fifo):
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def load_ipython_extension(_shell: object) -> None:
@@ -198,6 +295,34 @@ def _be_told(event: Event) -> tuple[int, str]:
             traceback.print_exc()
             wrong = wrong or f"{getattr(function, '__name__', 'a function')}: {type(error).__name__}: {error}"
     return called, wrong[:_MOST_TOLD]
+
+
+def _say(fifo: Path, word: str) -> None:
+    fd = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        os.write(fd, word.encode() + b"\n")
+    finally:
+        os.close(fd)
+
+
+def _answered(fd: int, timeout: float | None) -> dict[str, Any]:
+    """Wait for the answer. The clock may jump in a copy: time is counted in short waits, not looked up."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    while not poll.poll(None if timeout is None else 1000 * min(1.0, timeout)):
+        if timeout is not None:
+            timeout -= 1.0
+            if timeout <= 0:
+                raise CaptureFailed("cannot be captured: the host did not do it in time", "timeout")
+    return dict(json.loads(os.read(fd, _LONGEST)))
+
+
+def _outcome(told: dict[str, Any]) -> Captured:
+    kind = told.pop("kind")
+    if kind == "failed":
+        error = CaptureUnavailable if told["code"] == "unavailable" else CaptureFailed
+        raise error(told["message"], told["code"], told["hint"])
+    return Captured(kind, **told)
 
 
 def _answer(folder: Path, number: str, outcome: tuple[int, str]) -> None:

@@ -130,6 +130,16 @@ class IdentityPaths:
         """The FIFO into which they say that they have heard."""
         return self.folder / "answers"
 
+    @property
+    def captures(self) -> Path:
+        """The FIFO into which programs that want to be captured write the name of what they left there."""
+        return self.folder / "captures"
+
+    @property
+    def asking(self) -> Path:
+        """Of each of them a FIFO, by which it is answered, and what it asks for (`.json`)."""
+        return self.folder / "asking"
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:

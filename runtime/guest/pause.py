@@ -48,6 +48,7 @@ class Pause:
             layout.wake.unlink(missing_ok=True)
             for desk in guest.desks.values():
                 desk.cut()
+            guest.captures.pausing()
             await self._server.close(spare=call.connection)
             self._hold(hold=True)
             for shell in guest.shells.values():
@@ -75,6 +76,7 @@ class Pause:
             guest.journal.resume()
             for desk in guest.desks.values():
                 desk.woken(copy=False)
+            guest.captures.woken("aborted", "")
             guest.watch.resume()
             self._waking = self._loop.create_task(self._server.listen())
             raise

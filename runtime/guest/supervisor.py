@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from holdfast.runtime.guest import (
+    capture_operations,
     drift_operations,
     journal_operations,
     kernel_operations,
@@ -97,6 +98,7 @@ async def _supervise(layout: Layout) -> None:
         **journal_operations.OPERATIONS,
         **pulse_operations.operations(guest),
         **drift_operations.OPERATIONS,
+        **capture_operations.OPERATIONS,
     }
     server = Server(layout.socket, guest, operations)
     pause = Pause(loop, guest, server)

@@ -1,0 +1,57 @@
+"""Verb: serve-captures."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.runtime.cli import output
+from holdfast.runtime.cli.arguments import Json, SessionRef, controller, wants_json
+from holdfast.runtime.text import plain
+
+if TYPE_CHECKING:
+    from holdfast.runtime.inside_captures import Served
+
+
+def serve_captures(
+    session: SessionRef,
+    limit: Annotated[int | None, typer.Option(min=1, help="Snapshots to take at most; 100.")] = None,
+    json: Json = False,
+) -> None:
+    """Take snapshots when programs in a session ask for it (holdfast-capture), until Ctrl-C."""
+    as_json = wants_json(json)
+
+    def told(served: Served) -> None:
+        output.say(jsonlib.dumps(_row(served), ensure_ascii=False) if as_json else _line(served))
+        sys.stdout.flush()
+
+    with (
+        controller() as holdfast,
+        holdfast.session(session).serve_captures(on_captured=told, limit=limit) as serving,
+    ):
+        output.note("programs in the session can be captured; Ctrl-C ends it")
+        serving.over.wait()
+    if serving.error is not None:
+        raise serving.error
+
+
+def _row(served: Served) -> dict[str, Any]:
+    return {
+        "snapshot": served.snapshot.id if served.snapshot else None,
+        "reference": served.reference or None,
+        "pid": served.asked.pid,
+        "command": served.asked.command,
+        "reason": served.asked.reason,
+        "failure": served.asked.failure.as_details(),
+        "error": {"code": served.error.code, "message": str(served.error)} if served.error else None,
+    }
+
+
+def _line(served: Served) -> str:
+    who = f"{served.asked.command} (pid {served.asked.pid})"
+    if served.snapshot is None:
+        return plain(f"refused {who}: {served.error}", 1000)
+    return plain(f"{served.snapshot.name}  {who}: {served.asked.failure.title}", 1000)
