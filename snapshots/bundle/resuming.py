@@ -1,0 +1,139 @@
+"""An origin whose parts are kept on the disk as they arrive, so that what was cut short goes on where it was.
+
+    downloads/HEX         a part that is whole
+    downloads/HEX.part    one that is not
+
+Parts have the names of their digests, so what one attempt left is of use to any other that wants the same.
+They go when the bundle has been taken in, or when nobody has wanted them for a week.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from holdfast.errors import BundleRefused, StoreError
+from holdfast.snapshots.bundle.ends import Descriptor, Origin
+
+KEPT = 7 * 86400.0
+"""Seconds a part is kept after it was written to last."""
+_BLOCK = 1 << 20
+
+
+class Resuming:
+    """Another origin, through a folder. That origin is entered and left with this one."""
+
+    def __init__(self, origin: Origin, folder: Path) -> None:
+        self._origin = origin
+        self._folder = folder
+        self._used: set[Path] = set()
+
+    @property
+    def name(self) -> str:
+        """That of the other origin."""
+        return self._origin.name
+
+    def index(self) -> bytes:
+        """From the other origin: it is small, and what may change."""
+        return self._origin.index()
+
+    def open(self, blob: Descriptor, start: int = 0) -> BinaryIO:
+        """A part, which is here in full when this returns.
+
+        Raises:
+            BundleRefused: what came is not what was wanted.
+            StoreError: it cannot be written. Errors of the other origin leave what came until then.
+        """
+        path = self._folder / blob.hex
+        try:
+            if not path.exists():
+                with _alone(self._folder / f"{blob.hex}.part") as part:
+                    if not path.exists():
+                        self._fetch(blob, part)
+                        part.rename(path)
+            self._used.add(path)
+            file = path.open("rb")
+            file.seek(start)
+        except OSError as error:
+            if isinstance(error, StoreError | ConnectionError) or error.errno is None:
+                raise
+            raise StoreError(f"cannot write in {self._folder}: {error.strerror or error}") from error
+        return file
+
+    def discard(self) -> None:
+        """Remove what was opened: all of it has been taken in."""
+        for path in self._used:
+            path.unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot make {self._folder}: {error.strerror or error}") from error
+        for path in self._folder.iterdir():
+            with suppress(OSError):
+                if path.stat().st_mtime < time.time() - KEPT:
+                    path.unlink()
+        self._origin.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self._origin.__exit__(kind, error, where)
+        with suppress(OSError):
+            self._folder.rmdir()  # if nothing is left in it
+
+    def _fetch(self, blob: Descriptor, part: Path) -> None:
+        digest = hashlib.sha256()
+        with part.open("r+b") as file:
+            while block := file.read(_BLOCK):
+                digest.update(block)
+            have = file.tell()
+            if have > blob.size:
+                file.truncate(0)
+                file.seek(0)
+                digest, have = hashlib.sha256(), 0
+            if have < blob.size:
+                with closing(self._origin.open(blob, have)) as stream:
+                    while have <= blob.size and (block := stream.read(_BLOCK)):
+                        digest.update(block)
+                        file.write(block)
+                        have += len(block)
+        if have < blob.size:
+            raise StoreError(
+                f"cannot fetch {blob.digest[:19]}…: the connection ended after {have} of {blob.size} bytes",
+                hint="try again: it goes on where it ended",
+            )
+        if have != blob.size or f"sha256:{digest.hexdigest()}" != blob.digest:
+            part.unlink()
+            raise BundleRefused(
+                f"cannot import: {blob.digest[:19]}… in it does not match its digest",
+                hint="it is damaged, or was changed on its way: get it once more",
+            )
+
+
+@contextmanager
+def _alone(part: Path) -> Iterator[Path]:
+    """Be the only one who writes a part, after waiting for another who does."""
+    while True:
+        descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            # The one before may have given it its name, or removed it.
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), part.stat()):
+                    yield part
+                    return
+            if part.with_suffix("").exists():
+                yield part
+                return
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import io
+import os
+import threading
+import time
+from pathlib import Path
+from typing import BinaryIO, Self
+
+import pytest
+
+from holdfast.errors import BundleRefused, StoreError
+from holdfast.snapshots.bundle import form
+from holdfast.snapshots.bundle.ends import Descriptor
+from holdfast.snapshots.bundle.resuming import KEPT, Resuming
+
+DATA = os.urandom(3 << 20)
+BLOB = form.described("", DATA)
+
+
+class Flaky:
+    """An origin that ends after some bytes, and notes from where it was read."""
+
+    name = "somewhere"
+
+    def __init__(self, data: bytes = DATA, most: int = 1 << 30) -> None:
+        self.data = data
+        self.most = most
+        self.starts: list[int] = []
+
+    def index(self) -> bytes:
+        return b"{}"
+
+    def open(self, blob: Descriptor, start: int = 0) -> BinaryIO:
+        self.starts.append(start)
+        return io.BytesIO(self.data[start : start + self.most])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def _read(origin: Flaky, folder: Path, start: int = 0) -> bytes:
+    with Resuming(origin, folder) as resuming, resuming.open(BLOB, start) as stream:
+        return stream.read()
+
+
+def test_what_was_cut_short_goes_on_where_it_was(tmp_path: Path) -> None:
+    """Also in another process; what is here in full is not asked for again."""
+    origin = Flaky(most=1 << 20)
+    for _ in range(2):
+        with pytest.raises(StoreError, match="ended after"):
+            _read(origin, tmp_path / "downloads")
+
+    assert _read(origin, tmp_path / "downloads") == DATA
+    assert _read(origin, tmp_path / "downloads", 100) == DATA[100:]
+    assert origin.starts == [0, 1 << 20, 2 << 20]
+
+
+def test_what_does_not_match_its_digest_is_not_kept(tmp_path: Path) -> None:
+    """The next attempt begins anew, and can succeed."""
+    with pytest.raises(BundleRefused, match="digest"):
+        _read(Flaky(DATA[:-1] + b"x"), tmp_path / "downloads")
+    with pytest.raises(BundleRefused, match="digest"):
+        _read(Flaky(DATA + b"more"), tmp_path / "downloads")
+
+    assert _read(Flaky(), tmp_path / "downloads") == DATA
+
+
+def test_nothing_is_left_once_it_was_taken_in(tmp_path: Path) -> None:
+    """Nor of what nobody has wanted for a week."""
+    folder = tmp_path / "downloads"
+    with Resuming(Flaky(), folder) as resuming:
+        resuming.open(BLOB).close()
+        resuming.discard()
+    assert not folder.exists()
+
+    folder.mkdir()
+    (folder / "old.part").write_bytes(b"x")
+    os.utime(folder / "old.part", (0, time.time() - KEPT - 60))
+    with Resuming(Flaky(), folder):
+        pass
+    assert not folder.exists()
+
+
+def test_two_who_want_the_same_fetch_it_once(tmp_path: Path) -> None:
+    """The second waits for the first."""
+    origin = Flaky()
+    found: list[bytes] = []
+    with Resuming(origin, tmp_path / "downloads") as resuming:
+
+        def read() -> None:
+            with resuming.open(BLOB) as stream:
+                found.append(stream.read())
+
+        threads = [threading.Thread(target=read) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert found == [DATA] * 4
+    assert origin.starts == [0]
