@@ -5,6 +5,10 @@ HoldfastError
   EngineError          the Docker engine refused or failed
     EngineUnavailable  also a ConnectionError: no engine answers
   ImageError           an image is missing and could not be built
+  RegistryError        a registry refused or failed
+    RegistryUnavailable  also a ConnectionError: it does not answer
+    RegistryDenied     it does not let this user in, or not do this
+    ReferenceNotFound  also a LookupError: it has nothing of that name
   StoreError           also an OSError: the state directory cannot be read or written
   SessionError
     SessionNotFound    also a LookupError: no session of that name or id
@@ -75,6 +79,30 @@ class ImageError(HoldfastError):
     """An image is missing and could not be built."""
 
     code = "image_error"
+
+
+class RegistryError(HoldfastError):
+    """A registry refused or failed."""
+
+    code = "registry_error"
+
+
+class RegistryUnavailable(RegistryError, ConnectionError):
+    """The registry does not answer, or only with failures."""
+
+    code = "registry_unavailable"
+
+
+class RegistryDenied(RegistryError):
+    """The registry does not let this user in, or not do this."""
+
+    code = "registry_denied"
+
+
+class ReferenceNotFound(RegistryError, LookupError):
+    """The registry has nothing of that name."""
+
+    code = "reference_not_found"
 
 
 class StoreError(HoldfastError, OSError):

@@ -1,0 +1,1 @@
+"""Registries (OCI Distribution): references, credentials, content by its digest. Knows no snapshots."""

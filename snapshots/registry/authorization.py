@@ -1,0 +1,165 @@
+"""What is sent along so that a registry lets one in: nothing, a password, or a token it has to be asked for.
+
+Owns the tokens: one for each set of scopes, asked for anew before it ends. How requests are sent is not its
+business (`fetch`). https://distribution.github.io/distribution/spec/auth/token/
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from holdfast.errors import RegistryDenied, RegistryError
+from holdfast.snapshots.registry.challenge import Challenge
+from holdfast.snapshots.registry.credentials import PASSWORD, USER, Credentials
+
+CLIENT = "holdfast"
+SHORTEST = 60.0
+"""Seconds for which a token is good that does not say it, by the specification."""
+EARLY = 0.2
+"""Which part of its time before a token's end another is asked for: a request under way is not cut off."""
+
+Scopes = frozenset[str]
+
+
+class Fetch(Protocol):
+    """The way to a token server."""
+
+    def __call__(
+        self,
+        url: str,
+        query: Mapping[str, str | list[str]],
+        form: Mapping[str, str] | None,
+        basic: str | None,
+    ) -> Mapping[str, Any] | None:
+        """Ask it; `form` is posted if there is one. Returns what it answers, None if it refuses."""
+
+
+def pull(repository: str) -> str:
+    """The scope of reading."""
+    return f"repository:{repository}:pull"
+
+
+def push(repository: str) -> str:
+    """The scope of writing, which needs reading, too."""
+    return f"repository:{repository}:pull,push"
+
+
+@dataclass
+class Authorization:
+    """For one registry. May be used by several threads."""
+
+    host: str
+    credentials: Callable[[], Credentials | None]
+    fetch: Fetch
+    clock: Callable[[], float] = time.monotonic
+    _known: Credentials | None = None
+    _looked: bool = False
+    _basic: bool = False
+    _server: Challenge | None = None
+    _tokens: dict[Scopes, tuple[str, float]] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def header(self, scopes: Iterable[str]) -> str | None:
+        """What to send with a request for these scopes, as far as the registry has said what it wants.
+
+        Raises:
+            RegistryDenied: the token server refuses.
+        """
+        with self._lock:
+            if self._basic and (credentials := self._who()):
+                return credentials.basic
+            return self._token(frozenset(scopes)) if self._server else None
+
+    def refused(self, challenges: Iterable[Challenge], scopes: Iterable[str], sent: str | None) -> bool:
+        """Take note of a refusal (401); whether it is worth trying again.
+
+        Raises:
+            RegistryDenied: there are no credentials, or they are wrong.
+        """
+        with self._lock:
+            wanted = frozenset(scopes)
+            for challenge in challenges:
+                if challenge.scheme == "bearer" and challenge.parameters.get("realm"):
+                    self._server = challenge
+                    current = self._tokens.get(wanted)
+                    if current and sent == f"Bearer {current[0]}":  # ended, or not what is wanted
+                        del self._tokens[wanted]
+                        return True
+                    return sent is None or not sent.startswith("Bearer ") or current is not None
+                if challenge.scheme == "basic":
+                    credentials = self._who()
+                    if credentials is None or not credentials.user:
+                        raise self._nobody()
+                    self._basic = True
+                    if sent == credentials.basic:
+                        raise self._wrong(credentials)
+                    return True
+            return False
+
+    def _who(self) -> Credentials | None:
+        if not self._looked:
+            self._known, self._looked = self.credentials(), True
+        return self._known
+
+    @property
+    def user(self) -> str:
+        """Who it is for messages; empty for nobody."""
+        known = self._who()
+        return "".join(c for c in known.user if c.isprintable())[:100] if known else ""
+
+    def _token(self, scopes: Scopes) -> str:
+        token, until = self._tokens.get(scopes, ("", 0.0))
+        if not token or self.clock() >= until:
+            asked = self.clock()
+            token, good = self._ask(scopes)
+            self._tokens[scopes] = token, asked + good * (1 - EARLY)
+        return f"Bearer {token}"
+
+    def _ask(self, scopes: Scopes) -> tuple[str, float]:
+        assert self._server is not None
+        realm, service = self._server.parameters["realm"], self._server.parameters.get("service", "")
+        credentials = self._who()
+        if credentials and credentials.identity_token:
+            form = {
+                "grant_type": "refresh_token",
+                "service": service,
+                "client_id": CLIENT,
+                "scope": " ".join(sorted(scopes)),
+                "refresh_token": credentials.identity_token,
+            }
+            answer = self.fetch(realm, {}, form, None)
+        else:
+            query: dict[str, str | list[str]] = {
+                "service": service,
+                "scope": sorted(scopes),
+                "client_id": CLIENT,
+            }
+            answer = self.fetch(realm, query, None, credentials.basic if credentials else None)
+        if answer is None:
+            raise self._wrong(credentials) if credentials else self._nobody()
+        token = answer.get("token") or answer.get("access_token")
+        if not isinstance(token, str) or not token.isascii() or not token.isprintable():
+            raise RegistryError(f"cannot log in to {self.host}: its token server gives no token")
+        good = answer.get("expires_in")
+        return token, float(good) if isinstance(good, int | float) and good > 0 else SHORTEST
+
+    def _nobody(self) -> RegistryDenied:
+        return RegistryDenied(f"cannot log in to {self.host}: it wants to know who you are", hint=self.hint)
+
+    def _wrong(self, credentials: Credentials) -> RegistryDenied:
+        who = f"user '{self.user}'" if credentials.user else "the token of `docker login`"
+        return RegistryDenied(
+            f"cannot log in to {self.host}: {who} or the password is not accepted"
+            if credentials.user
+            else f"cannot log in to {self.host}: {who} is not accepted",
+            hint=self.hint,
+        )
+
+    @property
+    def hint(self) -> str:
+        """How credentials are given."""
+        return f"`docker login {self.host}`, or set {USER} and {PASSWORD}"

@@ -1,0 +1,214 @@
+"""Brings one blob into a repository, in pieces if it is large, and goes on where a connection was lost.
+
+https://github.com/opencontainers/distribution-spec/blob/main/spec.md#pushing-blobs. How far a registry has
+come is asked, not assumed; one that cannot tell, or has lost the upload, gets the blob from its beginning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import httpx
+
+from holdfast.errors import RegistryError
+from holdfast.snapshots.bundle.ends import Descriptor
+from holdfast.snapshots.registry import answers
+from holdfast.snapshots.registry.authorization import pull, push
+from holdfast.snapshots.registry.notes import Notes
+from holdfast.snapshots.registry.patience import Passing
+from holdfast.snapshots.registry.wire import Wire
+
+CHUNK = 16 << 20
+"""Bytes sent in one request; held in memory meanwhile."""
+MAX_CHUNK = 256 << 20
+"""What a registry may want to have in one request at least."""
+MAX_LOST = 3
+"""How often one blob is begun anew."""
+_RANGE = re.compile(r"(?:bytes=)?0-([0-9]{1,15})")
+_BINARY = {"Content-Type": "application/octet-stream"}
+
+
+class _Lost(Exception):
+    """The registry knows nothing of the upload (any more)."""
+
+
+@dataclass
+class _Place:
+    """Where an upload stands: where to send to, how much has arrived, how much a request must have."""
+
+    url: httpx.URL
+    offset: int = 0
+    least: int = 0
+
+
+class Upload:
+    """One blob on its way.
+
+    `data` is at its first byte and can be read again from any place (it is seekable). `mount_from` are
+    repositories of the same registry that may have it.
+    """
+
+    def __init__(
+        self,
+        wire: Wire,
+        blob: Descriptor,
+        data: BinaryIO,
+        notes: Notes,
+        *,
+        chunk: int = CHUNK,
+        mount_from: str | None = None,
+    ) -> None:
+        self._wire, self._blob, self._data, self._notes = wire, blob, data, notes
+        self._start = data.tell()
+        self._chunk = chunk
+        self._mount_from = mount_from
+        self._scopes = [push(wire.reference.repository)]
+        self._in_pieces = True
+        self._accepted = 0
+
+    def run(self) -> None:
+        """Send it.
+
+        Raises:
+            RegistryUnavailable, RegistryDenied, RegistryError: it is not there.
+        """
+        patience, failures, lost = self._wire.patience, 0, 0
+        place = self._left()
+        while True:
+            before = self._accepted
+            try:
+                place = place or self._begin()
+                if place is None or self._go_on(place):
+                    self._notes.drop(self._blob.digest)
+                    return
+            except _Lost as loss:
+                lost += 1
+                self._notes.drop(self._blob.digest)
+                if lost > MAX_LOST:
+                    raise self._failed(str(loss)) from loss
+                place = None
+            except Passing as passing:
+                failures = failures + 1 if self._accepted == before else 1
+                if failures >= patience.attempts:
+                    raise self._wire.unavailable(passing) from passing
+                patience.sleep(patience.pause(failures, passing))
+                if self._is_there():
+                    self._notes.drop(self._blob.digest)
+                    return
+                place = self._ask(place) if place else None
+
+    def _left(self) -> _Place | None:
+        """Where another process left it, if the registry still knows."""
+        location = self._notes.location(self._blob.digest)
+        if location is None:
+            return None
+        try:
+            return self._ask(_Place(self._wire.checked(location)))
+        except RegistryError:
+            self._notes.drop(self._blob.digest)
+            return None
+
+    def _ask(self, place: _Place) -> _Place | None:
+        """How far it has come; None if the registry does not know it."""
+        answer = self._wire.request("GET", place.url, self._scopes)
+        come = _RANGE.fullmatch(answer.headers.get("range", ""))
+        if answer.status_code not in (202, 204) or come is None:
+            return None
+        last = int(come[1])
+        # One byte and none look alike; as pieces are larger, it is none.
+        offset = last + 1 if last else 0
+        if offset > self._blob.size:
+            return None
+        return _Place(self._location(answer, place.url), offset, place.least)
+
+    def _begin(self) -> _Place | None:
+        """Start anew. None if the registry took the blob from another repository."""
+        query = {"mount": self._blob.digest, "from": self._mount_from} if self._mount_from else {}
+        scopes = [*self._scopes, *([pull(self._mount_from)] if self._mount_from else [])]
+        url = self._wire.url("blobs/uploads/")
+        answer = self._wire.request("POST", url.copy_merge_params(query) if query else url, scopes)
+        if answer.status_code == 201:
+            return None
+        if answer.status_code != 202:
+            raise self._refused(answer)
+        least = answer.headers.get("oci-chunk-min-length", "")
+        wanted = int(least) if least.isascii() and least.isdigit() and len(least) < 12 else 0
+        return _Place(self._location(answer, url), 0, min(wanted, MAX_CHUNK))
+
+    def _go_on(self, place: _Place) -> bool:
+        """Send what is missing; True when all of it is there."""
+        size, chunk = self._blob.size, max(self._chunk, place.least)
+        if size <= chunk or not self._in_pieces:
+            if place.offset:
+                raise _Lost("it wants to have it in pieces, and does not")
+            return self._complete(place, self._read(0, size) if size <= chunk else self._stream(chunk))
+        while place.offset < size:
+            piece = self._read(place.offset, min(chunk, size - place.offset))
+            part = {"Content-Range": f"{place.offset}-{place.offset + len(piece) - 1}"}
+            answer = self._send("PATCH", place.url, piece, len(piece), part)
+            if answer.status_code != 202:
+                # One that takes no pieces says so at the first; later, it has forgotten what it had.
+                self._in_pieces = place.offset > 0
+                raise _Lost(answers.said(answer))
+            come = _RANGE.fullmatch(answer.headers.get("range", ""))
+            place.url = self._location(answer, place.url)
+            place.offset = int(come[1]) + 1 if come else place.offset + len(piece)
+            if place.offset > size:
+                raise _Lost("it says that it has more than there is")
+            self._notes.keep(self._blob.digest, str(place.url))
+        return self._complete(place, b"")
+
+    def _complete(self, place: _Place, rest: bytes | Iterator[bytes]) -> bool:
+        url = place.url.copy_merge_params({"digest": self._blob.digest})
+        size = self._blob.size - place.offset
+        answer = self._send("PUT", url, rest, size, {"Content-Length": str(size)})
+        if answer.status_code in (400, 404, 416):
+            raise _Lost(answers.said(answer))
+        if answer.status_code not in (201, 204):
+            raise self._refused(answer)
+        return True
+
+    def _send(
+        self,
+        method: str,
+        url: httpx.URL,
+        body: bytes | Iterator[bytes],
+        size: int,
+        headers: dict[str, str],
+    ) -> httpx.Response:
+        sending = self._wire.once(method, url, self._scopes, headers=_BINARY | headers, content=body)
+        answer = self._wire.read(sending)
+        if answer.is_success:
+            self._accepted += size
+        return answer
+
+    def _is_there(self) -> bool:
+        """Whether only the answer was lost."""
+        url = self._wire.url(f"blobs/{self._blob.digest}")
+        return self._wire.request("HEAD", url, self._scopes).status_code == 200
+
+    def _stream(self, piece: int) -> Iterator[bytes]:
+        for offset in range(0, self._blob.size, piece):
+            yield self._read(offset, min(piece, self._blob.size - offset))
+
+    def _read(self, offset: int, size: int) -> bytes:
+        self._data.seek(self._start + offset)
+        piece = self._data.read(size)
+        if len(piece) != size:
+            raise self._failed("the file became shorter")
+        return piece
+
+    def _location(self, answer: httpx.Response, base: httpx.URL) -> httpx.URL:
+        location = answer.headers.get("location")
+        return self._wire.checked(location, base) if location else base
+
+    def _refused(self, answer: httpx.Response) -> RegistryError:
+        return self._failed(answers.said(answer))
+
+    def _failed(self, why: str) -> RegistryError:
+        return RegistryError(
+            f"cannot push to {self._wire.reference.host}: it does not take {self._blob.digest[:19]}… ({why})"
+        )
