@@ -30,6 +30,7 @@ from holdfast.runtime.session import Session
 from holdfast.runtime.snapshot import Snapshot, machinery
 from holdfast.runtime.store import peek
 from holdfast.runtime.store.rows import OperationRow, SessionRow
+from holdfast.runtime.thawing import Thawing
 
 if TYPE_CHECKING:
     from holdfast.runtime.diff.result import Diff
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 Progress = Callable[[str], None]
 
 
-class Holdfast(Incoming):
+class Holdfast(Incoming, Thawing):
     """All sessions and snapshots of one home.
 
     Opening it undoes what processes that are gone had left unfinished.  The engine is connected to when it is

@@ -121,4 +121,6 @@ class Failure(_Part):
 def of_row(details: Mapping[str, Any]) -> Failure | None:
     """The record in the details of a snapshot's row."""
     found = details.get("failure")
+    if isinstance(found, Failure):
+        return found
     return Failure.told(found) if isinstance(found, dict) else None

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.errors import StoreError
 from holdfast.runtime.ci.summary import Kept
 
 if TYPE_CHECKING:
     from holdfast.runtime.snapshot import Snapshot
 
 SUFFIX = ".holdfast"
+UNSIGNED = (
+    "it is signed by nobody, so that other machines take its files only; "
+    "the job needs a key of `holdfast key new` in its home"
+)
 _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -58,8 +63,8 @@ class Deliveries:
         folder = self._destination.folder
         return None if folder is None else str(folder / f"{name}{SUFFIX}")
 
-    def deliver(self, snapshot: Snapshot, name: str, title: str) -> Kept:
-        """Export or push it.
+    def deliver(self, snapshot: Snapshot, name: str, title: str, note: Callable[[str], None]) -> Kept:
+        """Export or push it; `note` is given what whoever gets it should know.
 
         Raises:
             HoldfastError: it could not be; the snapshot is still here.
@@ -69,14 +74,16 @@ class Deliveries:
         if place is None:
             return Kept(title, command(snapshot.name), snapshot.size, snapshot.kind)
         if self._destination.reference is not None:
-            portable.push(place, **self._destination.options)
-            size = snapshot.size
+            sent = portable.push(place, **self._destination.options)
         else:
-            Path(place).parent.mkdir(parents=True, exist_ok=True)
-            portable.export(Path(place), **self._destination.options)
-            size = Path(place).stat().st_size
+            _make(Path(place).parent)
+            sent = portable.export(Path(place), **self._destination.options)
+        for warning in sent.warnings:
+            note(warning)
+        if sent.signed_by is None and snapshot.kind == "live":
+            note(UNSIGNED)
         snapshot.remove()
-        return Kept(title, command(place), size, snapshot.kind)
+        return Kept(title, command(place), sent.bytes, snapshot.kind)
 
     def _reference(self, name: str) -> str:
         """`registry/ci:run-7` for the failure itself, `registry/ci:run-7-a-test` for what else there is."""
@@ -87,6 +94,13 @@ class Deliveries:
         if not colon or "/" in tag:
             return f"{reference}:{name}"
         return f"{repository}:{tag}-{name}"[: len(repository) + 129]
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot make {folder}: {error.strerror or error}") from error
 
 
 def command(place: str) -> str:

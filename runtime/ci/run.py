@@ -164,18 +164,24 @@ class Run:
         stood = float(details.get("frozen_seconds") or 0.0)
         self._note(f"captured: {snapshot.size / 1e6:.3g} MB, the session stood still for {stood:.2f} s")
         try:
-            kept = self._deliveries.deliver(snapshot, self._deliveries.name("failure"), found.title)
+            kept = self._deliveries.deliver(
+                snapshot, self._deliveries.name("failure"), found.title, self._remark
+            )
         except HoldfastError as error:
             here = Kept(found.title, command(snapshot.name), snapshot.size, snapshot.kind)
-            told = self.redaction.text(f"{error}; it is in the home of this machine")
-            self._notes.append(told)
-            self._note(told)
+            self._remark(f"{error}; it is in the home of this machine")
             kept = here
         self._note(f"thaw it: {kept.thaw}")
         return (kept,), why
 
     def _note(self, text: str) -> None:
         self._tell(self.redaction.text(text))
+
+    def _remark(self, text: str) -> None:
+        """Say it now, and in the summary."""
+        if text not in self._notes:
+            self._notes.append(self.redaction.text(text))
+            self._note(text)
 
     def _pulse(self, session: Session) -> Pulse | None:
         with suppress(HoldfastError):

@@ -37,6 +37,7 @@ from holdfast.runtime.cli import (
     shell,
     snapshots,
     tasks,
+    thaw,
     verify,
 )
 from holdfast.runtime.cli.arguments import Json, Separated, Wanted
@@ -120,6 +121,7 @@ app.command()(snapshots.snapshot)
 app.command()(captures.serve_captures)
 app.command()(lineage.snapshots)
 app.command()(snapshots.restore)
+app.command()(thaw.thaw)
 app.command()(fitness.fits)
 app.command()(snapshots.fork)
 app.command()(lineage.rewind)

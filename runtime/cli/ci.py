@@ -42,9 +42,12 @@ def run(
     push: Annotated[
         str | None, typer.Option(metavar="REF", help="Push what is captured to a registry.")
     ] = None,
-    encrypt: Annotated[
-        Texts, typer.Option(metavar="RECIPIENT", help="For whom it is encrypted, as for `export`.")
+    key: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Sign with this key, not the only one or `default`.")
     ] = None,
+    compression: Annotated[
+        str, typer.Option(help="Of the files' layers: gzip, or zstd for Docker 23 and newer.")
+    ] = "gzip",
     summary: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write what failed as Markdown; appends.")
     ] = None,
@@ -82,6 +85,7 @@ def run(
     from holdfast.runtime.ci.freezing import Limits
     from holdfast.runtime.ci.job import Job
     from holdfast.runtime.ci.vigil import Patience
+    from holdfast.runtime.cli.moving import PASSPHRASE
     from holdfast.runtime.keeping import policy
 
     if export is not None and push is not None:
@@ -96,7 +100,7 @@ def run(
         "pids": pids,
     }
     options |= {"user": user, "mounts": mount, "workdir": workdir}
-    chosen: dict[str, Any] = {"encrypt": encrypt} if encrypt else {}
+    signed = {"key": key, "passphrase": os.environ.get(PASSPHRASE), "compression": compression}
     job = Job(
         command=command_text(command, separated=bool(context.meta.get("separated"))),
         options={name: value for name, value in options.items() if value is not None},
@@ -114,7 +118,7 @@ def run(
             None if size_limit is None else policy.size(size_limit, "--size-limit"),
             fallback == "files",
         ),
-        destination=Destination(export, push, chosen),
+        destination=Destination(export, push, signed),
         keep=keep,
         job=record.job_of(os.environ),
     )

@@ -64,6 +64,7 @@ def test_a_record_goes_through_the_details_and_the_manifest(tmp_path: Path) -> N
     record = Failure(
         reason="hang", command="make", message="waits for a password", debugger=Debugger(program="ssh")
     )
+    assert failure.of_row({"failure": record}) == record
     assert failure.of_row(json.loads(json.dumps({"failure": record.as_details()}))) == record
     manifest.write(tmp_path, kept(record))
     assert manifest.read(tmp_path).failure == record

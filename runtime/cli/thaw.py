@@ -1,0 +1,155 @@
+"""Verb: thaw."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.errors import InvalidArgument, LiveUnsupported
+from holdfast.runtime.cli import fitness, output
+from holdfast.runtime.cli.arguments import Json, NameOption, controller, snapshot_names, wants_json
+
+if TYPE_CHECKING:
+    from holdfast.runtime.thawing import Thawed
+
+
+def thaw(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SNAPSHOT|FILE|REFERENCE",
+            help="Where it is: here, in a file, in a registry.",
+            autocompletion=snapshot_names,
+        ),
+    ],
+    as_: Annotated[
+        str | None,
+        typer.Option(
+            "--as", metavar="RUNG", help="`live`; `commands`: files, and a script; `files`. Else the best."
+        ),
+    ] = None,
+    require: Annotated[
+        str | None, typer.Option("--require", metavar="RUNG", help="Exit with 3 if it would be less.")
+    ] = None,
+    name: NameOption = None,
+    memory: Annotated[str | None, typer.Option(help="Limit of the session: 512m, 4g.")] = None,
+    cpus: Annotated[float | None, typer.Option(help="Limit in cores.")] = None,
+    network: Annotated[str | None, typer.Option(help="`default` or `none`.")] = None,
+    attach: Annotated[
+        bool | None, typer.Option("--attach/--no-attach", help="Join its terminal; by default on a terminal.")
+    ] = None,
+    run_commands: Annotated[
+        bool, typer.Option("--run-commands", help="With --as commands: also run them, one after the other.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Make a session that goes on from a captured moment, and go where it failed.
+
+    As much of it as this machine allows, which is told; exit code 3 if that is less than was asked for.
+    """
+    from holdfast.runtime.cli.moving import bar
+    from holdfast.runtime.thawing import told
+
+    as_json = wants_json(json)
+    if run_commands and as_ != "commands":
+        raise InvalidArgument("cannot run commands without --as commands", hint="add it, or leave them")
+    chosen = {"memory": memory, "cpus": cpus, "network": network}
+    options: dict[str, Any] = {key: value for key, value in chosen.items() if value is not None}
+    with controller() as holdfast:
+        try:
+            with bar("taking it in") as progress:
+                done = holdfast.thaw(
+                    source,
+                    as_=fitness.rung(as_),
+                    require=fitness.rung(require),
+                    name=name,
+                    progress=progress,
+                    **options,
+                )
+        except LiveUnsupported as error:
+            output.fail(error, as_json=as_json)
+            raise typer.Exit(fitness.IMPOSSIBLE) from error
+        again = fitness.run_commands(done.snapshot, done.session, as_json=as_json) if run_commands else []
+        if as_json:
+            ran = {"ran": [one.as_dict() for one in again]} if run_commands else {}
+            output.emit({**as_dict(done), **ran})
+            return
+        for line in [*_came_back(done), *(told(done.failure) if done.failure is not None else [])]:
+            output.note(line)
+        on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+        if attach or (attach is None and on_terminal):
+            _attach(done)
+        else:
+            for line in how(done):
+                output.note(line)
+            output.say(done.session.name)
+
+
+def as_dict(done: Thawed) -> dict[str, Any]:
+    """What was thawed, for programs."""
+    debugger = done.debugger
+    return {
+        **output.session(done.session),
+        "rung": done.rung,
+        "reasons": list(done.reasons),
+        "lost": list(done.lost),
+        "ladder": done.ladder.as_dict(),
+        "snapshot": output.snapshot(done.snapshot) | {"origin": done.snapshot.row.details.get("origin")},
+        "failure": None if done.failure is None else done.failure.as_details(),
+        "debugger": None if debugger is None else debugger.model_dump(mode="json"),
+        "attach": how(done),
+        "commands": len(done.commands),
+    }
+
+
+def how(done: Thawed) -> list[str]:
+    """The commands by which one goes on looking."""
+    name, debugger = done.session.name, done.debugger
+    if debugger is not None and debugger.task:
+        return [
+            f"holdfast output {name} {debugger.task} -f",
+            f"holdfast send {name} --task {debugger.task} -e TEXT",
+        ]
+    first = (
+        [f"holdfast exec {name} -- {debugger.command}"] if debugger is not None and debugger.command else []
+    )
+    return [*first, f"holdfast attach {name}"]
+
+
+def _came_back(done: Thawed) -> list[str]:
+    """How much of it is here, in few lines."""
+    found = done.verification
+    if done.rung == "live":
+        deviations = len(found.deviations) if found is not None else 0
+        seen = (
+            f"compared with the freeze: {deviations or 'no'} deviations"
+            if found is not None
+            else "not compared"
+        )
+        return [f"{done.session.name} goes on from {done.snapshot.name}; {seen}"]
+    kept = f"{done.session.name} has the files of {done.snapshot.name}"
+    if done.rung == "commands":
+        from holdfast.runtime.fitness import script
+
+        kept += f", and {len(done.commands)} recorded commands in {script.PATH}"
+    lines = [kept]
+    if done.snapshot.kind == "live":
+        lines += [f"not live: {reason}" for reason in done.reasons]
+        lines.append(f"it lacks {', '.join(done.lost)}")
+    return lines
+
+
+def _attach(done: Thawed) -> None:
+    debugger, session = done.debugger, done.session
+    if debugger is not None and debugger.task:
+        for line in how(done):
+            output.note(line)
+        output.say(session.name)
+        return
+    if debugger is not None and debugger.command:
+        session.send(debugger.command + "\n")
+    output.note(f"C-] leaves; `holdfast attach {session.name}` comes back")
+    reason = session.terminal.attach()
+    output.note(f"{reason} from session {session.name}" if reason == "detached" else f"closed: {reason}")

@@ -1,0 +1,205 @@
+"""Brings a captured moment back wherever it is kept: here, in a file, in a registry.
+
+It finds what is meant, takes it in if it is from elsewhere, climbs as high on the ladder as this machine
+allows or as was asked for, and says where somebody goes on looking. What it tells of the failure was written
+by others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import (
+    BundleUntrusted,
+    InvalidArgument,
+    LiveUnsupported,
+    RestoreFailed,
+    SnapshotNotFound,
+)
+from holdfast.runtime.text import plain
+
+if TYPE_CHECKING:
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.fitness.recorded import Recorded
+    from holdfast.runtime.session import Session
+    from holdfast.runtime.snapshot import Snapshot
+    from holdfast.snapshots.failure import Debugger, Failure
+    from holdfast.snapshots.fitness import Ladder, Name
+    from holdfast.snapshots.verification import Verification
+
+RUNGS: tuple[Name, ...] = ("live", "commands", "files")
+
+
+@dataclass(frozen=True, slots=True)
+class Thawed:
+    """A session that goes on from a captured moment.
+
+    Attributes:
+        session: it runs.
+        snapshot: what it was made from, in this home.
+        rung: how much of it there is: `live`, `commands` or `files`.
+        ladder: what else would have been possible, and why not more.
+        failure: what had failed; None if it was captured for another reason.
+        commands: what had been run, as far as it was recorded.
+    """
+
+    session: Session
+    snapshot: Snapshot
+    rung: Name
+    ladder: Ladder
+    failure: Failure | None
+    commands: tuple[Recorded, ...]
+
+    @property
+    def verification(self) -> Verification | None:
+        """What was found to have come back; None if no processes did."""
+        return self.session.verification
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why it is not live, if it is not."""
+        return () if self.rung == "live" else tuple(self.ladder.rung("live").reasons)
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """What it has not that there was."""
+        return tuple(self.ladder.rung(self.rung).lost)
+
+    @property
+    def debugger(self) -> Debugger | None:
+        """Where the program that failed is found, if it still stands there."""
+        return self.failure.debugger if self.failure is not None and self.rung == "live" else None
+
+
+class Thawing:
+    """The part of a controller that thaws."""
+
+    def thaw(
+        self: Any,
+        source: str | Path,
+        *,
+        as_: Name | None = None,
+        require: Name | None = None,
+        name: str | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        **options: Any,
+    ) -> Thawed:
+        """Make a session that goes on from a captured moment, as much of it as this machine allows.
+
+        Args:
+            source: the label or id of a snapshot here, the path of a file, or a reference of a registry. A
+                path without a folder in it is written `./FILE` if a snapshot has that name.
+            as_: exactly this rung: `live`, `commands` (files, and what was run as a script) or `files`.
+            require: at least this rung.
+            name: of the session; by default one is made up.
+            progress: is called with bytes done, and of how many, while it is taken in.
+            options: network, memory, cpus, pids of the session, if it is from elsewhere.
+
+        Raises:
+            SnapshotNotFound: there is nothing of that name.
+            BundleUntrusted, BundleRefused: it may not come in.
+            LiveUnsupported: what was asked for is not possible here; `findings` are the reasons.
+            RestoreFailed, SnapshotDamaged: nothing is left of the session; what was taken in stays.
+        """
+        return thaw(self, str(source), as_, require, name, progress, options)
+
+
+def thaw(
+    controller: Holdfast,
+    source: str,
+    as_: Name | None,
+    require: Name | None,
+    name: str | None,
+    progress: Callable[[int, int], None] | None,
+    options: dict[str, Any],
+) -> Thawed:
+    """As `Thawing.thaw`."""
+    if as_ and require and RUNGS.index(as_) > RUNGS.index(require):
+        raise InvalidArgument(f"cannot require {require} of what is thawed as {as_}", hint="leave one out")
+    snapshot = _found(controller, source, as_, progress, options)
+    ladder = snapshot.fits()
+    rung = chosen(ladder, as_, require, source)
+    try:
+        session = snapshot.restore(name, rung=rung)
+    except RestoreFailed as error:
+        raise RestoreFailed(str(error), hint=_instead(ladder, rung, source) or error.hint) from error
+    return Thawed(session, snapshot, rung, ladder, snapshot.failure, tuple(snapshot.recorded()))
+
+
+def chosen(ladder: Ladder, as_: Name | None, require: Name | None, source: str) -> Name:
+    """The rung to take: the one asked for, else the best there is. Pure.
+
+    Raises:
+        LiveUnsupported: it is not possible, or less than is required.
+    """
+    best = ladder.best.name if ladder.best is not None else None
+    wanted = as_ or best
+    enough = wanted is not None and (require is None or RUNGS.index(wanted) <= RUNGS.index(require))
+    if wanted is not None and enough and ladder.rung(wanted).possible:
+        return wanted
+    missing = as_ or require or "files"
+    reasons = ladder.rung(missing).reasons or ["nothing of it can be had on this machine"]
+    raise LiveUnsupported(
+        f"cannot thaw {plain(source, 200)} as {missing}: {'; '.join(reasons)}",
+        hint=_instead(ladder, None, source) or "nothing of it can be had on this machine",
+        findings=tuple({"rung": missing, "reason": reason} for reason in reasons),
+    )
+
+
+def _instead(ladder: Ladder, tried: Name | None, source: str) -> str:
+    for rung in ladder.rungs:
+        if rung.possible and (tried is None or RUNGS.index(rung.name) > RUNGS.index(tried)):
+            without = ", ".join(rung.lost)
+            return f"`holdfast thaw {plain(source, 200)} --as {rung.name}` is possible; without {without}"
+    return ""
+
+
+def _found(
+    controller: Holdfast,
+    source: str,
+    as_: Name | None,
+    progress: Callable[[int, int], None] | None,
+    options: dict[str, Any],
+) -> Snapshot:
+    """What is meant, taken in if it is not here."""
+    if "/" not in source:
+        try:
+            here = controller.snapshot(source)
+        except (SnapshotNotFound, InvalidArgument):
+            if not Path(source).exists() and ":" not in source:
+                raise
+        else:
+            if options:
+                raise InvalidArgument(
+                    f"cannot choose {', '.join(sorted(options))}: the snapshot is of this home",
+                    hint="they can be chosen for what comes from a file or a registry",
+                )
+            return here
+    more: dict[str, Any] = {**options, "files_only": as_ == "files"}
+    if progress is not None:
+        more["progress"] = progress
+    try:
+        if Path(source).exists() or source.startswith((".", "/")):
+            return controller.import_(source, **more)
+        return _pull(controller, source, more)
+    except BundleUntrusted as error:
+        hint = error.hint.replace("--files-only", f"`holdfast thaw {plain(source, 200)} --as files`")
+        raise BundleUntrusted(str(error), hint=hint) from error
+
+
+def _pull(controller: Any, source: str, more: dict[str, Any]) -> Snapshot:
+    pulled: Snapshot = controller.pull(source, **more)
+    return pulled
+
+
+def told(failure: Failure, *, lines: int = 10) -> list[str]:
+    """A failure record for people, in few lines. Pure."""
+    found = [failure.title + (f": {failure.message}" if failure.message else "")]
+    if failure.command and failure.command not in failure.title:
+        found.append(f"it ran: {failure.command}")
+    found += [f"{what}: {value}" for what, value in (("at", failure.revision), ("job", failure.job)) if value]
+    tail = failure.tail.rstrip().splitlines()[-lines:] if lines else []
+    return [plain(line, 500) for line in found] + [f"  | {plain(line, 300)}" for line in tail]
