@@ -62,7 +62,7 @@ class Storm:
 
     def prepare(self) -> None:
         """A session in which something goes on, with a snapshot to go back to; and how long things take."""
-        self._session()
+        self.begin()
         for operation in OPERATIONS:
             started = time.monotonic()
             self._begin(operation).wait(_PATIENCE)
@@ -161,9 +161,10 @@ class Storm:
         self._holdfast.session(NAME).remove()
         for snapshot in self._holdfast.snapshots():
             snapshot.remove()
-        self._session()
+        self.begin()
 
-    def _session(self) -> None:
+    def begin(self) -> None:
+        """The session alone."""
         session = self._holdfast.new(NAME)
         session.exec(f"cat > keeper.py <<'END'\n{_INSIDE.read_text()}\nEND")
         session.exec("python3 keeper.py serve /tmp/keeper &")

@@ -25,7 +25,15 @@ def count(counts: list[int], number: int) -> None:
 def connected() -> tuple[socket.socket, socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         near = socket.create_connection(listener.getsockname())
-        return near, listener.accept()[0]
+        far = listener.accept()[0]
+    threading.Thread(target=echo, args=(far,), daemon=True).start()
+    return near, far
+
+
+def echo(far: socket.socket) -> None:
+    """It is in the middle of reading whenever somebody looks."""
+    while words := far.recv(4):
+        far.sendall(words)
 
 
 def told(counts: list[int], memory: bytes, digest: str, ends: tuple[socket.socket, socket.socket]) -> str:
@@ -37,9 +45,10 @@ def told(counts: list[int], memory: bytes, digest: str, ends: tuple[socket.socke
         time.sleep(0.005)
     if hashlib.sha256(memory).hexdigest() != digest:
         return "memory is not as it was"
-    near, far = ends
+    near = ends[0]
+    near.settimeout(PATIENCE)
     near.sendall(b"ping")
-    return "" if far.recv(4) == b"ping" else "the connection is broken"
+    return "" if near.recv(4) == b"ping" else "the connection is broken"
 
 
 def serve(path: str) -> None:

@@ -21,7 +21,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import criu, folders, tmpfs, tree
+from holdfast.snapshots.checkpointer import criu, folders, last_words, tmpfs, tree
 from holdfast.snapshots.checkpointer.channel import Channel
 from holdfast.snapshots.checkpointer.layers import keep
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
@@ -79,6 +79,7 @@ def run(request: Dump, channel: Channel) -> None:
     target = request.target
     tree.check_container(target.init_pid, target.container)
     root = tree.find_by_inner_pid(target.init_pid, target.root_pid)
+    last_words.deliver(root)
     layer = keep.begun(request.folder)
     images = folders.create_staging(request.folder)
     folder = folders.open_folder(images)
@@ -95,13 +96,17 @@ def run(request: Dump, channel: Channel) -> None:
         *(["--leave-running"] if request.leave_running else []),
     ]
     started = time.monotonic()
-    left_out = " ".join(f"{item.pid}:{item.fd}" for item in request.substitute)
+    environment = {
+        "HOLDFAST_SUBSTITUTE": " ".join(f"{item.pid}:{item.fd}" for item in request.substitute),
+        "HOLDFAST_IMAGES": str(folder),
+        **({} if request.leave_running else {"HOLDFAST_ENDS": "1"}),
+    }
     running = criu.start(
         arguments,
         init_pid=target.init_pid,
         images=folder,
         work=folder,
-        environment={"HOLDFAST_SUBSTITUTE": left_out, "HOLDFAST_IMAGES": str(folder)},
+        environment=environment,
     )
     capture = _Capture(request, channel, root, images, tree.FreezeWatch(root), layer)
     status = -1

@@ -14,12 +14,14 @@
  *   read, write  what is on its way in a terminal: see guard_queues.c
  *   setsid   controlling terminals of what is restored: see guard_terminals.c
  *   syscall  limits of processes: see guard_limits.c
+ *   setsockopt  connections that CRIU reads: see guard_repair.c
  *   recvmsg  descriptors of the session that CRIU could not keep: see guard_substitute.c
  *
  * HOLDFAST_GUARD="MNT NET UTS CONTROL KDAT ROOT" names five open descriptors (-1: none) and the pid
  * of the root of the tree that is restored (0: nothing is restored). HOLDFAST_SUBSTITUTE is there in a
  * capture, and names what is left out of it: see guard_substitute.c. HOLDFAST_TERMINALS is there in a restore,
- * and names the terminals that come back: see guard_terminals.c.
+ * and names the terminals that come back: see guard_terminals.c. HOLDFAST_ENDS is there if the tasks end with
+ * their capture.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -42,6 +44,7 @@ static const char KDAT[] = "/run/criu.kdat";
 static int control_fd = -1;
 static int kdat_fd = -1;
 static pid_t root_pid;
+static int tasks_end;
 
 void die(const char *what)
 {
@@ -61,6 +64,8 @@ __attribute__((constructor)) static void enter_session(void)
 	unsetenv("HOLDFAST_GUARD");
 	read_substitutions(getenv("HOLDFAST_SUBSTITUTE"));
 	unsetenv("HOLDFAST_SUBSTITUTE");
+	tasks_end = getenv("HOLDFAST_ENDS") != NULL;
+	unsetenv("HOLDFAST_ENDS");
 	unsetenv("LD_PRELOAD");
 	if (net >= 0 && setns(net, CLONE_NEWNET) < 0)
 		die("enter the network namespace");
@@ -100,6 +105,8 @@ pid_t fork(void)
 		kill(-1, SIGKILL);
 		_exit(98);
 	}
+	if (verdict == 'y' && tasks_end && action != NULL && strcmp(action, "post-dump") == 0)
+		repair_again();
 	child = libc_fork();
 	if (child == 0 && action != NULL)
 		_exit(verdict == 'y' ? 0 : 1);
@@ -187,6 +194,8 @@ int openat64(int directory, const char *path, int flags, ...)
 		substitute = substituted_fdinfo(directory, path);
 	if (substitute >= 0)
 		return substitute;
+	if (is_capture() && strncmp(path, "tcp-stream-", 11) == 0)
+		connection_was_read();
 	opened = (int)syscall(SYS_openat, directory, path, flags, mode);
 	if (opened >= 0 && is_capture() && strncmp(path, "fdinfo/", 7) == 0)
 		return marked_counter(opened);

@@ -30,6 +30,12 @@ int made_terminal(const char *path, int flags);
 /* The same as `info`, an open fdinfo, but for the count of a semaphore: see guard_counters.c. */
 int marked_counter(int info);
 
+/* CRIU begins to write what it has read of a connection. */
+void connection_was_read(void);
+
+/* Have connections closed in silence when the tasks end, as CRIU wants it. */
+void repair_again(void);
+
 /* Is this a capture? */
 int is_capture(void);
 

@@ -8,13 +8,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
-from bench.faults.storm import Storm
+from bench.faults import victims
+from bench.faults.storm import Storm, look
 from bench.faults.victims import VICTIMS
 
-from holdfast.errors import SessionUnhealthy
+from holdfast.errors import HoldfastError, SessionUnhealthy
 from holdfast.runtime import aftermath
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.session import Session
+from holdfast.snapshots.link import Link
 
 pytestmark = pytest.mark.engine
 
@@ -33,6 +35,24 @@ def test_kills_at_random_moments_are_survived_or_told(storm: Storm) -> None:
         for operation, victim in zip(("snapshot", "fork", "suspend", "fork"), VICTIMS, strict=True)
     ]
     assert [each for each in found if each.silent or each.left] == []
+
+
+def test_connections_outlive_a_killed_criu(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is killed when it has read all of them, and nobody else could tell them to go on."""
+    Storm(hf, seed=5).begin()
+    decide = Link.decide
+
+    def killed_instead(link: Link, answer: str) -> None:
+        (criu,) = victims.find(hf, "criu")
+        victims.kill(criu)
+        decide(link, answer)
+
+    for operation in ("snapshot", "suspend"):
+        with monkeypatch.context() as patch:
+            patch.setattr(Link, "decide", killed_instead)
+            with pytest.raises(HoldfastError):
+                getattr(hf.session("victim"), operation)()
+        assert look(hf.session("victim")) == ""
 
 
 def supervisor(session: Session, hf: Holdfast) -> int:

@@ -1,0 +1,60 @@
+/* Connections of a session that runs on are in repair mode (TCP_REPAIR, tcp(7)) only while CRIU reads them.
+ *
+ * CRIU leaves them in it to its end, for sockets of tasks that it ends: those are closed without a packet then. Were
+ * it killed before, nobody would take them out of it, and reading and writing fail with EPERM. So each is taken out as
+ * soon as it has been read, without a packet. If the tasks are to end, they are put back when all else is done.
+ */
+#define _GNU_SOURCE
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "guard.h"
+
+enum { REPAIR_ON = 1, REPAIR_OFF_SILENTLY = -1 };
+
+static int *read_ones;
+static int read_count;
+static int being_read = -1;
+
+int setsockopt(int fd, int level, int name, const void *value, socklen_t size)
+{
+	int result = (int)syscall(SYS_setsockopt, fd, level, name, value, size);
+
+	if (result == 0 && level == IPPROTO_TCP && name == TCP_REPAIR)
+		being_read = size == sizeof(int) && *(const int *)value == REPAIR_ON ? fd : -1;
+	return result;
+}
+
+static int set_repair(int fd, int mode)
+{
+	return (int)syscall(SYS_setsockopt, fd, IPPROTO_TCP, TCP_REPAIR, &mode, sizeof(mode));
+}
+
+/* CRIU opens the image of a connection when it has read all that is to be written there. It keeps the descriptor. */
+void connection_was_read(void)
+{
+	int *more;
+
+	if (being_read < 0)
+		return;
+	/* One that cannot be remembered stays as it is. */
+	more = realloc(read_ones, (size_t)(read_count + 1) * sizeof(int));
+	if (more == NULL)
+		return;
+	read_ones = more;
+	if (set_repair(being_read, REPAIR_OFF_SILENTLY) == 0)
+		read_ones[read_count++] = being_read;
+	being_read = -1;
+}
+
+void repair_again(void)
+{
+	int i;
+
+	for (i = 0; i < read_count; i++)
+		set_repair(read_ones[i], REPAIR_ON);
+}
