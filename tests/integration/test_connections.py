@@ -259,3 +259,36 @@ def test_who_was_still_connecting_gets_connected(hf: Holdfast) -> None:
                     connection.sendall(b"welcome")
             for each in (session, copy):
                 assert each.cell("t.join(); print(got)", timeout=120).stdout == "b'welcome'\n"
+
+
+def test_what_was_said_before_hanging_up_is_heard_in_copies(hf: Holdfast) -> None:
+    """The one who said it has gone, and most of it is still in the kernel, when the session is captured."""
+    session = hf.new("hearing")
+    size = 1_500_000
+    session.exec(
+        "cat > talk.py <<'END'\n"
+        "import os, socket, sys, time\n"
+        "with socket.create_server(('127.0.0.1', 0)) as listener:\n"
+        "    reader = socket.create_connection(listener.getsockname())\n"
+        "    talker = listener.accept()[0]\n"
+        "if os.fork() == 0:\n"
+        "    reader.close()\n"
+        "    talker.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4000000)\n"
+        f"    talker.sendall(bytes({size}))\n"
+        "    os._exit(0)\n"
+        "talker.close()\n"
+        "os.wait()\n"
+        "print('said', flush=True)\n"
+        "heard = 0\n"
+        "sys.stdin.readline()\n"
+        "while data := reader.recv(4096):\n"
+        "    heard += len(data)\n"
+        "print(f'heard {heard}', flush=True)\n"
+        "END"
+    )
+    session.exec("python3 talk.py > told < <(until test -e go; do sleep 0.05; done; echo) &")
+    session.exec("until grep -q said told; do sleep 0.05; done")
+    copy = session.snapshot().restore("copy")
+    for each in (copy, session):
+        asked = each.exec("touch go; wait %1; cat told", timeout=60)
+        assert f"heard {size}" in asked.text

@@ -1,0 +1,58 @@
+"""Tests of who in a session has not received yet what somebody said before hanging up."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import pytest
+
+from holdfast.snapshots.checkpointer import last_words
+from holdfast.snapshots.checkpointer.last_words import Reader
+from holdfast.snapshots.checkpointer.proc.net import Internet
+
+
+def row(state: str, port: int, peer: int, sending: int, waiting: int, inode: int) -> Internet:
+    return Internet("tcp", state, "127.0.0.1", port, "127.0.0.1", peer, sending, waiting, 0, inode)
+
+
+READER = row("established", 2, 1, 0, 100, 77)
+
+
+def test_the_reader_of_an_end_without_descriptor_is_found() -> None:
+    """With all that waits, here and there."""
+    assert last_words.readers([row("fin_wait1", 1, 2, 900, 0, 0), READER]) == [Reader(77, 1000)]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        row("established", 1, 2, 900, 0, 5),
+        row("fin_wait1", 1, 2, 900, 0, 5),
+        row("fin_wait1", 1, 2, 1, 0, 0),
+        row("fin_wait1", 1, 3, 900, 0, 0),
+        row("fin_wait2", 1, 2, 0, 0, 0),
+    ],
+    ids=["open", "still open", "only its end", "of another", "all said"],
+)
+def test_others_are_left_alone(other: Internet) -> None:
+    """Who has a descriptor is captured itself; the mere end of a stream takes no room."""
+    assert last_words.readers([other, READER]) == []
+
+
+def test_what_waits_in_the_kernel_comes_over() -> None:
+    """The reader asks for nothing meanwhile, and reads every byte afterwards."""
+    said = os.urandom(1_500_000)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        reader = socket.create_connection(listener.getsockname())
+        talker = listener.accept()[0]
+    talker.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, len(said) * 2)
+    talker.settimeout(0)
+    accepted = talker.send(said)
+    talker.close()
+    with reader:
+        last_words.deliver(os.getpid())
+        assert last_words.readers(last_words._table(os.getpid())) == []
+        heard = b"".join(iter(lambda: reader.recv(1 << 16), b""))
+    assert heard == said[:accepted]
+    assert accepted > 1_000_000
