@@ -46,11 +46,12 @@ def undo(controller: Holdfast, operation_id: str) -> None:
     operation = next((row for row in controller.store.open_operations() if row.id == operation_id), None)
     if operation is None:
         return
-    if operation.kind in ("remove", "ci"):  # a job without its controller is as good as removed
+    if operation.kind in ("remove", "ci", "retry"):  # a job without its controller is as good as removed
         ended = {operation.session_id, *_listed(operation, "session_ids")}
         ended |= {
             row.id for row in controller.store.sessions() if row.name == operation.details.get("session")
         }
+        ended |= _copies(controller, operation)
         for session_id in filter(None, ended):
             from holdfast.runtime.erasing import erase
 
@@ -70,6 +71,15 @@ def undo(controller: Holdfast, operation_id: str) -> None:
     _undo_sessions(controller, operation)
     _undo_snapshots(controller, operation)
     store.end_operation(operation.id, "failed")
+
+
+def _copies(controller: Holdfast, operation: OperationRow) -> set[str]:
+    """Sessions of the names that copies of one snapshot were to have, if they are copies of it."""
+    names, of = set(_listed(operation, "names")), operation.details.get("of")
+    if not names or of is None:
+        return set()
+    rows = controller.store.sessions()
+    return {row.id for row in rows if row.name in names and row.parent_snapshot_id == of}
 
 
 def _undo_sessions(controller: Holdfast, operation: OperationRow) -> None:

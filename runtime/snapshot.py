@@ -6,7 +6,8 @@ How sessions are captured and restored is in `runtime.snapshotting`, imported wh
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+import shlex
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
 from holdfast.errors import InvalidArgument
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.fitness.recorded import Recorded
     from holdfast.runtime.lineage.rewinding import Outcome, Wish
+    from holdfast.runtime.retry.many import Keep, KeepAs, Series
+    from holdfast.runtime.retry.spread import Run, Spread
     from holdfast.runtime.session import Session
     from holdfast.snapshots.failure import Failure
     from holdfast.snapshots.fitness import Ladder, Name
@@ -190,6 +193,50 @@ class Snapshot(Outgoing):
             raise InvalidArgument(f"cannot fork {n} times: the number must be from 1 to {FORKS}")
         rows = machinery().restore(self._controller, self._row, name, n, rung)
         return [Session(self._controller, row) for row in rows]
+
+    def retry(
+        self,
+        command: str | Sequence[str],
+        n: int = 20,
+        *,
+        jobs: int = 4,
+        timeout: float | None = None,
+        keep: Keep = "diverging",
+        keep_as: KeepAs = "sessions",
+        until_differs: bool = False,
+        compare_output: bool = False,
+        name: str | None = None,
+    ) -> Spread:
+        """Run a command n times from here, each in a copy of its own, and tell how it spreads.
+
+        In the shell as it was captured, where it stood; if a command runs in it, as a task beside that.
+
+        Args:
+            command: text for bash, or words.
+            n: how many runs.
+            jobs: how many at once, if there is memory for them.
+            timeout: seconds for each; what is not over then, or waits for somebody, is an outcome.
+            keep: `diverging` (one or two of each kind, if there are several), `all`, `none`.
+            keep_as: `sessions` that go on, or `snapshots`.
+            until_differs: begin no more when two came out differently.
+            compare_output: output of runs that pass makes kinds, too.
+            name: copies are called name-1, name-2, …
+
+        Raises:
+            InvalidArgument, SessionExists: nothing was begun.
+            LiveUnsupported, RestoreFailed, SnapshotDamaged: no copies can be made; nothing is left of any.
+        """
+        from holdfast.runtime.retry.many import Series
+
+        text = command if isinstance(command, str) else shlex.join(command)
+        series = Series(text, n, jobs, timeout, keep, keep_as, until_differs, compare_output, name)
+        return self.tried(series)
+
+    def tried(self, series: Series, told: Callable[[Run], None] = lambda _run: None) -> Spread:
+        """As `retry`, with all of it in one value; `told` is given each run when it is over."""
+        from holdfast.runtime.retry import many
+
+        return many.retry(self._controller, self._row, series, told)
 
     def pin(self, *, pinned: bool = True) -> Snapshot:
         """Keep it until somebody removes it by hand; without `pinned`, leave it to policy and quota again."""

@@ -33,6 +33,7 @@ from holdfast.runtime.cli import (
     output,
     pulse,
     recording,
+    retry,
     sessions,
     shell,
     snapshots,
@@ -123,6 +124,8 @@ app.command()(lineage.snapshots)
 app.command()(snapshots.restore)
 app.command()(thaw.thaw)
 app.command()(fitness.fits)
+app.command(cls=Separated)(retry.retry)
+app.command(cls=Separated)(retry.bisect)
 app.command()(snapshots.fork)
 app.command()(lineage.rewind)
 app.command()(keeping.pin)

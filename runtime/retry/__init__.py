@@ -1,0 +1,1 @@
+"""The same moment many times: a command run in forks of a snapshot, and how it went."""

@@ -1,0 +1,77 @@
+"""One run: a command in a copy, where the captured shell stood, followed to an end, a limit or a question."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from holdfast.errors import HoldfastError, SessionBusy
+from holdfast.runtime.guest import layout
+from holdfast.runtime.retry import masking
+from holdfast.runtime.retry.spread import End, Run
+from holdfast.runtime.shell_calls import ShellCall
+from holdfast.runtime.text import plain
+
+if TYPE_CHECKING:
+    from holdfast.runtime.line import Line
+    from holdfast.runtime.results import ExecResult
+    from holdfast.runtime.session import Session
+
+
+class _Patient(ShellCall):
+    """A command that goes on when its caller's patience is over, to be looked at as it hangs."""
+
+    def __init__(self, line: Line, command: str, patience: float | None) -> None:
+        super().__init__(
+            line.client(),
+            line.persistence(),
+            command,
+            shell=layout.MAIN,
+            timeout=None,
+            on_output=lambda _data: None,  # keeps the end alone
+        )
+        self._until = None if patience is None else time.monotonic() + patience
+
+
+def run(session: Session, line: Line, number: int, command: str, limit: float | None) -> Run:
+    """Run a command in a copy; whatever it comes to is a result."""
+    started = time.monotonic()
+    apart = False
+    try:
+        try:
+            with line.explained():
+                result = _Patient(line, command, limit).run()
+        except SessionBusy:
+            # The captured command still runs in the shell: beside it there is room for another.
+            apart = True
+            result = session.detach(command).wait(on_output=lambda _data: None, patience=limit)
+    except HoldfastError as error:
+        ended = plain(str(error).rpartition(": ")[2], 200)
+        return Run(number, "died", detail=ended, duration=time.monotonic() - started, apart=apart)
+    end, code, detail = _end(result)
+    row = session.row
+    lines = masking.lines(result.output)
+    names = tuple(name for name in (row.name, row.id, (row.container_id or "")[:12]) if name)
+    return Run(
+        number,
+        end,
+        code,
+        detail,
+        time.monotonic() - started,
+        tuple(lines),
+        names,
+        masking.digest(lines, names),
+        apart,
+    )
+
+
+def _end(result: ExecResult) -> tuple[End, int | None, str]:
+    if result.waiting is not None:
+        return "waiting", None, plain(result.waiting.detail or "", 60)
+    if result.shell_exited and result.exit_code is None:
+        return "shell ended", None, ""
+    if result.signal is not None:
+        return "signal", result.signal, ""
+    if result.exit_code is None:
+        return "timeout", None, ""
+    return "exit", result.exit_code, ""

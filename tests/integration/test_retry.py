@@ -1,0 +1,132 @@
+"""The same moment many times: flaky, deterministic, waiting and hanging commands, kept runs, bisection."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+
+from holdfast.errors import InvalidArgument, SessionExists
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.session import Session
+from holdfast.runtime.snapshot import Snapshot
+
+# Fails in runs of an even number: the copy's name ends with it. Says things that differ in every run.
+EVEN = (
+    'echo "$$ began at $(date +%T)"; n=$(hostname); n=${n##*-}; echo "in $MODE"; '
+    'if [ $((n % 2)) = 0 ]; then echo "value 2 for $n at 0x$RANDOM"; (exit 3); else echo "value 1"; fi'
+)
+
+
+@pytest.fixture(scope="module")
+def moment(shared_hf: Holdfast, shared: Session) -> Snapshot:
+    """A shell with a variable, in a directory of its own."""
+    assert shared.exec("mkdir -p /srv/project; cd /srv/project; export MODE=test").ok
+    return shared.snapshot("moment")
+
+
+def names(hf: Holdfast) -> list[str]:
+    return sorted(session.name for session in hf.sessions())
+
+
+def test_a_flaky_command_is_told_apart_and_one_of_each_kind_is_kept(
+    shared_hf: Holdfast, shared_cli: Any, moment: Snapshot
+) -> None:
+    """By how it ends; the first line that differs is shown; exit code 5; copies that are alike are gone."""
+    done = shared_cli("retry", "moment", "-n", "4", "--jobs", "2", "--name", "try", "--json", EVEN)
+    assert done.code == 5, done.err
+    told = done.json
+    assert told["verdict"] == "flaky: 2 pass, 2 fail (2 kinds)"
+    assert [one["status"] for one in told["runs"]] == ["exit 0", "exit 3", "exit 0", "exit 3"]
+    assert told["differences"][0]["line"] == 3
+    assert "value 1" in told["differences"][0]["texts"]
+    kept = {one["number"]: one["kept"] for one in told["runs"]}
+    assert kept[1] == "try-1"
+    assert names(shared_hf) == ["shared", "try-1", "try-2", "try-4"]
+    # What was kept goes on where it stood.
+    assert shared_hf.session("try-2").exec("echo $MODE; pwd").text == "test\n/srv/project\n"
+    with pytest.raises(SessionExists):
+        moment.retry("true", 2, name="try")
+    for name in ("try-1", "try-2", "try-4"):
+        shared_hf.session(name).remove()
+
+
+def test_a_deterministic_command_leaves_nothing(
+    shared_hf: Holdfast, shared_cli: Any, moment: Snapshot
+) -> None:
+    """Also one that fails; exit code 0; the text stands where the shell stood."""
+    done = shared_cli("retry", "moment", "-n", "2", "--", "sh", "-c", "pwd; ls /nowhere")
+    assert (done.code, done.out) == (0, "deterministic: 2 of 2 exit 2\n")
+    assert "2/2: run" in done.err
+    assert names(shared_hf) == ["shared"]
+
+
+def test_one_that_asks_and_one_that_hangs_are_outcomes(shared_hf: Holdfast, moment: Snapshot) -> None:
+    """Neither is waited for; kept, each is found as it was left."""
+    command = "n=$(hostname); if [ ${n##*-} = 1 ]; then read -s -p 'Password: ' word; else sleep 1000; fi"
+    spread = moment.retry(command, 2, jobs=2, timeout=5, keep="all", name="left")
+    assert [run.status for run in spread.runs] == ["waits for password", "timeout"]
+    assert not spread.deterministic
+    asks, hangs = (shared_hf.session(str(run.kept)) for run in spread.runs)
+    assert asks.answer("x\n").ok
+    assert hangs.shell().command_id is not None
+    for session in (asks, hangs):
+        session.remove()
+
+
+def test_while_the_captured_command_runs_others_run_beside_it(shared_hf: Holdfast, shared: Session) -> None:
+    """As a task where the shell stood, with what it exports; of a session, a snapshot is taken for it."""
+    shared.exec("cd /srv; export AT=debugger")
+    asked = shared.exec("read -p '(pdb) ' answer")
+    assert asked.waiting
+    stuck = shared.snapshot("stuck")
+    spread = stuck.retry(
+        ["sh", "-c", "pwd; echo $AT; exit 4"], 1, keep="all", keep_as="snapshots", name="side"
+    )
+    (run,) = spread.runs
+    assert (run.apart, run.status, run.output) == (True, "exit 4", ("/srv", "debugger"))
+    assert run.kept == "side-1"
+    assert names(shared_hf) == ["shared"]
+    assert shared_hf.snapshot("side-1").kind == "live"
+    shared_hf.snapshot("side-1").remove()
+    assert shared.answer("c\n").ok
+    shared.exec("cd /srv/project")
+
+
+def test_the_first_of_a_line_of_snapshots_that_fails_is_found(
+    shared_hf: Holdfast, shared_cli: Any, shared: Session, moment: Snapshot
+) -> None:
+    """With what was run before it; each is tried at most once."""
+    for number in range(1, 4):
+        shared.exec(f"echo {number} > count")
+        shared.snapshot(f"step-{number}", "filesystem")
+    command = ["sh", "-c", "[ $(cat /srv/project/count 2>/dev/null || echo 0) -lt 2 ]"]
+    done = shared_cli("bisect", moment.name, "step-3", "--json", "--", *command)
+    assert done.code == 0, done.err
+    assert (done.json["good"], done.json["bad"]) == ("step-1", "step-2")
+    assert done.json["between"]["samples"] == ["echo 2 > count"]
+    assert len(done.json["tried"]) <= 4
+    refused = shared_cli("bisect", "step-3", moment.name, "--json", "--", *command)
+    assert "does not come after step-3" in refused.error["message"]
+    with pytest.raises(InvalidArgument):
+        moment.retry("", 1)
+
+
+def test_copies_of_one_that_was_killed_are_removed_by_whoever_comes_next(
+    hf: Holdfast, cli: Any, home: Any
+) -> None:
+    """However far it had come; what was captured is untouched."""
+    session = hf.new("work")
+    session.snapshot("moment")
+    command = ["retry", "moment", "-n", "2", "--jobs", "1", "--keep", "all", "--name", "copy"]
+    # The first run ends, so that its copy is held; the second never does.
+    process = cli.start(*command, "n=$(hostname); [ ${n##*-} = 1 ] || sleep 1000", stderr=-1)
+    assert process.stderr is not None
+    assert b"1/2: run 1 exit 0" in process.stderr.readline()
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stderr.close()
+    with Holdfast(home) as other:
+        assert [row.name for row in other.sessions()] == ["work"]
+        assert other.session("work").exec("echo on").text == "on\n"
