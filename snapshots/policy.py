@@ -78,7 +78,7 @@ class Violation:
     text: str
 
     def __str__(self) -> str:
-        return f"process {self.pid} ({self.name}) {self.text}"
+        return f"process {self.pid} ({self.name}) {self.text}" if self.pid else f"it {self.text}"
 
 
 def judge(tree: Tree, policy: Policy) -> list[Violation]:
@@ -96,6 +96,11 @@ def judge_running(tree: Tree, policy: Policy) -> list[Violation]:
     if tree.init is None:
         return [Violation(1, "init", "is gone")]
     return judge(tree, policy.narrowed(tree.init))
+
+
+def strange(told: Iterable[object]) -> list[Violation]:
+    """What images ask for beyond rights, as the checkpointer tells it; nothing of it may be."""
+    return [Violation(0, "", str(text)) for text in told]
 
 
 def _of_process(process: Process, policy: Policy) -> Iterator[Violation]:

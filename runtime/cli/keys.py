@@ -56,8 +56,8 @@ def list_(json: Json = False) -> None:
         output.emit([_told(one) for one in found])
     else:
         output.table(
-            ("NAME", "KEY", "USE"),
-            [(one.name, one.public, ("signs" if one.own else "is trusted")) for one in found],
+            ("NAME", "KEY", "USE", "ENCRYPT TO"),
+            [(one.name, one.public, "signs" if one.own else "is trusted", one.recipient) for one in found],
         )
 
 
@@ -77,7 +77,13 @@ def _keys() -> Keys:
 
 
 def _told(one: Known) -> dict[str, Any]:
-    return {"name": one.name, "key": one.public, "own": one.own, "passphrase": one.locked}
+    return {
+        "name": one.name,
+        "key": one.public,
+        "own": one.own,
+        "passphrase": one.locked,
+        "recipient": one.recipient or None,
+    }
 
 
 def _tell(one: Known, *, as_json: bool) -> None:

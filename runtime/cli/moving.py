@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.moving.handles import Progress
 
 PASSPHRASE = "HOLDFAST_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
+BUNDLE_PASSPHRASE = "HOLDFAST_BUNDLE_PASSPHRASE"  # noqa: S105 - the name of a variable
 
 KeyName = Annotated[
     str | None,
@@ -26,6 +27,15 @@ KeyName = Annotated[
 Compression = Annotated[
     str,
     typer.Option("--compression", help="Of the files' layers: gzip, or zstd for Docker 23 and newer."),
+]
+EncryptTo = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--encrypt-to", metavar="KEY", help="Encrypt it for x25519:...; may be given several times."
+    ),
+]
+WithPassphrase = Annotated[
+    bool, typer.Option("--passphrase", help=f"Encrypt it with one: asked for, or from {BUNDLE_PASSPHRASE}.")
 ]
 FilesOnly = Annotated[
     bool, typer.Option("--files-only", help="Leave memory and processes; needs no trust in who signed it.")
@@ -37,12 +47,21 @@ def export(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; replaced if it is there.")],
     key: KeyName = None,
     compression: Compression = "gzip",
+    encrypt_to: EncryptTo = None,
+    passphrase: WithPassphrase = False,
     json: Json = False,
 ) -> None:
     """Write a snapshot to a file, to be imported elsewhere."""
+    secret = bundle_passphrase(wanted=passphrase)
     with controller() as holdfast, bar("exporting") as progress:
         done = holdfast.snapshot(snapshot).export(
-            file, key=key, passphrase=os.environ.get(PASSPHRASE), compression=compression, progress=progress
+            file,
+            key=key,
+            passphrase=os.environ.get(PASSPHRASE),
+            compression=compression,
+            encrypt_to=encrypt_to or (),
+            bundle_passphrase=secret,
+            progress=progress,
         )
     for warning in done.warnings:
         output.note(warning)
@@ -80,6 +99,8 @@ def import_(
             file,
             label=label,
             files_only=files_only,
+            passphrase=os.environ.get(BUNDLE_PASSPHRASE),
+            key_passphrase=os.environ.get(PASSPHRASE),
             progress=progress,
             **{key: value for key, value in chosen.items() if value is not None},
         )
@@ -87,6 +108,14 @@ def import_(
         output.emit(output.snapshot(found) | {"origin": found.row.details.get("origin")})
     else:
         output.say(found.name)
+
+
+def bundle_passphrase(*, wanted: bool) -> str | None:
+    """The passphrase to encrypt with, if one is wanted."""
+    if not wanted:
+        return None
+    given = os.environ.get(BUNDLE_PASSPHRASE)
+    return given or str(typer.prompt("passphrase", hide_input=True, confirmation_prompt=True, err=True))
 
 
 @contextmanager

@@ -7,9 +7,11 @@ up in `vocabulary`.
 from __future__ import annotations
 
 import hashlib
+import io
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,6 +21,7 @@ from holdfast.errors import BundleRefused, StoreError
 from holdfast.snapshots.bundle import form, media, packing, vocabulary
 from holdfast.snapshots.bundle.ends import Descriptor, Origin
 from holdfast.snapshots.bundle.form import InParts, Segment
+from holdfast.snapshots.bundle.sealing import Sealing
 
 Told = Callable[[int], None]
 MARGIN = 256 << 20
@@ -30,15 +33,33 @@ _KINDS = {
 }
 
 
-def document(origin: Origin, blob: Descriptor, limit: int) -> bytes:
-    """A manifest or config, whole. Raises BundleRefused."""
-    if blob.size > limit:
-        raise BundleRefused(f"cannot import: a document in it has {blob.size} bytes, more than {limit}")
-    with closing(origin.open(blob)) as stream:
-        data = stream.read(blob.size + 1)
-    if len(data) != blob.size or form.described(blob.media_type, data).digest != blob.digest:
-        raise _changed(blob)
-    return data
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a bundle comes from, and the key to what of it is encrypted."""
+
+    origin: Origin
+    sealing: Sealing | None = None
+
+    def document(self, blob: Descriptor, limit: int) -> bytes:
+        """A manifest or config, whole. Raises BundleRefused."""
+        if blob.size > limit:
+            raise BundleRefused(f"cannot import: a document in it has {blob.size} bytes, more than {limit}")
+        with closing(self.origin.open(blob)) as stream:
+            data = stream.read(blob.size + 1)
+        if len(data) != blob.size or form.described(blob.media_type, data).digest != blob.digest:
+            raise _changed(blob)
+        return b"".join(self.key(blob).open(io.BytesIO(data))) if media.is_sealed(blob.media_type) else data
+
+    def key(self, blob: Descriptor) -> Sealing:
+        """The key to a part. Raises BundleRefused."""
+        if self.sealing is None:
+            raise BundleRefused("cannot import: a part of it is encrypted, and it does not say for whom")
+        return self.sealing
+
+
+def kind(blob: Descriptor) -> str:
+    """Its media type as it is when it is open."""
+    return blob.media_type.removesuffix(media.ENCRYPTED)
 
 
 def check_room(folder: Path, needed: int) -> None:
@@ -51,17 +72,18 @@ def check_room(folder: Path, needed: int) -> None:
         )
 
 
-def layer(origin: Origin, blob: Descriptor, diff_id: str, path: Path, told: Told) -> None:
+def layer(source: Source, blob: Descriptor, diff_id: str, path: Path, told: Told) -> None:
     """Write the archive of an image layer. Raises BundleRefused, StoreError."""
-    kind = _KINDS.get(blob.media_type)
-    if kind is None:
+    packing_kind = _KINDS.get(kind(blob))
+    if packing_kind is None:
         raise BundleRefused(
             f"cannot import: a layer of its image is of an unknown kind ({blob.media_type[:100]})"
         )
     opened = hashlib.sha256()
-    with closing(origin.open(blob)) as stream, _writing(path) as file:
+    with closing(source.origin.open(blob)) as stream, _writing(path) as file:
         packed = _Hashing(stream, blob.size)
-        for block in packing.opened(packed, kind, raw_size(blob)):  # type: ignore[arg-type]
+        plain = _Pieces(source.key(blob).open(packed)) if media.is_sealed(blob.media_type) else packed
+        for block in packing.opened(plain, packing_kind, raw_size(blob)):
             opened.update(block)
             file.write(block)
             told(len(block))
@@ -85,11 +107,11 @@ class Segments:
     """The segments of a bundle; each is read when it is needed, and the last one is kept."""
 
     def __init__(
-        self, origin: Origin, blobs: Sequence[Descriptor], segments: Sequence[Segment], told: Told
+        self, source: Source, blobs: Sequence[Descriptor], segments: Sequence[Segment], told: Told
     ) -> None:
         if len(blobs) != len(segments):
             raise BundleRefused("cannot import: it has not as many segments as it says")
-        self._origin = origin
+        self._source = source
         self._blobs = blobs
         self._segments = segments
         self._told = told
@@ -102,11 +124,11 @@ class Segments:
         if number >= len(self._segments):
             raise BundleRefused("cannot import: a file in it names a segment there is not")
         blob, segment = self._blobs[number], self._segments[number]
-        if blob.media_type != media.SEGMENT:
+        if kind(blob) != media.SEGMENT:
             raise BundleRefused(
                 f"cannot import: a segment is of an unknown kind ({form.shown(blob.media_type)})"
             )
-        packed = document(self._origin, blob, form.MAX_SEGMENT + (1 << 20))
+        packed = self._source.document(blob, form.MAX_SEGMENT + (1 << 20))
         data = packing.open_segment(packed, segment.bytes)
         if blake3(data).hexdigest() != segment.blake3:
             raise _changed(blob)
@@ -201,6 +223,23 @@ class _Hashing:
             pass
         if self._left or f"sha256:{self._hash.hexdigest()}" != blob.digest:
             raise _changed(blob)
+
+
+class _Pieces:
+    """What a generator gives, as a stream."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._held = b""
+
+    def read(self, size: int = -1) -> bytes:
+        while not self._held:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return b""
+            self._held = piece
+        found, self._held = (self._held, b"") if size < 0 else (self._held[:size], self._held[size:])
+        return found
 
 
 def _changed(blob: Descriptor) -> BundleRefused:

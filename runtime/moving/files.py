@@ -10,6 +10,7 @@ from holdfast.runtime.moving import receiving, sending
 from holdfast.runtime.moving.handles import Exported, Progress
 from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.bundle.layout import FileDestination, FileOrigin
+from holdfast.snapshots.bundle.sealing import Sealing
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
@@ -20,17 +21,27 @@ def export(
     controller: Holdfast,
     snapshot: SnapshotRow,
     path: Path,
-    key: str | None,
-    passphrase: str | None,
+    key: tuple[str | None, str | None],
     *,
+    sealed_for: tuple[tuple[str, ...], str | None] = ((), None),
     compression: str,
     progress: Progress,
 ) -> Exported:
-    """Write a snapshot to a file. Raises as `sending.send`, and InvalidArgument."""
-    sign = Keys(controller.home).signer(key, passphrase)
+    """Write a snapshot to a file; `key` is a name and a passphrase.
+
+    Raises as `sending.send`, and InvalidArgument.
+    """
+    sign = Keys(controller.home).signer(*key)
+    encrypt = Sealing.new(*sealed_for) if any(sealed_for) else None
     with FileDestination(path, snapshot.name) as destination:
         sent = sending.send(
-            controller, snapshot, destination, sign=sign, compression=compression, progress=progress
+            controller,
+            snapshot,
+            destination,
+            sign=sign,
+            encrypt=encrypt,
+            compression=compression,
+            progress=progress,
         )
     return Exported(Path(sent.where), sent.digest, path.stat().st_size, sent.signed_by)
 
@@ -41,11 +52,18 @@ def import_(
     label: str | None,
     *,
     files_only: bool,
+    passphrases: tuple[str | None, str | None] = (None, None),
     options: Mapping[str, Any],
     progress: Progress,
 ) -> SnapshotRow:
     """Take a snapshot in from a file. Raises as `receiving.receive`."""
     with FileOrigin(path) as origin:
         return receiving.receive(
-            controller, origin, label=label, files_only=files_only, options=options, progress=progress
+            controller,
+            origin,
+            label=label,
+            files_only=files_only,
+            opener=Keys(controller.home).opener(*passphrases),
+            options=options,
+            progress=progress,
         )

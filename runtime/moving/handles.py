@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,8 @@ class Outgoing:
         key: str | None = None,
         passphrase: str | None = None,
         compression: str = "gzip",
+        encrypt_to: Sequence[str] = (),
+        bundle_passphrase: str | None = None,
         progress: Progress = _quiet,
     ) -> Exported:
         """Write it to a file, which any home that trusts the key can import.
@@ -56,6 +58,8 @@ class Outgoing:
                 any it is not signed, and others can take its files only.
             passphrase: of the key, if it has one.
             compression: of the image's layers: `gzip`, or `zstd` for engines since Docker 23.
+            encrypt_to: keys (`x25519:…`, see `holdfast key list`) of those who may open it, all of it.
+            bundle_passphrase: that opens it, too.
             progress: is called with bytes done, and of how many.
 
         Raises:
@@ -63,12 +67,13 @@ class Outgoing:
         """
         from holdfast.runtime.moving.files import export
 
+        sealed_for = (tuple(encrypt_to), bundle_passphrase)
         return export(
             self._controller,
             self._row,
             Path(path),
-            key,
-            passphrase,
+            (key, passphrase),
+            sealed_for=sealed_for,
             compression=compression,
             progress=progress,
         )
@@ -83,6 +88,8 @@ class Incoming:
         *,
         label: str | None = None,
         files_only: bool = False,
+        passphrase: str | None = None,
+        key_passphrase: str | None = None,
         progress: Progress = _quiet,
         **options: Any,
     ) -> Snapshot:
@@ -92,6 +99,8 @@ class Incoming:
             path: of the file.
             label: a name for it here; by default the one it had, if that is free.
             files_only: leave memory and processes; needs no trust in who signed it.
+            passphrase: that it was encrypted with. What was encrypted for a key of this home needs none.
+            key_passphrase: of that key, if it has one.
             progress: is called with bytes done, and of how many.
             options: network, memory, cpus, pids, user, workdir of sessions made of it; those of the bundle
                 do not count.
@@ -104,5 +113,13 @@ class Incoming:
         from holdfast.runtime.moving.files import import_
         from holdfast.runtime.snapshot import Snapshot
 
-        row = import_(self, Path(path), label, files_only=files_only, options=options, progress=progress)
+        row = import_(
+            self,
+            Path(path),
+            label,
+            files_only=files_only,
+            passphrases=(passphrase, key_passphrase),
+            options=options,
+            progress=progress,
+        )
         return Snapshot(self, row)

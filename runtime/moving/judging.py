@@ -35,12 +35,13 @@ def judge(controller: Holdfast, staging: Path, kept: Manifest) -> None:
         ) as link:
             told: dict[str, Any] = link.until("done")
         tree = Tree.model_validate(told["tree"])
+        told["strange"] = list(told["strange"])
     except (Refused, LinkLost, ValidationError, KeyError) as error:
         raise BundleRefused(
             f"cannot import: its process images cannot be read ({plain(str(error), 200)})",
             hint="they are damaged or forged, or a newer version made them",
         ) from error
-    found = policy.judge(tree, ALLOWED)
+    found = [*policy.judge(tree, ALLOWED), *policy.strange(told["strange"])]
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise BundleRefused(

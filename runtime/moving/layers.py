@@ -17,6 +17,7 @@ from holdfast.runtime.engine import Engine
 from holdfast.snapshots.bundle import image_layers, media, packing
 from holdfast.snapshots.bundle.ends import DIGEST, Descriptor, Destination
 from holdfast.snapshots.bundle.image_layers import Hashed
+from holdfast.snapshots.bundle.sealing import Sealing
 
 KINDS = {
     "gzip": (media.LAYER_GZIP, packing.gzip, f"gzip-{packing.GZIP_LEVEL}"),
@@ -56,7 +57,14 @@ class Remembered:
 class Layers:
     """The layers of one image, on their way to one destination."""
 
-    def __init__(self, engine: Engine, compression: str, scratch: Path, remembered: Remembered) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        compression: str,
+        scratch: Path,
+        remembered: Remembered,
+        seal: Sealing | None = None,
+    ) -> None:
         if compression not in KINDS:
             raise InvalidArgument(
                 f"cannot compress layers with {compression[:40]!r}: it is not known here", hint="gzip or zstd"
@@ -64,7 +72,10 @@ class Layers:
         self._engine = engine
         self._scratch = scratch
         self._remembered = remembered
+        self._seal = seal
         self._media_type, self._pack, self._name = KINDS[compression]
+        if seal is not None:
+            self._media_type += media.ENCRYPTED
 
     def send(
         self,
@@ -79,7 +90,7 @@ class Layers:
         """
         done: dict[str, Descriptor] = {}
         for diff_id in diff_ids:
-            known = self._remembered.get(f"{self._name} {diff_id}", self._media_type)
+            known = self._known(diff_id)
             if known is not None and destination.has(known):
                 done[diff_id] = known
                 told(int(known.annotations[media.RAW_BYTES]))
@@ -91,18 +102,24 @@ class Layers:
                     with (self._scratch / "layer").open("rb") as packed:
                         destination.put(made, packed)
                 done[layer.digest] = made
-                self._remembered.add(f"{self._name} {layer.digest}", made)
+                if self._seal is None:
+                    self._remembered.add(f"{self._name} {layer.digest}", made)
                 told(layer.size)
 
         missing = [diff_id for diff_id in dict.fromkeys(diff_ids) if diff_id not in done]
         image_layers.each(self._engine, ref, missing, take)
         return [done[diff_id] for diff_id in diff_ids]
 
+    def _known(self, diff_id: str) -> Descriptor | None:
+        """What was encrypted is another each time."""
+        return None if self._seal else self._remembered.get(f"{self._name} {diff_id}", self._media_type)
+
     def _compress(self, layer: Hashed) -> Descriptor:
         digest, size = hashlib.sha256(), 0
         try:
             with (self._scratch / "layer").open("wb") as file:
-                for piece in self._pack(layer):
+                packed = self._pack(layer)
+                for piece in packed if self._seal is None else self._seal.seal(packed):
                     digest.update(piece)
                     size += len(piece)
                     file.write(piece)

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import BundleRefused, StoreError
 from holdfast.runtime import ids, storing
 from holdfast.runtime.journal import happenings
+from holdfast.runtime.journal.entry import Told
 from holdfast.runtime.moving import admitting, arriving, judging, past, trust
-from holdfast.runtime.moving.arriving import Segments
+from holdfast.runtime.moving.arriving import Segments, Source
 from holdfast.runtime.taking import image_ref
 from holdfast.snapshots import files, manifest, raw, storage
-from holdfast.snapshots.bundle import form, loading, signing, tarball
+from holdfast.snapshots.bundle import form, loading, media, sealing, signing, tarball
 from holdfast.snapshots.bundle.ends import Descriptor, Origin
 from holdfast.snapshots.bundle.keys import Keys
-from holdfast.snapshots.manifest import Manifest
+from holdfast.snapshots.bundle.sealing import Opener, Sealing
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
@@ -37,6 +38,7 @@ def receive(
     *,
     label: str | None = None,
     files_only: bool = False,
+    opener: Opener | None = None,
     options: Mapping[str, Any] | None = None,
     progress: Progress = lambda _done, _all: None,
 ) -> SnapshotRow:
@@ -47,6 +49,7 @@ def receive(
         origin: where it is.
         label: a name for it here; by default its own, if that is free.
         files_only: leave memory and processes, and need no trust.
+        opener: what to open it with if it is encrypted; a key of this home is tried by itself.
         options: of sessions to be made of it, as in `SessionOptions`; those of the bundle do not count.
         progress: is told how far it is.
 
@@ -57,12 +60,13 @@ def receive(
     opened = _Opened(origin)
     name = Keys(controller.home).trusted(opened.key) if opened.key is not None else None
     trust.check(origin.name, opened.key, name, files_only=files_only)
+    opened.unseal(opener or Keys(controller.home).opener())
     found = _here(controller, opened)
     if found is not None and (found.kind == "live" or files_only) and not options:
         return found
+    wanted = _Wanted(opened, files_only=files_only, options=options or {})
     with controller.operation("import", snapshot_id=ids.new_id()) as operation:
-        receiving = _Receiving(controller, opened, operation, options or {}, progress)
-        row = receiving.receive(label, files_only=files_only)
+        row = _Receiving(controller, wanted, operation, progress).receive(label)
     return storing.settle(controller, row)
 
 
@@ -74,14 +78,21 @@ class _Opened:
         self.raw = origin.index()
         found = form.parse(form.Index, self.raw, "its index")
         self.both = form.both(found)
+        self._seal = found.annotations.get(media.SEALED)
+        self.source = Source(origin)
         self.key = signing.signed_by(found.annotations, *self.both)
         self.digest = form.described("", self.raw).digest
 
+    def unseal(self, opener: Opener) -> None:
+        """Get the key to it, if it takes one. Raises BundleRefused."""
+        if self._seal is not None:
+            self.source = Source(self.origin, Sealing.opened(sealing.parse(self._seal), opener))
+
     def image(self) -> tuple[form.ImageManifest, form.ImageConfig]:
         """The image's manifest and config."""
-        data = arriving.document(self.origin, self.both[0], form.MAX_MANIFEST)
+        data = self.source.document(self.both[0], form.MAX_MANIFEST)
         found = form.parse(form.ImageManifest, data, "the manifest of its image")
-        data = arriving.document(self.origin, found.config.descriptor(), form.MAX_MANIFEST)
+        data = self.source.document(found.config.descriptor(), form.MAX_MANIFEST)
         config = form.parse(form.ImageConfig, data, "the config of its image")
         if len(found.layers) != len(config.rootfs.diff_ids):
             raise BundleRefused("cannot import: its image has not as many layers as it says")
@@ -89,13 +100,34 @@ class _Opened:
 
     def snapshot(self) -> tuple[form.Config, list[Descriptor]]:
         """The snapshot's config, and its segments."""
-        data = arriving.document(self.origin, self.both[1], form.MAX_MANIFEST)
+        data = self.source.document(self.both[1], form.MAX_MANIFEST)
         found = form.parse(form.ImageManifest, data, "the manifest of its snapshot")
         if found.subject is None or found.subject.digest != self.both[0].digest:
             raise BundleRefused("cannot import: its processes are those of another image")
-        data = arriving.document(self.origin, found.config.descriptor(), form.MAX_CONFIG)
+        data = self.source.document(found.config.descriptor(), form.MAX_CONFIG)
         config = form.parse(form.Config, data, "the config of its snapshot")
         return config, [layer.descriptor() for layer in found.layers]
+
+
+class _Wanted:
+    """What a bundle says it is, checked as far as that can be without the rest of it."""
+
+    def __init__(self, opened: _Opened, *, files_only: bool, options: Mapping[str, Any]) -> None:
+        self.opened = opened
+        image, self.image = opened.image()
+        self.config, self.segments = opened.snapshot()
+        self.foreign = self.config.snapshot
+        admitting.check(self.foreign)
+        if self.config.base > len(image.layers):
+            raise BundleRefused("cannot import: its image has fewer layers than its base")
+        arriving.check_names(self.config, past.FILE)
+        self.live = self.foreign.kind == "live" and not files_only
+        self.files_only = files_only
+        self.options = admitting.options(self.foreign.options, options)
+        self.layers = [
+            (diff_id, layer.descriptor(), arriving.raw_size(layer.descriptor()))
+            for diff_id, layer in zip(self.image.rootfs.diff_ids, image.layers, strict=True)
+        ]
 
 
 def _here(controller: Holdfast, opened: _Opened) -> SnapshotRow | None:
@@ -109,58 +141,39 @@ def _here(controller: Holdfast, opened: _Opened) -> SnapshotRow | None:
 
 class _Receiving:
     def __init__(
-        self,
-        controller: Holdfast,
-        opened: _Opened,
-        operation: OperationRow,
-        options: Mapping[str, Any],
-        progress: Progress,
+        self, controller: Holdfast, wanted: _Wanted, operation: OperationRow, progress: Progress
     ) -> None:
         assert operation.snapshot_id is not None
         self._controller = controller
-        self._opened = opened
+        self._wanted = wanted
         self._operation = operation.id
         self._id = operation.snapshot_id
-        self._options = options
         self._progress = progress
         self._staging = controller.home.staging / operation.id
         self._done = 0
         self._all = 1
 
-    def receive(self, label: str | None, *, files_only: bool) -> SnapshotRow:
-        controller, store = self._controller, self._controller.store
-        image, image_config = self._opened.image()
-        config, segments = self._opened.snapshot()
-        foreign = config.snapshot
-        admitting.check(foreign)
-        if config.base > len(image.layers):
-            raise BundleRefused("cannot import: its image has fewer layers than its base")
-        live = foreign.kind == "live" and not files_only
-        chosen = admitting.options(foreign.options, self._options)
-        diff_ids = image_config.rootfs.diff_ids
-        there = loading.there(controller.engine, diff_ids)
-        missing = list(zip(diff_ids, image.layers, strict=True))[there:]
-        sizes = [arriving.raw_size(layer.descriptor()) for _, layer in missing]
-        state = sum(segment.bytes for segment in config.segments) if live else 0
-        self._all = max(1, state + sum(sizes))
+    def receive(self, label: str | None) -> SnapshotRow:
+        controller, wanted, config = self._controller, self._wanted, self._wanted.config
+        diff_ids = wanted.image.rootfs.diff_ids
+        missing = wanted.layers[loading.there(controller.engine, diff_ids) :]
+        grown = sum(size for _, _, size in missing)
+        state = sum(segment.bytes for segment in config.segments) if wanted.live else 0
+        self._all = max(1, state + grown)
         self._staging.mkdir(mode=0o700)
-        whole = sum(entry.bytes for entry in foreign.files) if live else 0
+        whole = sum(entry.bytes for entry in wanted.foreign.files) if wanted.live else 0
         # Layers are there twice for a moment: as archives, and as the engine unpacks them.
-        arriving.check_room(self._staging, whole + 2 * sum(sizes))
+        arriving.check_room(self._staging, whole + 2 * grown)
 
-        arriving.check_names(config, past.FILE)
-        parts = Segments(self._opened.origin, segments, config.segments, self._told)
-        journal = next((file for file in config.files if file.name == past.FILE), None)
-        told = (
-            past.read(parts.text(journal, past.MAX_BYTES)) if journal is not None and not files_only else []
-        )
-        if live:
+        parts = Segments(wanted.opened.source, wanted.segments, config.segments, self._told)
+        told = self._past(parts)
+        if wanted.live:
             self._live_files(config, parts)
-        row = self._row(config, label, files_only=files_only)
-        archives = self._layers([(diff_id, layer.descriptor()) for diff_id, layer in missing])
+        row = self._row(label)
+        archives = self._layers([(diff_id, blob) for diff_id, blob, _ in missing])
         made = loading.load(
             controller.engine,
-            (image_config.os, image_config.architecture),
+            (wanted.image.os, wanted.image.architecture),
             diff_ids,
             archives,
             image_ref(self._id),
@@ -174,20 +187,15 @@ class _Receiving:
         )
         for path in archives.values():
             path.unlink()
-        kept = foreign.model_copy(
-            update={
-                "id": self._id,
-                "label": row.label,
-                "kind": row.kind,
-                "parent": None,
-                "image": made,
-                "options": chosen,
-                "processes": foreign.processes if live else None,
-                "files": foreign.files if live else [],
-            }
-        )
-        store.entries.take(row.session_id, told)
-        return self._finish(row, kept, sum(sizes))
+        controller.store.entries.take(row.session_id, told)
+        return self._finish(row, made, grown)
+
+    def _past(self, parts: Segments) -> list[Told]:
+        """The journal; it tells of what ran, and is not taken from who is not trusted."""
+        found = next((file for file in self._wanted.config.files if file.name == past.FILE), None)
+        if found is None or self._wanted.files_only:
+            return []
+        return past.read(parts.text(found, past.MAX_BYTES))
 
     def _live_files(self, config: form.Config, parts: Segments) -> None:
         """Put the files together, compare them, and have the processes in them judged."""
@@ -209,36 +217,51 @@ class _Receiving:
         found: dict[str, Path] = {}
         for number, (diff_id, blob) in enumerate(missing):
             path = self._staging / f"layer-{number}.tar"
-            arriving.layer(self._opened.origin, blob, diff_id, path, self._told)
+            arriving.layer(self._wanted.opened.source, blob, diff_id, path, self._told)
             tarball.check_layer(path)
             found[diff_id] = path
         return found
 
-    def _row(self, config: form.Config, label: str | None, *, files_only: bool) -> SnapshotRow:
+    def _row(self, label: str | None) -> SnapshotRow:
         """The pending row, of a session that is not here and counts as removed."""
-        store, foreign = self._controller.store, config.snapshot
+        store, wanted, foreign = self._controller.store, self._wanted, self._wanted.foreign
         session = store.add_session(
             foreign.session_name, "", {}, generation=foreign.generation, state="removed"
         )
         labels = {row.label for row in store.snapshots(pending=True)}
-        given = {**config.details, "failure": foreign.failure} if foreign.failure else config.details
+        given = wanted.config.details
+        if foreign.failure:
+            given = {**given, "failure": foreign.failure}
+        opened = wanted.opened
         details = {
             "generation": foreign.generation,
             "actor": self._controller.actor,
-            "origin": admitting.origin(self._opened.origin.name, self._opened.raw, self._opened.key, foreign),
+            "origin": admitting.origin(opened.origin.name, opened.raw, opened.key, foreign),
             **admitting.details(given),
         }
         return store.add_snapshot(
             session.id,
-            "filesystem" if files_only else foreign.kind,
+            "live" if wanted.live else "filesystem",
             label=label or (foreign.label if foreign.label not in labels else None),
             snapshot_id=self._id,
             details=details,
             reason=self._controller.reason,
         )
 
-    def _finish(self, row: SnapshotRow, kept: Manifest, grown: int) -> SnapshotRow:
-        controller, home = self._controller, self._controller.home
+    def _finish(self, row: SnapshotRow, image: str, grown: int) -> SnapshotRow:
+        controller, home, wanted = self._controller, self._controller.home, self._wanted
+        kept = wanted.foreign.model_copy(
+            update={
+                "id": self._id,
+                "label": row.label,
+                "kind": row.kind,
+                "parent": None,
+                "image": image,
+                "options": wanted.options,
+                "processes": wanted.foreign.processes if wanted.live else None,
+                "files": wanted.foreign.files if wanted.live else [],
+            }
+        )
         try:
             manifest.write(self._staging, kept)
             stored = storage.keep(home, self._staging, self._id, kept.files, pack=True)

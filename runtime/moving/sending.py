@@ -23,6 +23,7 @@ from holdfast.runtime.taking import image_ref
 from holdfast.snapshots import manifest, raw
 from holdfast.snapshots.bundle import cutting, form, image_layers, media, packing, signing
 from holdfast.snapshots.bundle.ends import Descriptor, Destination
+from holdfast.snapshots.bundle.sealing import Seal, Sealing
 from holdfast.snapshots.bundle.signing import Signer
 
 if TYPE_CHECKING:
@@ -56,10 +57,20 @@ def send(
     destination: Destination,
     *,
     sign: Signer | None = None,
+    encrypt: tuple[Sealing, Seal] | None = None,
     compression: str = "gzip",
     progress: Progress = lambda _done, _all: None,
 ) -> Sent:
-    """Send a snapshot; `destination` has been entered.
+    """Send a snapshot.
+
+    Args:
+        controller: whose it is.
+        snapshot: its row.
+        destination: has been entered, and is left by who did.
+        sign: the key to sign with; without, others can take its files only.
+        encrypt: the key of the bundle, wrapped for who may open it.
+        compression: of the layers of its image: gzip, or zstd.
+        progress: is called with bytes done, and of how many.
 
     Raises:
         SnapshotDamaged, SnapshotNotFound: it cannot be had.
@@ -77,18 +88,16 @@ def send(
         scratch = home.staging / operation.id
         scratch.mkdir(mode=0o700)
         try:
-            sending = _Sending(controller, kept, snapshot, destination, progress)
-            found = sending.image(Layers(controller.engine, compression, scratch, _remembered(home.root)))
+            sending = _Sending(controller, kept, snapshot, destination, progress, encrypt)
+            known = Remembered(home.root / "cache" / "layers.json")
+            seal = encrypt[0] if encrypt is not None else None
+            found = sending.image(Layers(controller.engine, compression, scratch, known, seal))
             rest = sending.rest(folder)
             return sending.finish(found, rest, sign)
         finally:
             for left in scratch.iterdir():
                 left.unlink()
             scratch.rmdir()
-
-
-def _remembered(root: Path) -> Remembered:
-    return Remembered(root / "cache" / "layers.json")
 
 
 class _Sending:
@@ -99,7 +108,9 @@ class _Sending:
         snapshot: SnapshotRow,
         destination: Destination,
         progress: Progress,
+        encrypt: tuple[Sealing, Seal] | None,
     ) -> None:
+        self._encrypt = encrypt
         self._controller = controller
         self._kept = kept
         self._snapshot = snapshot
@@ -111,12 +122,10 @@ class _Sending:
 
     def image(self, layers: Layers) -> Descriptor:
         """Send the image; its manifest."""
-        config = form.described(media.IMAGE_CONFIG, text := describing.image_config(self._kept, self._image))
         ref = image_ref(self._snapshot.id)
         sent = layers.send(ref, self._image.layers, self._destination, self._told)
-        self._put(config, text)
-        data = form.image_manifest(config, sent)
-        return self._put(form.described(media.MANIFEST, data), data)
+        config = self._put(media.IMAGE_CONFIG, describing.image_config(self._kept, self._image))
+        return self._put(media.MANIFEST, form.image_manifest(config, sent))
 
     def rest(self, folder: Path) -> tuple[Descriptor, list[Descriptor]]:
         """Send everything else; the config that describes it, and its segments."""
@@ -127,28 +136,26 @@ class _Sending:
         def place(data: bytes) -> int:
             name = blake3(data).hexdigest()
             if name not in numbers:
-                packed = packing.segment(data)
-                found = form.described(media.SEGMENT, packed)
-                self._put(found, packed)
+                sent.append(self._put(media.SEGMENT, packing.segment(data)))
                 numbers[name] = len(segments)
                 segments.append(form.Segment(bytes=len(data), blake3=name))
-                sent.append(found)
             self._told(len(data))
             return numbers[name]
 
         files = list(self._files(folder, place))
         text = describing.config(self._kept, self._image, segments, files, self._snapshot.details)
-        return self._put(form.described(media.SNAPSHOT_CONFIG, text), text), sent
+        return self._put(media.SNAPSHOT_CONFIG, text), sent
 
     def finish(
         self, image: Descriptor, rest: tuple[Descriptor, list[Descriptor]], sign: Signer | None
     ) -> Sent:
         """Send what names the rest."""
-        data = form.snapshot_manifest(*rest, image)
-        snapshot = self._put(form.described(media.MANIFEST, data), data)
-        signature = signing.signed(sign, image, snapshot) if sign is not None else {}
-        platform = (self._image.system, self._image.architecture)
-        index = form.index(image, snapshot, platform, signature)
+        snapshot = self._put(media.MANIFEST, form.snapshot_manifest(*rest, image))
+        sealed = self._encrypt[1].model_dump_json() if self._encrypt is not None else ""
+        annotations = {media.SEALED: sealed} if sealed else {}
+        if sign is not None:
+            annotations |= signing.signed(sign, image, snapshot, sealed)
+        index = form.index(image, snapshot, (self._image.system, self._image.architecture), annotations)
         where = self._destination.finish(index)
         self._progress(self._all, self._all)
         return Sent(
@@ -179,7 +186,11 @@ class _Sending:
                 part = form.Part(segment=number, offset=offset, bytes=size)
                 yield form.InParts(name=name, parts=[part] if size else [])
 
-    def _put(self, found: Descriptor, data: bytes) -> Descriptor:
+    def _put(self, media_type: str, data: bytes) -> Descriptor:
+        if self._encrypt is not None and not media.is_manifest(media_type):
+            media_type += media.ENCRYPTED
+            data = b"".join(self._encrypt[0].seal([data]))
+        found = form.described(media_type, data)
         if not self._destination.has(found):
             self._destination.put(found, io.BytesIO(data))
         return found

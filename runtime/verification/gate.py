@@ -58,7 +58,7 @@ class Gate:
                     match event["event"]:
                         case "images":
                             given = Tree.model_validate(event["tree"])
-                            self._judge(policy.judge(given, ALLOWED))
+                            self._judge([*policy.judge(given, ALLOWED), *policy.strange(event["strange"])])
                             self._check_unaltered(given)
                             link.decide(json.dumps({"go": True, "files": self._files()}))
                         case "stopped" if given is not None:

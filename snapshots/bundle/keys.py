@@ -21,7 +21,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from holdfast.errors import InvalidArgument, StoreError
 from holdfast.runtime.home import Home
-from holdfast.snapshots.bundle import form, signing
+from holdfast.snapshots.bundle import form, sealing, signing
+from holdfast.snapshots.bundle.sealing import Opener
 from holdfast.snapshots.bundle.signing import Key
 
 DEFAULT = "default"
@@ -31,13 +32,14 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 @dataclass(frozen=True, slots=True)
 class Known:
     """A key. `own`: its private half is here; `locked`: behind a passphrase, so that even its public half is
-    told only by the file beside it.
+    told only by the file beside it. `recipient` is what others encrypt for.
     """
 
     name: str
     public: str
     own: bool
     locked: bool = False
+    recipient: str = ""
 
 
 class Keys:
@@ -48,11 +50,12 @@ class Keys:
 
     def known(self) -> list[Known]:
         """Own keys, then those trusted."""
-        own = [
-            Known(path.stem, path.read_text().strip(), own=True, locked=_locked(path.with_suffix(".pem")))
-            for path in sorted(self._folder.glob("*.pub"))
-            if path.with_suffix(".pem").exists()
-        ]
+        own = []
+        for path in sorted(self._folder.glob("*.pub")):
+            if path.with_suffix(".pem").exists():
+                public, _, to = path.read_text().strip().partition(" ")
+                locked = _locked(path.with_suffix(".pem"))
+                own.append(Known(path.stem, public, own=True, locked=locked, recipient=to))
         return own + [Known(name, public, own=False) for name, public in sorted(self._trusted().items())]
 
     def new(self, name: str = DEFAULT, passphrase: str | None = None) -> Known:
@@ -88,8 +91,9 @@ class Keys:
             file.write(pem)
             file.flush()
             os.fsync(file.fileno())
-        self._write(path.with_suffix(".pub"), key.public + "\n")
-        return Known(name, key.public, own=True, locked=bool(passphrase))
+        to = sealing.recipient(key.opens)
+        self._write(path.with_suffix(".pub"), f"{key.public} {to}\n")
+        return Known(name, key.public, own=True, locked=bool(passphrase), recipient=to)
 
     def signer(self, name: str | None = None, passphrase: str | None = None) -> Key | None:
         """The key to sign with: the one named, else the only one or the default; None if there is none.
@@ -112,6 +116,17 @@ class Keys:
                 hint="name one of `holdfast key list`",
             )
         return self._open(chosen[0], passphrase)
+
+    def opener(self, passphrase: str | None = None, key_passphrase: str | None = None) -> Opener:
+        """What this home can open bundles with: its key, unless that is locked, and a passphrase.
+
+        Raises:
+            InvalidArgument: a passphrase for its key was given, and is another.
+        """
+        own = [one for one in self.known() if one.own and (key_passphrase or not one.locked)]
+        chosen = [one for one in own if one.name == DEFAULT] or own[:1]
+        private = self._open(chosen[0], key_passphrase).opens if chosen else None
+        return Opener(private, passphrase)
 
     def trust(self, public: str, name: str | None = None) -> Known:
         """Take what this key signs for as good as one's own.

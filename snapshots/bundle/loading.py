@@ -44,6 +44,8 @@ def there(engine: Engine, layers: Sequence[str]) -> int:
                     break
                 same += 1
             most = max(most, same)
+            if most == len(layers):
+                break
     return most
 
 

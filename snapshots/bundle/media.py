@@ -24,8 +24,14 @@ MANIFESTS = frozenset({INDEX, MANIFEST})
 KEY = "io.holdfast.key"
 SIGNATURE = "io.holdfast.signature"
 SEALED = "io.holdfast.sealed"
+"""For whom a bundle is encrypted."""
 RAW_BYTES = "io.holdfast.bytes"
 """How large a layer is when it is decompressed."""
+
+
+def is_sealed(media_type: str) -> bool:
+    """Whether it takes a key to read."""
+    return media_type.endswith(ENCRYPTED)
 
 
 def is_manifest(media_type: str) -> bool:

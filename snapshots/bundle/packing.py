@@ -10,7 +10,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, cast
 
 import zstandard
 
@@ -27,8 +27,11 @@ _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 """Deflate, no name, no time, of an unknown system (RFC 1952)."""
 
 
-class _Opening(Protocol):
-    def decompress(self, data: bytes, /) -> bytes: ...
+class Stream(Protocol):
+    """What can be read from."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Up to so many bytes; nothing at its end."""
 
 
 def gzip(blocks: Iterable[bytes]) -> Iterator[bytes]:
@@ -76,7 +79,7 @@ def open_segment(packed: bytes, size: int) -> bytes:
     return data
 
 
-def opened(stream: BinaryIO, kind: str, limit: int) -> Iterator[bytes]:
+def opened(stream: Stream, kind: str, limit: int) -> Iterator[bytes]:
     """What a stream of `gzip` or `zstd` holds, exactly `limit` bytes, a little at a time.
 
     Raises:
@@ -95,7 +98,7 @@ def opened(stream: BinaryIO, kind: str, limit: int) -> Iterator[bytes]:
         raise BundleRefused("cannot import: a layer of its image is not as large as it was said to be")
 
 
-def _gunzip(stream: BinaryIO) -> Iterator[bytes]:
+def _gunzip(stream: Stream) -> Iterator[bytes]:
     """Members of gzip one after the other, as tools make them that compress in parallel."""
     opening = zlib.decompressobj(wbits=31)
     while data := stream.read(BLOCK):
@@ -108,9 +111,9 @@ def _gunzip(stream: BinaryIO) -> Iterator[bytes]:
     yield opening.flush()  # what the last step had no room for; less than a step
 
 
-def _unzstd(stream: BinaryIO) -> Iterator[bytes]:
+def _unzstd(stream: Stream) -> Iterator[bytes]:
     reading = zstandard.ZstdDecompressor(max_window_size=1 << WINDOW_LOG).stream_reader(
-        stream, read_across_frames=True, closefd=False
+        cast("BinaryIO", stream), read_across_frames=True, closefd=False
     )
     while data := reading.read(BLOCK):
         yield data

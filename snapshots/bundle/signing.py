@@ -15,9 +15,10 @@ from typing import Protocol
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from holdfast.errors import BundleRefused
-from holdfast.snapshots.bundle import form, media
+from holdfast.snapshots.bundle import form, media, sealing
 from holdfast.snapshots.bundle.ends import Descriptor
 
 PREFIX = "ed25519:"
@@ -51,6 +52,11 @@ class Key:
         """The signature of data."""
         return self.private.sign(data)
 
+    @property
+    def opens(self) -> X25519PrivateKey:
+        """The key that opens what was encrypted for this one."""
+        return sealing.derived(self.private.private_bytes_raw())
+
 
 def is_public(text: str) -> bool:
     """Whether it is a key as it is written, and one there can be."""
@@ -62,14 +68,15 @@ def is_public(text: str) -> bool:
         return False
 
 
-def statement(image: Descriptor, snapshot: Descriptor) -> bytes:
+def statement(image: Descriptor, snapshot: Descriptor, sealed: str = "") -> bytes:
     """What is signed. The first field keeps it apart from anything else such a key may sign."""
-    return form.dumps({"holdfast": "snapshot 1", "image": image.digest, "snapshot": snapshot.digest})
+    told = {"holdfast": "snapshot 1", "image": image.digest, "snapshot": snapshot.digest, "sealed": sealed}
+    return form.dumps(told)
 
 
-def signed(signer: Signer, image: Descriptor, snapshot: Descriptor) -> dict[str, str]:
+def signed(signer: Signer, image: Descriptor, snapshot: Descriptor, sealed: str = "") -> dict[str, str]:
     """A signature as it is put into the index."""
-    made = signer.sign(statement(image, snapshot))
+    made = signer.sign(statement(image, snapshot, sealed))
     return {media.KEY: signer.public, media.SIGNATURE: base64.b64encode(made).decode()}
 
 
@@ -90,7 +97,9 @@ def signed_by(given: Mapping[str, str], image: Descriptor, snapshot: Descriptor)
         raise forged
     try:
         raw = base64.b64decode(signature, validate=True)
-        Ed25519PublicKey.from_public_bytes(_raw(public)).verify(raw, statement(image, snapshot))
+        Ed25519PublicKey.from_public_bytes(_raw(public)).verify(
+            raw, statement(image, snapshot, given.get(media.SEALED, ""))
+        )
     except (InvalidSignature, ValueError) as error:
         raise forged from error
     return public

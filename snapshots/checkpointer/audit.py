@@ -22,6 +22,7 @@ from holdfast.snapshots.checkpointer.proc import walk
 from holdfast.snapshots.checkpointer.record import below
 from holdfast.snapshots.checkpointer.record.decode import decode
 from holdfast.snapshots.checkpointer.record.look import look
+from holdfast.snapshots.checkpointer.record.outside import strange
 from holdfast.snapshots.checkpointer.record.source import Source
 from holdfast.snapshots.checkpointer.requests import Target
 
@@ -52,7 +53,8 @@ class Audit:
 
     def images(self, folder: Path) -> None:
         """Ask whether these images may be restored. Raises NotWanted, Unreadable."""
-        self._channel.send("images", tree=decode(Source(folder), commands=False))
+        source = Source(folder)
+        self._channel.send("images", tree=decode(source, commands=False), strange=strange(source))
         answer = self._answer()
         self._files = self._digests(answer.get("files"))
 

@@ -34,6 +34,7 @@ from holdfast.snapshots.checkpointer.channel import Channel
 from holdfast.snapshots.checkpointer.layers import keep
 from holdfast.snapshots.checkpointer.record import Unreadable
 from holdfast.snapshots.checkpointer.record.decode import decode
+from holdfast.snapshots.checkpointer.record.outside import strange
 from holdfast.snapshots.checkpointer.record.source import Source
 
 SOCKET = Path("/run/holdfast/checkpointer.sock")
@@ -122,7 +123,8 @@ def _carry_out(request: requests.Request, channel: Channel) -> None:
                     pass
             channel.send("done", protocol=requests.PROTOCOL, **_versions(), about=_about())
         case requests.Describe(folder):
-            channel.send("done", tree=decode(Source(folders.staged(folder))))
+            source = Source(folders.staged(folder))
+            channel.send("done", tree=decode(source), strange=strange(source))
         case requests.Files():
             _keep_files(request, channel)
         case requests.Dump(target=target):

@@ -92,7 +92,7 @@ def clear_home(controller: Holdfast) -> None:
     service.stop(controller.engine, controller.home)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def clear() -> Callable[[Holdfast], None]:
     """For a home that a test makes itself."""
     return clear_home

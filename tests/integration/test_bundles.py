@@ -1,0 +1,471 @@
+"""Snapshots that leave one home and go on in another; and bundles that should not be let in."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import io
+import json
+import os
+import tarfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+import pytest
+from tests.forging import Forgery
+
+from holdfast.errors import BundleRefused, BundleUntrusted, HoldfastError
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.home import Home
+from holdfast.runtime.moving import sending
+from holdfast.runtime.session import Session
+from holdfast.snapshots import policy
+from holdfast.snapshots.bundle import form, media, packing
+from holdfast.snapshots.bundle.ends import Descriptor
+from holdfast.snapshots.bundle.keys import Keys
+from holdfast.snapshots.bundle.sealing import Sealing
+from holdfast.snapshots.bundle.signing import Key
+
+pytestmark = pytest.mark.engine
+
+SYS_ADMIN = 1 << policy.CAPABILITIES.index("SYS_ADMIN")
+# Runs where CRIU's images can be read and written; what is printed is a forged one.
+FORGE = """
+import base64, sys
+from pathlib import Path
+from holdfast.snapshots.checkpointer import entries
+folder = Path("/state/snapshots") / sys.argv[1] / "images"
+magic, found = entries.read(folder / sys.argv[2])
+exec(sys.argv[3])
+target = Path("/tmp/forged.img")
+entries.write(target, magic, found)
+print(base64.b64encode(target.read_bytes()).decode(), end="")
+"""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A live snapshot, exported and signed; `pid` is that of its shell."""
+
+    hf: Holdfast
+    id: str
+    file: Path
+    key: Key
+    pid: int
+
+    def forged(self, image: str, change: str) -> bytes:
+        """One of its process images, altered."""
+        [checkpointer] = self.hf.engine.containers(
+            holdfast_home=self.hf.home.digest, holdfast_role="checkpointer"
+        )
+        done = self.hf.engine.client.containers.get(checkpointer).exec_run(
+            ["/usr/bin/python3", "-c", FORGE, self.id, image, change],
+            environment={"PYTHONPATH": "/opt/holdfast/checkpointer"},
+        )
+        assert done.exit_code == 0, done.output
+        assert isinstance(done.output, bytes)
+        return base64.b64decode(done.output)
+
+
+@pytest.fixture(scope="module")
+def moment(shared: Session, shared_hf: Holdfast, tmp_path_factory: pytest.TempPathFactory) -> Moment:
+    shared.exec("cd /workspace; echo text > file; echo part > /dev/shm/part; MOMENT=kept; sleep 1000 &")
+    shared.cell("data = [1, 2, 3]")
+    pid = int(shared.exec("echo $$").text)
+    taken = shared.snapshot("moment")
+    keys = Keys(shared_hf.home)
+    keys.new()
+    key = keys.signer()
+    assert key is not None
+    file = tmp_path_factory.mktemp("bundles") / "moment.tar"
+    done = taken.export(file, compression="zstd")
+    assert done.signed_by == key.public
+    return Moment(shared_hf, taken.id, file, key, pid)
+
+
+@pytest.fixture(scope="module")
+def hollow(moment: Moment) -> Forgery:
+    """The same with memory of zeros, to be forged."""
+    made = Forgery(moment.file)
+    made.empty()
+    return made
+
+
+@pytest.fixture(scope="module")
+def elsewhere(
+    tmp_path_factory: pytest.TempPathFactory, clear: Callable[[Holdfast], None]
+) -> Iterator[Holdfast]:
+    """Another home on the same engine."""
+    with Holdfast(Home(tmp_path_factory.mktemp("elsewhere") / "home").create()) as other:
+        yield other
+        clear(other)
+
+
+@pytest.fixture
+def trusting(elsewhere: Holdfast, moment: Moment) -> Holdfast:
+    """That trusts the key of the first."""
+    Keys(elsewhere.home).trust(moment.key.public, "friend")
+    return elsewhere
+
+
+def kept(hf: Holdfast) -> list[str]:
+    """What an import could leave: rows, folders, images."""
+    found = [row.id for row in hf.store.snapshots(pending=True)]
+    found += [row.id for row in hf.store.sessions(removed=True)]
+    for folder in (hf.home.staging, hf.home.snapshots):
+        found += [path.name for path in folder.iterdir()]
+    return sorted(found + list(hf.engine.images(holdfast_home=hf.home.digest)))
+
+
+def test_nothing_comes_in_from_who_is_not_trusted(
+    elsewhere: Holdfast, moment: Moment, hollow: Forgery, tmp_path: Path
+) -> None:
+    """The message has the key, and the command that would trust it; its own key is as good as trusted."""
+    before = kept(elsewhere)
+    unsigned = hollow.write(tmp_path / "unsigned.tar", None)
+
+    with pytest.raises(BundleUntrusted, match=moment.key.public) as told:
+        elsewhere.import_(moment.file)
+    assert f"holdfast key trust {moment.key.public}" in told.value.hint
+    with pytest.raises(BundleUntrusted, match="nobody signed it") as told:
+        elsewhere.import_(unsigned)
+    assert "holdfast key new" in told.value.hint
+    assert kept(elsewhere) == before
+
+
+def test_a_snapshot_goes_on_in_another_home(trusting: Holdfast, moment: Moment) -> None:
+    """Processes, memory, files, shared memory, variables; its journal is known, and where it is from."""
+    came = trusting.import_(moment.file, memory="1g")
+    again = trusting.import_(moment.file)
+
+    assert (came.kind, came.label, again.id != came.id) == ("live", "moment", False)
+    origin = came.row.details["origin"]
+    assert (origin["key"], origin["snapshot"], origin["session_name"]) == (
+        moment.key.public,
+        moment.id,
+        "shared",
+    )
+    restored = came.restore("thawed")
+    assert restored.verification is not None
+    assert restored.verification.deviations == []
+    assert restored.exec("cat file /dev/shm/part; echo $MOMENT; jobs").text.splitlines()[:3] == [
+        "text",
+        "part",
+        "kept",
+    ]
+    assert restored.cell("data").text == "[1, 2, 3]"
+    assert restored.row.options["memory"] == 1 << 30
+    assert any("MOMENT=kept" in json.dumps(entry.as_dict()) for entry in restored.journal())
+    restored.remove()
+    came.remove()
+
+
+def test_its_files_alone_need_no_trust(elsewhere: Holdfast, hollow: Forgery, tmp_path: Path) -> None:
+    """They are what any image is: nothing of the memory is taken in, and nothing runs that ran."""
+    unsigned = hollow.write(tmp_path / "unsigned.tar", None)
+
+    came = elsewhere.import_(unsigned, files_only=True, label="files")
+
+    assert (came.kind, came.label) == ("filesystem", "files")
+    assert sorted(path.name for path in (elsewhere.home.snapshots / came.id).iterdir()) == ["manifest.json"]
+    session = came.restore("files")
+    assert session.exec("cat /workspace/file; echo [$MOMENT]").text == "text\n[]\n"
+    session.remove()
+    came.remove()
+
+
+def test_an_encrypted_snapshot_comes_in_for_whom_it_is_meant(
+    trusting: Holdfast, moment: Moment, hollow: Forgery, tmp_path: Path
+) -> None:
+    """With a key of that home or the passphrase; others are told what it takes, and learn nothing."""
+    own = Keys(trusting.home).new()
+    keyed, locked = Sealing.new([own.recipient]), Sealing.new([], "correct horse")
+    for_key = hollow.write(tmp_path / "keyed.tar", moment.key, keyed)
+    for_phrase = hollow.write(tmp_path / "locked.tar", moment.key, locked)
+    assert b"session_name" not in for_key.read_bytes()
+
+    trusting.import_(for_key).remove()
+    trusting.import_(for_phrase, passphrase="correct horse").remove()
+    for wrong in (None, "battery staple"):
+        with pytest.raises(BundleRefused, match="encrypted") as told:
+            trusting.import_(for_phrase, passphrase=wrong)
+        assert "HOLDFAST_BUNDLE_PASSPHRASE" in told.value.hint
+    Keys(trusting.home).remove(own.name)
+    with pytest.raises(BundleRefused, match="encrypted"):
+        trusting.import_(for_key)
+
+
+class Registry:
+    """A destination that has what is in a file, and notes what else it is given."""
+
+    def __init__(self, file: Path) -> None:
+        with tarfile.open(file) as archive:
+            self.there = {name.rpartition("/")[2] for name in archive.getnames()}
+        self.given: list[str] = []
+
+    def has(self, blob: Descriptor) -> bool:
+        return blob.hex in self.there
+
+    def put(self, blob: Descriptor, data: BinaryIO) -> None:
+        self.given.append(blob.digest)
+
+    def finish(self, index: bytes) -> str:
+        return form.described("", index).hex
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_the_same_snapshot_has_the_same_digests(moment: Moment) -> None:
+    """Nothing is sent to who has it already: not the image, not the memory, not what names them."""
+    registry = Registry(moment.file)
+    row = moment.hf.snapshot(moment.id).row
+
+    sent = sending.send(moment.hf, row, registry, sign=moment.key, compression="zstd")
+
+    assert registry.given == []
+    assert sent.where in registry.there
+
+
+def _options(forgery: Forgery) -> None:
+    forgery.snapshot["options"] |= {"user": "root; rm -rf /"}
+
+
+def _traversal(forgery: Forgery) -> None:
+    forgery.replace("images/../../../../../tmp/evil", b"x")
+
+
+def _absolute(forgery: Forgery) -> None:
+    forgery.replace("/etc/cron.d/evil", b"x")
+
+
+def _unknown(forgery: Forgery) -> None:
+    forgery.replace("images/iptables-9.img", b"x")
+
+
+def _script(forgery: Forgery) -> None:
+    forgery.replace("manifest.json", b"{}")
+
+
+def _twice(forgery: Forgery) -> None:
+    def again(config: dict[str, Any]) -> None:
+        config["files"].append(config["files"][0])
+
+    forgery.after = again
+
+
+def _undeclared(forgery: Forgery) -> None:
+    forgery.files["images/core-99999.img"] = b"x"
+
+
+def _truncated(forgery: Forgery) -> None:
+    forgery.hollow[next(iter(forgery.hollow))] -= 4096
+
+
+def _swapped(forgery: Forgery) -> None:
+    first, second = sorted(name for name in forgery.files if name.startswith("images/ids-"))[:2]
+    forgery.files[first], forgery.files[second] = forgery.files[second], forgery.files[first]
+
+
+def _beyond(forgery: Forgery) -> None:
+    def further(config: dict[str, Any]) -> None:
+        config["files"][-1]["parts"] = [{"segment": 0, "offset": 60 << 20, "bytes": 1}]
+
+    forgery.after = further
+
+
+def _no_segment(forgery: Forgery) -> None:
+    def further(config: dict[str, Any]) -> None:
+        for file in config["files"]:
+            for part in file["parts"]:
+                part["segment"] = 19_000
+
+    forgery.after = further
+
+
+def _bomb(forgery: Forgery) -> None:
+    """A gigabyte of zeros in a segment that says it is small."""
+    packed = packing.segment(bytes(64 << 20))
+    blob = form.described(media.SEGMENT, packed)
+    forgery.blobs.append((blob, packed))
+    forgery.layers = [blob.as_dict()] * 40
+
+    def small(config: dict[str, Any]) -> None:
+        config["segments"] = [{"bytes": 4096, "blake3": "0" * 64}] * 40
+
+    forgery.after = small
+
+
+def _petabyte(forgery: Forgery) -> None:
+    """A file of zeros larger than any disk."""
+    name = "images/pages-77.img"
+    forgery.files[name] = b""
+    forgery.snapshot["files"].append({"name": name, "bytes": 1 << 49, "blake3": "0" * 64})
+
+    def zeros(config: dict[str, Any]) -> None:
+        next(one for one in config["files"] if one["name"] == name)["parts"] = [
+            {"segment": None, "bytes": 1 << 49}
+        ]
+
+    forgery.after = zeros
+
+
+def _another_image(forgery: Forgery) -> None:
+    forgery.subject = form.described(media.MANIFEST, b"another")
+
+
+def _kind(forgery: Forgery) -> None:
+    forgery.snapshot["kind"] = "filesystem"
+
+
+def _root(forgery: Forgery) -> None:
+    forgery.snapshot["processes"]["root_pid"] = 4
+
+
+def _token(forgery: Forgery) -> None:
+    forgery.snapshot["processes"]["token"] = "../../../wake"
+
+
+def _name(forgery: Forgery) -> None:
+    forgery.snapshot["session_name"] = "../evil"
+
+
+def _id(forgery: Forgery) -> None:
+    forgery.snapshot["id"] = "../../keys/x"
+
+
+def _base(forgery: Forgery) -> None:
+    forgery.config["base"] = 120
+
+
+def _layers(forgery: Forgery) -> None:
+    forgery.image["layers"].pop()
+
+
+def _extra(forgery: Forgery) -> None:
+    forgery.config["run"] = "/bin/sh"
+
+
+def _places(forgery: Forgery) -> None:
+    forgery.replace("images/facts.json", json.dumps({"tmpfs": ["/../../state"], "last_pid": 5}).encode())
+
+
+def _memory(forgery: Forgery, name: str, **member: Any) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        made = tarfile.TarInfo(name)
+        for key, value in member.items():
+            setattr(made, key, value)
+        archive.addfile(made)
+    forgery.replace("images/tmpfs-0.tar", packed.getvalue())
+
+
+HOSTILE: dict[str, tuple[Callable[[Forgery], None], str]] = {
+    "options": (_options, "options"),
+    "traversal": (_traversal, "no file called"),
+    "absolute name": (_absolute, "no file called"),
+    "an image that sets up networks": (_unknown, "no file called"),
+    "a manifest among the files": (_script, "no file called"),
+    "a file twice": (_twice, "two files of one name"),
+    "an undeclared file": (_undeclared, "not those of its manifest"),
+    "truncated": (_truncated, "not those of its manifest"),
+    "swapped": (_swapped, "does not match"),
+    "beyond a segment": (_beyond, "not those of its manifest|beyond its segment"),
+    "no such segment": (_no_segment, "segment there is not"),
+    "a bomb": (_bomb, "as large as"),
+    "a petabyte": (_petabyte, "MiB are free"),
+    "another image": (_another_image, "another image"),
+    "another kind": (_kind, "other than its kind"),
+    "another root": (_root, "root"),
+    "a token that is a path": (_token, "token"),
+    "a session that is a path": (_name, "name"),
+    "an id that is a path": (_id, "id that is none"),
+    "more base than layers": (_base, "fewer layers"),
+    "fewer layers than diff ids": (_layers, "as many layers"),
+    "a field nobody knows": (_extra, "not valid"),
+    "tmpfs over the home": (_places, "file systems in memory"),
+    "a link out of shared memory": (
+        lambda one: _memory(one, "link", type=tarfile.SYMTYPE, linkname="/state"),
+        "link to elsewhere",
+    ),
+    "a hard link out of shared memory": (
+        lambda one: _memory(one, "link", type=tarfile.LNKTYPE, linkname="../../etc/shadow"),
+        "leads out",
+    ),
+    "a name out of shared memory": (lambda one: _memory(one, "../../state/x"), "leads out"),
+    "a device in shared memory": (
+        lambda one: _memory(one, "disk", type=tarfile.BLKTYPE, devmajor=8),
+        "is no file",
+    ),
+    "a setuid program in shared memory": (lambda one: _memory(one, "su", mode=0o4755), "another user"),
+}
+
+
+def test_hostile_bundles_are_refused_and_leave_nothing(
+    trusting: Holdfast, moment: Moment, hollow: Forgery, tmp_path: Path
+) -> None:
+    """Each is whole and signed with a trusted key: digests and signature hold, what it asks for does not."""
+    before = kept(trusting)
+    wrong: dict[str, str] = {}
+    for name, (change, expected) in HOSTILE.items():
+        forgery = copy.deepcopy(hollow)
+        change(forgery)
+        file = forgery.write(tmp_path / "hostile.tar", moment.key)
+        try:
+            trusting.import_(file)
+            wrong[name] = "was let in"
+        except HoldfastError as error:
+            if not any(word in str(error) for word in expected.split("|")):
+                wrong[name] = repr(error)
+    assert wrong == {}
+    assert kept(trusting) == before
+
+
+ALTERED = {
+    "more capabilities": ("core-{pid}.img", f"c = found[0].thread_core.creds; c.cap_eff[0] |= {SYS_ADMIN}"),
+    "no seccomp": ("core-{pid}.img", "found[0].thread_core.seccomp_mode = 0"),
+    "no rights at all": ("core-{pid}.img", "found[0].thread_core.ClearField('creds')"),
+    "spared when memory is short": ("core-{pid}.img", "found[0].tc.oom_score_adj = -1000"),
+    "another name": ("core-{pid}.img", "found[0].tc.comm = 'init'; found[0].thread_core.comm = 'init'"),
+    "memory of CRIU": (
+        "files.img",
+        "one = next(e for e in found if e.HasField('reg') and e.reg.name == '/dev/null'); "
+        "one.reg.name = '/proc/320/fd/7/keys/default.pem'; one.reg.flags = 2",
+    ),
+    "a file from outside": ("files.img", "next(e for e in found if e.HasField('reg')).reg.ext = True"),
+    "up and out": ("files.img", "next(e for e in found if e.HasField('reg')).reg.name = '/../../etc/shadow'"),
+    "a terminal of the host": ("tty-info.img", "found[0].type = 3"),
+}
+
+
+def test_process_images_that_ask_for_more_are_refused(
+    trusting: Holdfast, moment: Moment, hollow: Forgery, tmp_path: Path
+) -> None:
+    """What the images say counts, whatever the bundle says of them; none of it reaches the snapshots."""
+    before = kept(trusting)
+    wrong: dict[str, str] = {}
+    for name, (image, change) in ALTERED.items():
+        forgery = copy.deepcopy(hollow)
+        file = image.format(pid=moment.pid)
+        forgery.replace(f"images/{file}", moment.forged(file, change))
+        forgery.write(tmp_path / "altered.tar", moment.key)
+        try:
+            trusting.import_(tmp_path / "altered.tar")
+            wrong[name] = "was let in"
+        except BundleRefused:
+            pass
+        except HoldfastError as error:
+            wrong[name] = repr(error)
+    forgery = copy.deepcopy(hollow)
+    forgery.replace("images/pstree.img", os.urandom(500))
+    forgery.write(tmp_path / "altered.tar", moment.key)
+    with pytest.raises(BundleRefused, match="cannot be read"):
+        trusting.import_(tmp_path / "altered.tar")
+
+    assert wrong == {}
+    assert kept(trusting) == before
