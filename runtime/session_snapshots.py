@@ -75,6 +75,7 @@ class SessionSnapshots:
         reference: Callable[[Snapshot], str] | None = None,
         on_captured: Callable[[Served], None] | None = None,
         limit: int | None = None,
+        record: Callable[[Failure], Failure] = lambda given: given,
     ) -> AbstractContextManager[Serving]:
         """While the block runs, take live snapshots when programs in the session ask for it.
 
@@ -86,6 +87,7 @@ class SessionSnapshots:
             reference: where a snapshot is or will be kept, for who asked; by default its id.
             on_captured: is called with what came of each request, after the program was told.
             limit: snapshots to take at most, 100 if left out.
+            record: makes the failure record that is kept of the one a program gives.
 
         Raises:
             SessionBusy: somebody else serves.
@@ -94,7 +96,7 @@ class SessionSnapshots:
         from holdfast.runtime import inside_captures as inside
 
         def take(asked: Asked) -> Snapshot:
-            return self.snapshot(asked.label, reason=asked.reason, failure=asked.failure)
+            return self.snapshot(asked.label, reason=asked.reason, failure=record(asked.failure))
 
         most = inside.MOST if limit is None else limit
         return inside.serving(inside.Serving(self._line, take, reference, on_captured, most))

@@ -30,6 +30,7 @@ class Job:
         redact: patterns of more names whose values are secret.
         checkout: the folder that goes into the session; None for none.
         setup: commands that are run before; one that fails is a failure of the job.
+        captures: moments at most that the command itself asks for.
         keep: leave the session as it is when the job is over.
         job: the address of the job, for the failure record.
     """
@@ -43,6 +44,7 @@ class Job:
     patience: Patience = field(default_factory=Patience)
     limits: Limits = field(default_factory=Limits)
     destination: Destination = field(default_factory=Destination)
+    captures: int = 5
     keep: bool = False
     job: str | None = None
 

@@ -38,8 +38,6 @@ def of(
     pulse: Pulse | None,
     *,
     seconds: float,
-    job: str | None,
-    revision: str | None,
 ) -> Failure:
     """The record of a command that failed or was given up; `seconds` is how long it ran."""
     shown = colored(tail.decode("utf-8", "replace"), keep=False).replace("\r", "\n")
@@ -56,8 +54,6 @@ def of(
         tail=shown,
         pulse="\n".join(sight(pulse)) if pulse is not None else "",
         debugger=Debugger(program=watched.asked.command) if watched.asked else None,
-        job=job,
-        revision=revision,
     )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import HoldfastError
 from holdfast.runtime import ids
 from holdfast.runtime.ci import checkout, copying, environment, freezing, record
+from holdfast.runtime.ci.captures import Captures
 from holdfast.runtime.ci.delivering import Deliveries, command
 from holdfast.runtime.ci.job import Job, Outcome
 from holdfast.runtime.ci.redaction import Redaction
@@ -58,9 +59,13 @@ class Run:
         self._tell = note
         self._stream = self.redaction.stream()
         self._tail = Tail(TAIL_BYTES)
-        self._deliveries = Deliveries(job.destination)
         self._notes: list[str] = []
         self._watchings: list[Watching] = []
+        self._revision: str | None = None
+        self._deliveries = Deliveries(job.destination)
+        self._captures = Captures(
+            self._deliveries, self._completed, self._remark, job.limits.size, job.captures
+        )
 
     def run(self) -> Outcome:
         """Run it to its end.
@@ -85,7 +90,10 @@ class Run:
                 staging = self._controller.home.staging
                 copying.put(self._controller.engine, container, taken, owner, staging)
                 self._notes += taken.notes
-            outcome = self._commands(session, f"{owner[0]}:{owner[1]}", began, taken)
+                self._revision = taken.revision
+            with self._captures.serve(session):
+                outcome = self._commands(session, f"{owner[0]}:{owner[1]}", began)
+            outcome = self._delivered(outcome)
             return replace(outcome, session=session.name) if self._job.keep else outcome
 
     @contextmanager
@@ -104,7 +112,7 @@ class Run:
             yield session
             session.remove()
 
-    def _commands(self, session: Session, owner: str, began: float, taken: Checkout | None) -> Outcome:
+    def _commands(self, session: Session, owner: str, began: float) -> Outcome:
         _, hidden = environment.split(self._job.variables, self.redaction)
         for number, text in enumerate([*self._job.setup, self._job.command]):
             whole = text
@@ -120,7 +128,7 @@ class Run:
             if watched.result is None or record.exit_code(watched) != 0:
                 seconds = time.monotonic() - started
                 is_setup = number < len(self._job.setup)
-                return self._failed(session, text, watched, seconds, taken, is_setup=is_setup)
+                return self._failed(session, text, watched, seconds, is_setup=is_setup)
         return Outcome(0, time.monotonic() - began, notes=tuple(self._notes))
 
     def _failed(
@@ -129,7 +137,6 @@ class Run:
         text: str,
         watched: Watched,
         seconds: float,
-        taken: Checkout | None,
         *,
         is_setup: bool,
     ) -> Outcome:
@@ -139,17 +146,30 @@ class Run:
             self.redaction.data(self._tail.value()),
             self._pulse(session),
             seconds=seconds,
-            job=self._job.job,
-            revision=None if taken is None else taken.revision,
         )
         if is_setup:
             found = found.model_copy(update={"message": f"setup: {found.message}".rstrip(": ")})
-        found = self.redaction.failure(found)
+        found = self._completed(found)
         self._note(f"{found.title}{': ' if found.message else ''}{found.message}")
-        kept, why = self._keep(session, found)
+        kept: tuple[Kept, ...] = ()
+        why = ""
+        if watched.result is None or not self._captures.of_failures:
+            kept, why = self._keep(session, found)
         self._flush()
         code = record.exit_code(watched)
         return Outcome(code, seconds, found, kept, why, tuple(self._notes))
+
+    def _completed(self, found: Failure) -> Failure:
+        """A record with what is known of the job, and without secrets."""
+        known = {"job": self._job.job, "revision": self._revision}
+        return self.redaction.failure(found.model_copy(update=known))
+
+    def _delivered(self, outcome: Outcome) -> Outcome:
+        """The outcome with what the command itself asked to be captured."""
+        asked = self._captures.deliver()
+        for each in asked:
+            self._note(f"thaw {each.title}: {each.thaw}")
+        return replace(outcome, kept=(*outcome.kept, *asked), notes=tuple(self._notes))
 
     def _keep(self, session: Session, found: Failure) -> tuple[tuple[Kept, ...], str]:
         """Capture the session and deliver it: what came of it, and why it is less than was wanted."""

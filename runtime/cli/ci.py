@@ -61,6 +61,9 @@ def run(
     fallback: Annotated[
         str | None, typer.Option(metavar="files", help="If live is not possible, keep the files.")
     ] = None,
+    captures: Annotated[
+        int, typer.Option(min=0, help="Moments at most that the command itself asks for (failing tests).")
+    ] = 5,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the session when the job is over.")] = False,
     checkout: Annotated[
         Path, typer.Option(metavar="DIR", help="What goes into the session; by default this folder.")
@@ -119,6 +122,7 @@ def run(
             fallback == "files",
         ),
         destination=Destination(export, push, signed),
+        captures=captures,
         keep=keep,
         job=record.job_of(os.environ),
     )
@@ -133,8 +137,8 @@ def _run(job: Job, summary: Path | None, *, as_json: bool) -> Outcome:
     with controller() as holdfast:
         running = Run(holdfast, job, show=show, note=output.note, known=dict(os.environ))
         outcome = running.run()
-    if outcome.failure is not None:
-        _summarize(outcome, summary)
+    if outcome.failure is not None or outcome.kept:
+        _summarize(job, outcome, summary)
     if outcome.session is not None:
         output.note(f"session {outcome.session} is left as it is: `holdfast attach {outcome.session}`")
     if as_json:
@@ -158,13 +162,12 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _summarize(outcome: Outcome, file: Path | None) -> None:
+def _summarize(job: Job, outcome: Outcome, file: Path | None) -> None:
     from holdfast.runtime.ci.summary import Summary
+    from holdfast.snapshots.failure import Failure
 
-    assert outcome.failure is not None
-    told = Summary(
-        outcome.failure, outcome.exit_code, outcome.seconds, outcome.kept, outcome.not_kept, outcome.notes
-    )
+    record = outcome.failure or Failure(reason="asked", command=job.command)
+    told = Summary(record, outcome.exit_code, outcome.seconds, outcome.kept, outcome.not_kept, outcome.notes)
     given = os.environ.get("GITHUB_STEP_SUMMARY")
     for path in dict.fromkeys(each for each in (file, Path(given) if given else None) if each is not None):
         try:

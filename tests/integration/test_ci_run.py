@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pexpect
 import pytest
 
 from holdfast.runtime.controller import Holdfast
@@ -117,8 +119,11 @@ def test_a_failing_command_is_captured_with_its_server(
         copy.remove()
 
 
-def test_a_question_nobody_answers_is_captured_while_it_is_asked(jobs: Any, shared_hf: Holdfast) -> None:
-    """Exit code 75 at once; in the copy the program still asks, and goes on when it is answered."""
+def test_a_question_nobody_answers_is_thawed_as_it_is_asked(jobs: Any, shared_hf: Holdfast) -> None:
+    """Exit code 75 at once; who thaws it on a terminal is at the question, and the program takes the answer.
+
+    Without a terminal, thaw says what there is: how much of it, what failed, and how to get there.
+    """
     done = jobs(
         *["ci", "run", "--no-checkout", "--answer-after", "1s", "--json", "--setup", "word=kept", "--"],
         *["bash", "-c", 'read -s -p "Password: " word; echo "got $word"'],
@@ -129,10 +134,63 @@ def test_a_question_nobody_answers_is_captured_while_it_is_asked(jobs: Any, shar
     assert "waits for a password ('Password: ')" in told["failure"]["message"]
     assert "Password: " in done.err
     (kept,) = told["captured"]
-    copy = shared_hf.snapshot(kept["thaw"].split()[-1]).restore("copy")
+    snapshot = kept["thaw"].split()[-1]
     try:
-        assert copy.answer("swordfish\n").text.endswith("got swordfish\n")
-        assert copy.exec("echo $word").text == "kept\n"
+        terminal = pexpect.spawn(
+            sys.executable,
+            ["-m", "holdfast", "thaw", snapshot, "--name", "there"],
+            env=jobs.environment,
+            dimensions=(30, 100),
+            timeout=PATIENCE,
+        )
+        terminal.expect("no deviations")
+        terminal.expect("waits for a password")
+        terminal.expect("C-] leaves")
+        terminal.expect("Password:")
+        terminal.send("swordfish\r")
+        terminal.expect("got swordfish")
+        terminal.send("echo $word\r")
+        terminal.expect(r"\bkept")
+        terminal.send("\x1d")
+        terminal.expect(pexpect.EOF)
+
+        for_programs = jobs("thaw", snapshot, "--json", "--as", "files", "--name", "files")
+        assert for_programs.code == 0, for_programs.err
+        found = for_programs.json
+        assert (found["name"], found["rung"], found["failure"]["reason"]) == ("files", "files", "hang")
+        assert found["snapshot"]["id"] == snapshot
+        assert found["attach"] == ["holdfast attach files"]
+        assert "the processes and their memory" in found["lost"]
+        refused = jobs("thaw", snapshot, "--as", "files", "--require", "live")
+        assert refused.code == 1
+        assert "cannot require live" in refused.err
+    finally:
+        for session in shared_hf.sessions():
+            session.remove()
+
+
+def test_a_test_that_fails_is_captured_at_its_place(jobs: Any, shared_hf: Holdfast) -> None:
+    """What the command itself asked for is kept, told, and enough: the end of the job is not captured, too.
+
+    The program goes on meanwhile, and knows under which name it will be found; secrets are in no record.
+    """
+    jobs.environment |= {"CI_JOB_URL": "https://ci/7", "MY_TOKEN": SECRET}
+    script = (
+        'holdfast-capture --failed tests/a.py::b --reason "boo $MY_TOKEN"; '
+        "code=$?; echo code $code; exit $((code + 1))"
+    )
+    done = jobs("ci", "run", "--no-checkout", "--json", "--env", "MY_TOKEN", "--", "bash", "-c", script)
+    assert done.code == 1, done.err
+    (kept,) = done.json["captured"]
+    taken = only(shared_hf)
+    assert kept["thaw"] == f"holdfast thaw {taken.name}"
+    assert f"resumed {taken.id} {taken.name}" in done.err
+    failure = taken.failure
+    assert failure is not None
+    assert (failure.where, failure.message, failure.job) == ("tests/a.py::b", "boo ***", "https://ci/7")
+    copy = taken.restore("copy")
+    try:
+        until(lambda: "code 10" in copy.terminal.screen().text, "the copy does not go on")
     finally:
         copy.remove()
 

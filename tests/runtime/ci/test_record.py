@@ -72,7 +72,7 @@ def test_the_exit_code_is_the_commands_or_says_why_it_was_given_up(watched: Watc
 
 
 def of(watched: Watched, tail: bytes = b"") -> Failure:
-    return record.of("make", watched, tail, None, seconds=61.0, job="https://ci/1", revision="abc")
+    return record.of("make", watched, tail, None, seconds=61.0)
 
 
 def test_a_record_says_how_it_failed() -> None:
