@@ -77,7 +77,8 @@ class Process(_Part):
 
     `memory` is in bytes of address space, in `mappings` parts. `dumpable` as of prctl(2).
     `outside` names namespaces that are not those of the container, `foreign` what leads out of its mounts;
-    both are known only of processes that exist.
+    both are known only of processes that exist. `secrets` are names of variables it was started with that
+    sound like secrets; known only from images.
     """
 
     pid: Pid
@@ -97,6 +98,7 @@ class Process(_Part):
     descriptors: list[Descriptor] = []
     outside: list[Text] = []
     foreign: list[Text] = []
+    secrets: list[Text] = []
 
 
 class Socket(_Part):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -108,6 +108,16 @@ def import_(
         output.emit(output.snapshot(found) | {"origin": found.row.details.get("origin")})
     else:
         output.say(found.name)
+
+
+def notes(warnings: Sequence[str], signed_by: str | None, *, encrypted: bool) -> None:
+    """What whoever gives a snapshot away should know."""
+    for warning in warnings:
+        output.note(warning)
+    if warnings and not encrypted:
+        output.note("whoever gets it can read that: --encrypt-to KEY or --passphrase keep it from others")
+    if signed_by is None:
+        output.note("it is not signed: others can take its files only; `holdfast key new`, then once more")
 
 
 def bundle_passphrase(*, wanted: bool) -> str | None:

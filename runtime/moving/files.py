@@ -43,7 +43,7 @@ def export(
             compression=compression,
             progress=progress,
         )
-    return Exported(Path(sent.where), sent.digest, path.stat().st_size, sent.signed_by)
+    return Exported(Path(sent.where), sent.digest, path.stat().st_size, sent.signed_by, sent.warnings)
 
 
 def import_(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Self
 
@@ -17,10 +17,10 @@ from blake3 import blake3
 from holdfast.errors import SnapshotDamaged
 from holdfast.runtime import verifying
 from holdfast.runtime.keeping import holding
-from holdfast.runtime.moving import describing, past
+from holdfast.runtime.moving import describing, past, secrets
 from holdfast.runtime.moving.layers import Layers, Remembered
 from holdfast.runtime.taking import image_ref
-from holdfast.snapshots import manifest, raw
+from holdfast.snapshots import manifest, raw, record
 from holdfast.snapshots.bundle import cutting, form, image_layers, media, packing, signing
 from holdfast.snapshots.bundle.ends import Descriptor, Destination
 from holdfast.snapshots.bundle.sealing import Seal, Sealing
@@ -41,7 +41,8 @@ Progress = Callable[[int, int], None]
 class Sent:
     """A snapshot that was sent: where to, the digest of its index, who signed it.
 
-    `bytes` is what it takes there altogether, `sent` what was not there before.
+    `bytes` is what it takes there altogether, `sent` what was not there before. `warnings` say which secrets
+    it probably carries.
     """
 
     where: str
@@ -49,6 +50,7 @@ class Sent:
     bytes: int
     sent: int
     signed_by: str | None
+    warnings: tuple[str, ...] = ()
 
 
 def send(
@@ -93,7 +95,9 @@ def send(
             seal = encrypt[0] if encrypt is not None else None
             found = sending.image(Layers(controller.engine, compression, scratch, known, seal))
             rest = sending.rest(folder)
-            return sending.finish(found, rest, sign)
+            layers = controller.engine.image_layers(kept.image)
+            found_secrets = secrets.warnings(kept, record.read(folder), layers)
+            return replace(sending.finish(found, rest, sign), warnings=tuple(found_secrets))
         finally:
             for left in scratch.iterdir():
                 left.unlink()

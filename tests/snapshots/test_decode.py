@@ -26,6 +26,8 @@ class Images:
         return self.images.get(name, [])
 
     def memory(self, pid: int, start: int, size: int) -> bytes:
+        if start == 8192:
+            return b"PATH=/bin\0API_KEY=TOKEN\0HOME=/x\0GH_TOKEN=\0KEY WITH SPACE=1\0=KEY\0"[:size]
         return b"sleep\x0010\x00"[: size if start else 0]
 
 
@@ -163,14 +165,17 @@ def test_a_zombie_has_no_rights_and_no_descriptors() -> None:
 
 
 def test_the_command_is_read_from_the_memory_in_the_images() -> None:
-    """Where the kernel would look for it."""
+    """Where the kernel would look for it; of variables only names, and only of what may be secret."""
     mm = Message(
         mm_arg_start=4096,
         mm_arg_end=4105,
+        mm_env_start=8192,
+        mm_env_end=8300,
         exe_file_id=1,
         dumpable=1,
         vmas=[Message(start=0, end=8192), Message(start=0xFFFFFFFFFF600000, end=0xFFFFFFFFFF601000)],
     )
     [process] = decode(tree(mm_301=[mm], files=[reg(1, "/usr/bin/sleep")]))["processes"]
     assert process["command"] == "sleep 10"
+    assert process["secrets"] == ["API_KEY", "GH_TOKEN"]
     assert (process["executable"], process["memory"], process["mappings"]) == ("/usr/bin/sleep", 8192, 1)

@@ -5,6 +5,7 @@ All numbers are as in the session: pids of its own namespace. Bounded: what is b
 
 from __future__ import annotations
 
+import re
 from typing import Any, Protocol
 
 from holdfast.snapshots.checkpointer.record import Unreadable, credentials, sharing
@@ -14,6 +15,12 @@ MAX_PROCESSES = 20_000
 MAX_DESCRIPTORS = 100_000
 """Of all processes together."""
 _MAX_COMMAND = 1024
+_MAX_ENVIRONMENT = 64 << 10
+_MAX_NAMES = 50
+# More than are secrets: who shows them decides.
+_SECRET = re.compile(
+    rb"(?=[A-Za-z_][A-Za-z0-9_]{0,99}\Z)(?i:.*(?:TOKEN|SECRET|PASS|CREDENTIAL|COOKIE|PRIVATE|KEY|AUTH).*)"
+)
 _STATES = {1: "alive", 2: "zombie", 3: "stopped"}
 """CRIU's task_state of protobuf core.proto."""
 _VSYSCALL = 0xFFFFFFFFFF600000
@@ -113,6 +120,14 @@ class _Decoding:
             size = min(_MAX_COMMAND, max(0, int(mm.mm_arg_end) - int(mm.mm_arg_start)))
             words = self._images.memory(pid, int(mm.mm_arg_start), size) if size else b""
             found["command"] = words.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
+            found["secrets"] = self._secrets(pid, int(mm.mm_env_start), int(mm.mm_env_end))
+
+    def _secrets(self, pid: int, start: int, end: int) -> list[str]:
+        """Names of variables that may hold secrets, of those the process was started with; no values."""
+        size = min(_MAX_ENVIRONMENT, max(0, end - start))
+        found = self._images.memory(pid, start, size).split(b"\0") if size else []
+        names = (each.partition(b"=")[0] for each in found if b"=" in each)
+        return sorted({name.decode() for name in names if _SECRET.fullmatch(name)})[:_MAX_NAMES]
 
     def _fs(self, found: dict[str, Any], pid: int) -> None:
         for fs in self._images.messages(f"fs-{pid}")[:1]:
