@@ -76,8 +76,9 @@ over is looked for: operations, folders, containers, images, tasks that stand st
 
 {table(found)}
 
-{on} "Told in" is the time from the end of what was asked for to the answer of the session that all is well,
-or to the error or event that says what is not. Made by `python -m bench.faults`.
+{on}
+"Told in" is the time from the end of what was asked for to the answer of the session that all is well, or to
+the error or event that says what is not. Made by `python -m bench.faults`.
 
 ## What was lost
 

@@ -88,7 +88,7 @@ setup(name='hfprobe', version='1', packages=['hfprobe'])" > package/setup.py
             printf '#!/bin/sh\\ntouch %s/half\\nuntil [ -e %s/go ]; do sleep 0.05; done\\n' $PWD $PWD > package/DEBIAN/postinst
             chmod 755 package/DEBIAN/postinst; dpkg-deb --root-owner-group -b package hf-probe.deb >/dev/null""",
         start="""
-            export DEBIAN_FRONTEND=noninteractive; apt-get install -y --no-download ./hf-probe.deb >log 2>&1
+            export DEBIAN_FRONTEND=noninteractive; apt-get install -y ./hf-probe.deb >log 2>&1
             echo $? > status; sleep 100024""",
         ready="[ -e half ]",
         check=(

@@ -37,9 +37,9 @@ PROGRAMS = (
         family="browser",
         does="Chromium, headless, of a user, with its inner sandbox",
         prepare="id tester || useradd -m tester; chmod 777 .",
-        start='exec runuser -u tester -- bash -c "'
+        start='runuser -u tester -- bash -c "'
         + _CHROMIUM.format(port=9333, more="").replace('"', '\\"').replace("$PWD", "\\$PWD")
-        + '"; cat log',
+        + '"; grep -m1 namespace log',
         ready="! running 'chromium --headless' && cat log && exit 1; " + _TITLE + "title && beyond count 5",
         check=(
             Run(
@@ -50,7 +50,7 @@ PROGRAMS = (
         ),
         stack="chromium",
         alone=True,
-        refusable=("chromium", "chrome", "sandbox"),
+        refusable=("chromium", "chrome", "namespace"),
     ),
     Program(
         name="gdb",
