@@ -33,6 +33,7 @@ from holdfast.runtime.cli import (
     output,
     pulse,
     recording,
+    registries,
     retry,
     sessions,
     shell,
@@ -141,6 +142,8 @@ app.command()(snapshots.rmi)
 app.command()(verify.verify)
 app.command()(moving.export)
 app.command("import")(moving.import_)
+app.command()(registries.push)
+app.command()(registries.pull)
 app.add_typer(keys.app, name="key")
 app.add_typer(kernel.app, name="kernel")
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.runtime.moving.remote import Pulling, Pushing
+
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.snapshot import Snapshot
@@ -33,7 +35,7 @@ class Exported:
     warnings: tuple[str, ...] = ()
 
 
-class Outgoing:
+class Outgoing(Pushing):
     """Of a snapshot."""
 
     _controller: Holdfast
@@ -79,7 +81,7 @@ class Outgoing:
         )
 
 
-class Incoming:
+class Incoming(Pulling):
     """Of a controller."""
 
     def import_(

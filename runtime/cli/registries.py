@@ -1,0 +1,85 @@
+"""Verbs: push, pull."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from holdfast.runtime.cli import output
+from holdfast.runtime.cli.arguments import Json, SnapshotRef, controller, wants_json
+from holdfast.runtime.cli.moving import PASSPHRASE, Compression, FilesOnly, KeyName, bar
+
+Reference = Annotated[str, typer.Argument(metavar="REFERENCE", help="host[:port]/name[:tag]")]
+PlainHttp = Annotated[
+    bool, typer.Option("--plain-http", help="Without TLS, also if the registry is not on this machine.")
+]
+
+
+def push(
+    snapshot: SnapshotRef,
+    reference: Reference,
+    key: KeyName = None,
+    compression: Compression = "gzip",
+    plain_http: PlainHttp = False,
+    json: Json = False,
+) -> None:
+    """Send a snapshot to a registry; what is there already is not sent again."""
+    with controller() as holdfast, bar("pushing") as progress:
+        done = holdfast.snapshot(snapshot).push(
+            reference,
+            key=key,
+            passphrase=os.environ.get(PASSPHRASE),
+            compression=compression,
+            plain_http=plain_http,
+            progress=progress,
+        )
+    for warning in done.warnings:
+        output.note(warning)
+    if done.signed_by is None:
+        output.note(
+            "it is not signed: others can take its files only; `holdfast key new`, then push it again"
+        )
+    if wants_json(json):
+        output.emit(
+            {
+                "reference": done.reference,
+                "digest": done.digest,
+                "pinned": done.pinned,
+                "bytes": done.bytes,
+                "sent": done.sent,
+                "signed_by": done.signed_by,
+                "warnings": list(done.warnings),
+            }
+        )
+    else:
+        output.say(done.pinned)
+        output.note(f"{output.size(done.bytes)}, of which {output.size(done.sent)} were not there")
+
+
+def pull(
+    reference: Annotated[str, typer.Argument(metavar="REFERENCE", help="host[:port]/name[:tag][@digest]")],
+    label: Annotated[str | None, typer.Option("--label", "-l", help="A name for the snapshot here.")] = None,
+    files_only: FilesOnly = False,
+    memory: Annotated[str | None, typer.Option("--memory", help="Of sessions made of it: 512m, 4g.")] = None,
+    cpus: Annotated[float | None, typer.Option("--cpus", help="Cores.")] = None,
+    network: Annotated[str | None, typer.Option("--network", help="`default` or `none`.")] = None,
+    plain_http: PlainHttp = False,
+    json: Json = False,
+) -> None:
+    """Take in a snapshot from a registry. What nobody you trust has signed is refused."""
+    chosen = {"memory": memory, "cpus": cpus, "network": network}
+    with controller() as holdfast, bar("pulling") as progress:
+        found = holdfast.pull(
+            reference,
+            label=label,
+            files_only=files_only,
+            plain_http=plain_http,
+            progress=progress,
+            **{key: value for key, value in chosen.items() if value is not None},
+        )
+    if wants_json(json):
+        output.emit(output.snapshot(found) | {"origin": found.row.details.get("origin")})
+    else:
+        output.say(found.name)

@@ -1,0 +1,133 @@
+"""What handles can do about registries: a part of `Holdfast`, and one of `Snapshot`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.snapshot import Snapshot
+    from holdfast.runtime.store.rows import SnapshotRow
+
+Progress = Callable[[int, int], None]
+
+
+def _quiet(_done: int, _all: int) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """A snapshot in a registry: its reference, the digest of the bundle, and the key that signed it, if any.
+
+    `bytes` is what it takes there altogether, `sent` what was not there before. `warnings` say what is in it
+    that others should perhaps not have, in words.
+    """
+
+    reference: str
+    digest: str
+    bytes: int
+    sent: int
+    signed_by: str | None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def pinned(self) -> str:
+        """The reference with the digest: this very snapshot, also when the tag has gone on."""
+        return f"{self.reference}@{self.digest}"
+
+
+class Pushing:
+    """Of a snapshot."""
+
+    _controller: Holdfast
+    _row: SnapshotRow
+
+    def push(
+        self,
+        reference: str,
+        *,
+        key: str | None = None,
+        passphrase: str | None = None,
+        compression: str = "gzip",
+        plain_http: bool = False,
+        progress: Progress = _quiet,
+    ) -> Pushed:
+        """Send it to a registry, under a reference that any home which trusts the key can pull.
+
+        What the registry has is not sent again, and what was cut off goes on. Nothing is found under the
+        reference before all of it is there. Credentials are those of `docker login`, or
+        HOLDFAST_REGISTRY_USER and HOLDFAST_REGISTRY_PASSWORD.
+
+        Args:
+            reference: `host[:port]/name[:tag]`; without a tag, `latest`.
+            key: the name of the key to sign with; by default the only one, or the one called default. Without
+                any it is not signed, and others can take its files only.
+            passphrase: of the key, if it has one.
+            compression: of the image's layers: `gzip`, or `zstd` for engines since Docker 23.
+            plain_http: without TLS, also to a registry that is not on this machine.
+            progress: is called with bytes done, and of how many.
+
+        Raises:
+            RegistryDenied, RegistryUnavailable, RegistryError: the registry does not let us, or not answer.
+            SnapshotDamaged, SnapshotNotFound, InvalidArgument, StoreError, EngineError: it cannot be sent.
+        """
+        from holdfast.runtime.moving.registries import push
+
+        return push(
+            self._controller,
+            self._row,
+            reference,
+            key,
+            passphrase,
+            compression=compression,
+            plain_http=plain_http,
+            progress=progress,
+        )
+
+
+class Pulling:
+    """Of a controller."""
+
+    def pull(
+        self: Any,
+        reference: str,
+        *,
+        label: str | None = None,
+        files_only: bool = False,
+        plain_http: bool = False,
+        progress: Progress = _quiet,
+        **options: Any,
+    ) -> Snapshot:
+        """Take a snapshot in from a registry, where `Snapshot.push` sent it.
+
+        Args:
+            reference: `host[:port]/name[:tag][@digest]`.
+            label: a name for it here; by default the one it had, if that is free.
+            files_only: leave memory and processes; needs no trust in who signed it.
+            plain_http: without TLS, also from a registry that is not on this machine.
+            progress: is called with bytes done, and of how many.
+            options: network, memory, cpus, pids, user, workdir of sessions made of it; those of the bundle
+                do not count.
+
+        Raises:
+            ReferenceNotFound, RegistryDenied, RegistryUnavailable, RegistryError: it cannot be had.
+            BundleUntrusted: it is signed by nobody who is trusted here.
+            BundleRefused: it is damaged, forged, or more than may come in.
+            StoreError, EngineError: it cannot be kept. Nothing is left of it in any case.
+        """
+        from holdfast.runtime.moving.registries import pull
+        from holdfast.runtime.snapshot import Snapshot
+
+        row = pull(
+            self,
+            reference,
+            label,
+            files_only=files_only,
+            plain_http=plain_http,
+            options=options,
+            progress=progress,
+        )
+        return Snapshot(self, row)
