@@ -25,6 +25,7 @@ class Home:
     scratch/             the checkpointer's, while restores read snapshots
     checkpointer/        sockets of checkpointers
     intents/             one file per session: what was about to be run under a key, and what it came to
+    downloads/, uploads/ what was on its way from or to a registry when it was cut off
     locks/               one file per thing that only one process may do at a time
     """
 

@@ -33,25 +33,6 @@ def test_the_second_machine_shares_nothing(second: Machine, hf: Holdfast) -> Non
     assert "eth0" not in links.replace("veth", "")
 
 
-def test_a_session_lives_and_is_restored_there(second: Machine, clear: Callable[[Holdfast], None]) -> None:
-    """Nothing takes the engine's data root, mounts or cgroups for those of the first one."""
-    with second.holdfast() as there:
-        session = there.new("there")
-        session.exec("MOMENT=kept; echo text > /workspace/file; echo shared > /dev/shm/part")
-        snapshot = session.snapshot("moment")
-        session.remove()
-        back = snapshot.restore("back")
-        assert back.exec("cat /workspace/file /dev/shm/part; echo $MOMENT").text.split() == [
-            "text",
-            "shared",
-            "kept",
-        ]
-        done = second.cli("exec", "back", "echo $MOMENT")
-        assert (done.returncode, done.stdout) == (0, "kept\n")
-        clear(there)
-    assert second.engine.containers() == {}
-
-
 def test_a_door_leads_to_one_registry(
     second: Machine, registry: Registry, password_registry: Registry, door: Callable[[Registry], Relay]
 ) -> None:

@@ -1,7 +1,8 @@
 """A door from one network to an address in another, and a place to break connections at.
 
-Passes bytes on between whoever connects and the target, counts them, and can be told to cut a connection
-after so many bytes. It may listen in the network of a process, which then reaches nothing else through it.
+Passes bytes on between whoever connects and the target, counts them, and can be told to cut a connection, or
+to hold everything, after so many bytes. It may listen in the network of a process, which then reaches nothing
+else through it.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import os
 import select
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 
 _CLONE_NEWNET = 0x40000000
 _PIECE = 1 << 18
 _TICK = 0.2
+PATIENCE = 90.0
 
 
 class Relay:
@@ -28,9 +31,12 @@ class Relay:
     def __init__(self, target: int, *, port: int = 0, network_of: int | None = None) -> None:
         self.target = target
         self.up = self.down = self.connections = 0
-        self._budget: dict[str, int | None] = {"up": None, "down": None}
-        self._cut_once = threading.Event()
+        self._limits: dict[str, int] = {}
+        self._word, self._words = b"", 0
+        self._hold = self._drop = False
+        self._reached, self._released = threading.Event(), threading.Event()
         self._closing = False
+        self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._listener = _listen(port, network_of)
         self.port = int(self._listener.getsockname()[1])
@@ -43,16 +49,30 @@ class Relay:
 
     def cut_after(self, *, up: int | None = None, down: int | None = None) -> None:
         """Reset the connection over which the so-manieth byte from now on goes; those after it are whole."""
-        self._cut_once.clear()
-        self._budget = {"up": up, "down": down}
+        self._arm(up, down, hold=False)
 
-    def wait_cut(self, patience: float = 60.0) -> None:
-        """Wait until it has been cut."""
-        assert self._cut_once.wait(patience), "no connection came to the byte at which it was to be cut"
+    def hold_after(self, *, up: int | None = None, down: int | None = None) -> None:
+        """Pass nothing on any more after so many bytes, until `release`."""
+        self._arm(up, down, hold=True)
+
+    def hold_at(self, method: bytes, count: int) -> None:
+        """Pass nothing on from the so-manieth request of this method on, until `release`."""
+        self._arm(None, None, hold=True)
+        self._word, self._words = method + b" ", count
+
+    def wait(self) -> None:
+        """Wait until it has come to that."""
+        assert self._reached.wait(PATIENCE), "no connection came to where it was to be cut or held"
+
+    def release(self, *, drop: bool = False) -> None:
+        """Pass everything on again; of what was held, nothing if it is dropped."""
+        self._limits, self._word, self._hold, self._drop = {}, b"", False, drop
+        self._released.set()
 
     def close(self) -> None:
         """Cut what there is, and listen no more."""
         self._closing = True
+        self._released.set()
         self._listener.close()
         for thread in self._threads:
             thread.join()
@@ -65,8 +85,14 @@ class Relay:
     ) -> None:
         self.close()
 
-    def _spawn(self, run: object, *arguments: object) -> None:
-        assert callable(run)
+    def _arm(self, up: int | None, down: int | None, *, hold: bool) -> None:
+        self._reached.clear()
+        self._released.clear()
+        self._word, self._hold = b"", hold
+        given = {"up": up, "down": down}
+        self._limits = {way: limit for way, limit in given.items() if limit is not None}
+
+    def _spawn(self, run: Callable[..., None], *arguments: object) -> None:
         thread = threading.Thread(target=run, args=arguments, daemon=True)
         self._threads.append(thread)
         thread.start()
@@ -74,8 +100,7 @@ class Relay:
     def _accept(self) -> None:
         while not self._closing:
             try:
-                ready = select.select([self._listener], [], [], _TICK)[0]
-                if not ready:
+                if not select.select([self._listener], [], [], _TICK)[0]:
                     continue
                 client, _ = self._listener.accept()
             except (OSError, ValueError):  # closed
@@ -96,31 +121,45 @@ class Relay:
         others = {client: (server, "up"), server: (client, "down")}
         while not self._closing and others:
             for ready in select.select(list(others), [], [], _TICK)[0]:
-                other, direction = others[ready]
+                other, way = others[ready]
                 piece = ready.recv(_PIECE)
                 if not piece:
                     other.shutdown(socket.SHUT_WR)
                     del others[ready]
                     continue
-                kept, cut = self._count(direction, len(piece))
+                kept = self._kept(way, piece)
                 other.sendall(piece[:kept])
-                if cut:
+                if kept == len(piece):
+                    continue
+                if not self._hold:
                     # No lingering: the other side is told at once, by a reset.
                     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-                    self._cut_once.set()
+                    self._limits = {}
+                    self._reached.set()
                     return
+                self._reached.set()
+                self._released.wait()
+                if self._drop:
+                    return
+                other.sendall(piece[kept:])
 
-    def _count(self, direction: str, size: int) -> tuple[int, bool]:
-        budget = self._budget[direction]
-        kept = size if budget is None else min(size, budget)
-        cut = budget is not None and size >= budget
-        if budget is not None:
-            self._budget[direction] = None if cut else budget - size
-        if direction == "up":
-            self.up += kept
-        else:
-            self.down += kept
-        return kept, cut
+    def _kept(self, way: str, piece: bytes) -> int:
+        """How much of a piece is passed on."""
+        with self._lock:
+            kept = len(piece)
+            if self._word and way == "up" and piece.startswith(self._word):
+                self._words -= 1
+                kept = kept if self._words > 0 else 0
+            if way in self._limits:
+                kept = min(kept, max(0, self._limits[way]))
+                self._limits[way] -= kept
+                # What ends exactly at the limit is not passed on whole, so that it is noticed.
+                kept -= kept == len(piece) and self._limits[way] == 0
+            if way == "up":
+                self.up += kept
+            else:
+                self.down += kept
+            return kept
 
 
 def _listen(port: int, network_of: int | None) -> socket.socket:

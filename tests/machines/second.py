@@ -69,9 +69,14 @@ class Machine:
             check=False,
         )
 
+    @property
+    def holdfast_command(self) -> list[str]:
+        """The command `holdfast`."""
+        return [sys.executable, "-m", "holdfast"]
+
     def cli(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """The command `holdfast` there, with these arguments."""
-        return self.run(sys.executable, "-m", "holdfast", *arguments, **environment)
+        return self.run(*self.holdfast_command, *arguments, **environment)
 
     @contextmanager
     def holdfast(self, home: Home | None = None, **options: Any) -> Iterator[Holdfast]:

@@ -65,3 +65,14 @@ def _copy_layer(source: Path, data: Path, chain: str) -> None:
     subprocess.run(["cp", "-a", *parts, str(here)], check=True)
     (here / "work").mkdir(mode=0o700)
     (data / "overlay2/l" / (here / "link").read_text()).symlink_to(f"../{cache_id}/diff")
+
+
+def know_layers(data: Path, pairs: Iterable[tuple[str, str]]) -> None:
+    """Let an engine know what it has: layers as (digest in a registry, digest unpacked).
+
+    As if it had pulled them from there; those it does not fetch again.
+    """
+    folder = data / "image/overlay2/distribution/diffid-by-digest/sha256"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for digest, diff_id in pairs:
+        (folder / digest.removeprefix("sha256:")).write_text(diff_id)

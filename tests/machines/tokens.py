@@ -11,7 +11,7 @@ import json
 import secrets
 import threading
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
@@ -19,10 +19,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import jwt
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from cryptography.hazmat.primitives.serialization import Encoding
+from tests.machines.certificates import Authority
 
 SERVICE = "registry of the tests"
 ISSUER = "token server of the tests"
@@ -31,17 +29,15 @@ ISSUER = "token server of the tests"
 class TokenServer:
     """Serves tokens on a port of 127.0.0.1 while it is open.
 
-    `asked` are the scopes of each request so far. Tokens end `lifetime` seconds after they were made, but
-    never later than `revoke` was called: from then on the registry refuses those made before.
+    `asked` are the scopes of each request so far. Tokens end `lifetime` seconds after they were made.
     """
 
     def __init__(self, user: str, password: str, folder: Path, *, lifetime: int = 60) -> None:
         self.user, self.password, self.lifetime = user, password, lifetime
         self.asked: list[list[str]] = []
-        self.certificate = folder / "token-signer.pem"
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._der = _certificate(self._key)
-        self.certificate.write_bytes(_pem(self._der))
+        authority = Authority(folder, ISSUER)
+        self.certificate, self._key = authority.certificate, authority.key
+        self._der = authority.root.public_bytes(Encoding.DER)
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
@@ -115,23 +111,3 @@ class TokenServer:
                 """Say nothing."""
 
         return Handler
-
-
-def _certificate(key: ec.EllipticCurvePrivateKey) -> bytes:
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, ISSUER)])
-    now = datetime.now(UTC)
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    )
-    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
-
-
-def _pem(der: bytes) -> bytes:
-    return x509.load_der_x509_certificate(der).public_bytes(serialization.Encoding.PEM)

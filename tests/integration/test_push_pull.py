@@ -1,0 +1,175 @@
+"""Snapshots go to another machine through a registry, and ordinary tools see an ordinary image there."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from tests.machines.registry import PASSWORD, USER, Registry
+from tests.machines.relay import Relay
+from tests.machines.second import Machine
+from tests.machines.seed import know_layers
+
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.moving.remote import Pushed
+from holdfast.runtime.session import Session
+from holdfast.runtime.snapshot import Snapshot
+from holdfast.snapshots.bundle.keys import Keys
+
+pytestmark = pytest.mark.engine
+
+REPOSITORY = "team/work"
+DATA = 24 << 20
+"""Bytes that a kernel holds, and that no compression makes smaller."""
+BUFFERS = 6 << 20
+
+
+@dataclass
+class World:
+    """A snapshot that was pushed, and the machine it is wanted on."""
+
+    session: Session
+    snapshot: Snapshot
+    pushed: Pushed
+    machine: Machine
+    door: Relay
+    registry: Registry
+
+    @property
+    def reference(self) -> str:
+        return f"{self.registry.address}/{REPOSITORY}:one"
+
+    def get(self, path: str, accept: str = "") -> Any:
+        url = f"http://{self.registry.address}/v2/{path}"
+        return httpx.get(url, headers={"Accept": accept} if accept else {}).raise_for_status().json()
+
+    def manifest(self, tag: str, system: str) -> Any:
+        """The manifest of the ordinary image (`linux`), or of the live state (`unknown`)."""
+        index = self.get(f"{REPOSITORY}/manifests/{tag}", "application/vnd.oci.image.index.v1+json")
+        (found,) = [each for each in index["manifests"] if each["platform"]["os"] == system]
+        return self.get(f"{REPOSITORY}/manifests/{found['digest']}", found["mediaType"])
+
+    def live_bytes(self, tag: str) -> int:
+        """How large the live state is in the registry."""
+        return sum(int(layer["size"]) for layer in self.manifest(tag, "unknown")["layers"])
+
+
+@pytest.fixture(scope="module")
+def world(
+    shared_hf: Holdfast,
+    shared: Session,
+    second: Machine,
+    registry: Registry,
+    door: Callable[[Registry], Relay],
+) -> Iterator[World]:
+    Keys(shared_hf.home).new("default")
+    shared.exec("MOMENT=kept; echo text > /workspace/file; echo shared > /dev/shm/part")
+    shared.exec("python3 -m http.server -d /workspace 8000 >/dev/null 2>&1 &")
+    shared.cell(f"import os, hashlib; data = os.urandom({DATA}); digest = hashlib.sha256(data).hexdigest()")
+    snapshot = shared.snapshot("one")
+    pushed = snapshot.push(f"{registry.address}/{REPOSITORY}:one")
+    made = World(shared, snapshot, pushed, second, door(registry), registry)
+    yield made
+    with second.holdfast() as there:
+        for session in there.sessions():
+            session.remove()
+        for one in reversed(there.snapshots()):
+            one.remove()
+    assert list(second.home.snapshots.iterdir()) == []
+
+
+def test_who_is_not_trusted_is_refused_in_one_line(world: World) -> None:
+    """With the command that would trust the key; nothing is left of the attempt."""
+    refused = world.machine.cli("pull", world.reference)
+    assert refused.returncode == 1
+    first, hint = refused.stderr.splitlines()
+    assert "it is signed by nobody you trust" in first
+    assert f"holdfast key trust {world.pushed.signed_by}" in hint
+    assert list(world.machine.home.snapshots.iterdir()) == []
+
+
+def test_it_goes_on_there(world: World) -> None:
+    """Trusted, pulled and restored: shell, kernel, server, files and memory are as they were."""
+    assert world.machine.cli("key", "trust", str(world.pushed.signed_by)).returncode == 0
+    pulled = world.machine.cli("pull", world.reference, "--json")
+    assert pulled.returncode == 0, pulled.stderr
+    told = json.loads(pulled.stdout)
+    assert told["label"] == "one"
+    assert told["origin"]["from"] == world.pushed.pinned
+    with world.machine.holdfast() as there:
+        back = there.snapshot("one").restore("back")
+        said = back.exec("echo $MOMENT; cat /dev/shm/part; curl -s localhost:8000/file").text.split()
+        assert said == ["kept", "shared", "text"]
+        assert back.cell("hashlib.sha256(data).hexdigest() == digest").text == "True"
+        back.remove()
+
+
+def test_ordinary_tools_see_an_image(world: World) -> None:
+    """A registry lists it, `docker manifest` shows it, and `docker run` starts its files."""
+    assert REPOSITORY in world.get("_catalog")["repositories"]
+    assert "one" in world.get(f"{REPOSITORY}/tags/list")["tags"]
+    manifest = world.manifest("one", "linux")
+    config = world.get(f"{REPOSITORY}/blobs/{manifest['config']['digest']}")
+    # What it has of the session's image is not fetched again, as when it had come from a registry.
+    digests = [layer["digest"] for layer in manifest["layers"]]
+    know_layers(world.machine.daemon.data, zip(digests, config["rootfs"]["diff_ids"], strict=True))
+    shown = world.machine.run("docker", "manifest", "inspect", "--insecure", world.reference)
+    assert shown.returncode == 0, shown.stderr
+    platforms = [each["platform"]["architecture"] for each in json.loads(shown.stdout)["manifests"]]
+    assert platforms == [config["architecture"], "unknown"]
+    ran = world.machine.run("docker", "run", "--rm", world.reference, "cat", "/workspace/file")
+    assert (ran.returncode, ran.stdout) == (0, "text\n"), ran.stderr
+    assert world.machine.run("docker", "rmi", world.reference).returncode == 0
+
+
+def test_only_what_is_new_is_sent(world: World) -> None:
+    """Of the same, the index; of a session that went on, neither its image nor memory that stayed."""
+    again = world.snapshot.push(world.reference)
+    assert (again.digest, again.bytes) == (world.pushed.digest, world.pushed.bytes)
+    assert again.sent < 4096
+    world.session.exec("echo more > /workspace/more")
+    later = world.session.snapshot("two")
+    pushed = later.push(f"{world.registry.address}/{REPOSITORY}:two")
+    assert pushed.bytes > world.pushed.bytes - (1 << 20)
+    assert pushed.sent < pushed.bytes - DATA // 2 - (200 << 20)
+
+
+def test_a_pull_that_is_killed_goes_on(world: World) -> None:
+    """What has come is not fetched again; until all is there, there is no snapshot."""
+    reference = f"{world.registry.address}/{REPOSITORY}:two"
+    before = world.door.down
+    world.door.hold_after(down=DATA // 2)
+    command = world.machine.command(*world.machine.holdfast_command, "pull", reference)
+    with subprocess.Popen(command, env=world.machine.environment) as pulling:
+        world.door.wait()
+        os.kill(pulling.pid, signal.SIGKILL)
+    world.door.release(drop=True)
+    came = world.door.down - before
+    pulled = world.machine.cli("pull", reference)
+    assert pulled.returncode == 0, pulled.stderr
+    with world.machine.holdfast() as there:
+        assert there.snapshot("two").kind == "live"
+    # What was in the buffers of the connection when the process died is lost.
+    assert world.door.down - before - came < world.live_bytes("two") - came + BUFFERS
+    assert list((world.machine.home.root / "downloads").glob("*")) == []
+
+
+def test_wrong_credentials_are_one_line(world: World, password_registry: Registry) -> None:
+    """Of push and of pull; and nothing was sent."""
+    reference = f"{password_registry.address}/{REPOSITORY}:one"
+    wrong = {"HOLDFAST_REGISTRY_USER": USER, "HOLDFAST_REGISTRY_PASSWORD": f"not {PASSWORD}"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in wrong.items():
+            patch.setenv(name, value)
+        with pytest.raises(Exception, match=r"^cannot log in to .*: user 'holdfast' or the password is not"):
+            world.snapshot.push(reference)
+    refused = world.machine.cli("pull", world.reference.replace(":one", ":none"))
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(f"holdfast: cannot pull {world.reference[:-4]}:none: the registry has")

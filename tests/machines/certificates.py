@@ -1,0 +1,60 @@
+"""An authority that signs certificates for the tests, and nobody else trusts."""
+
+from __future__ import annotations
+
+import ipaddress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+
+class Authority:
+    """Keeps its certificate and what it issues in a folder."""
+
+    def __init__(self, folder: Path, name: str = "authority of the tests") -> None:
+        self._folder = folder
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        self._name = _named(name)
+        self.root = _builder(self._name, self._name, self.key).sign(self.key, hashes.SHA256())
+        self.certificate = folder / "authority.pem"
+        self.certificate.write_bytes(self.root.public_bytes(serialization.Encoding.PEM))
+
+    def issue(self, address: str) -> dict[str, str]:
+        """A certificate for an address: paths of it and its key, as a registry is told."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
+        made = _builder(_named(address), self._name, key, root=False).add_extension(names, critical=False)
+        certificate, private = self._folder / "server.pem", self._folder / "server.key"
+        certificate.write_bytes(made.sign(self.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        private.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+        )
+        return {"certificate": str(certificate), "key": str(private)}
+
+
+def _named(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, *, root: bool = True
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=root, path_length=0 if root else None), critical=True)
+    )
