@@ -28,24 +28,25 @@ DISK_LEAST = 5 << 30
 def checks(controller: Holdfast) -> list[Check]:
     """All checks, in the order in which one builds on the other."""
     found = [
-        _guarded("state directory", lambda: _home(controller)),
-        _guarded("disk space", lambda: _disk(controller)),
+        guarded("state directory", lambda: _home(controller)),
+        guarded("disk space", lambda: _disk(controller)),
     ]
-    engine = _guarded("engine", lambda: _engine(controller))
-    found += [engine, _guarded("kernel", _kernel)]
+    engine = guarded("engine", lambda: engine_check(controller))
+    found += [engine, guarded("kernel", _kernel)]
     if not engine.ok:
         return found
     found += [
-        _guarded("session image", lambda: _image(controller, "session")),
-        _guarded("toolbox image", lambda: _image(controller, "toolbox")),
-        _guarded("isolation", lambda: _isolation(controller)),
-        _guarded("leftovers", lambda: _leftovers(controller)),
+        guarded("session image", lambda: _image(controller, "session")),
+        guarded("toolbox image", lambda: _image(controller, "toolbox")),
+        guarded("isolation", lambda: _isolation(controller)),
+        guarded("leftovers", lambda: _leftovers(controller)),
     ]
     images_ready = all(check.ok for check in found if check.name.endswith("image"))
     return found + _snapshots(controller, images_ready)
 
 
-def _guarded(name: str, look: Callable[[], Check]) -> Check:
+def guarded(name: str, look: Callable[[], Check]) -> Check:
+    """What a look finds; an error of it is a finding."""
     try:
         return look()
     except HoldfastError as error:
@@ -70,7 +71,8 @@ def _disk(controller: Holdfast) -> Check:
     return Check("disk space", not hint, f"{free / (1 << 30):.1f} GiB free", hint)
 
 
-def _engine(controller: Holdfast) -> Check:
+def engine_check(controller: Holdfast) -> Check:
+    """Which engine it is, and whether sessions are known to work with it."""
     info = controller.engine.info()
     version = str(info.get("ServerVersion", "?"))
     cgroup, driver = info.get("CgroupVersion", "1"), info.get("Driver", "?")

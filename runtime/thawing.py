@@ -84,6 +84,8 @@ class Thawing:
         as_: Name | None = None,
         require: Name | None = None,
         name: str | None = None,
+        passphrase: str | None = None,
+        key_passphrase: str | None = None,
         progress: Callable[[int, int], None] | None = None,
         **options: Any,
     ) -> Thawed:
@@ -95,6 +97,8 @@ class Thawing:
             as_: exactly this rung: `live`, `commands` (files, and what was run as a script) or `files`.
             require: at least this rung.
             name: of the session; by default one is made up.
+            passphrase: that it was encrypted with, if it is from elsewhere.
+            key_passphrase: of the key of this home that it was encrypted for.
             progress: is called with bytes done, and of how many, while it is taken in.
             options: network, memory, cpus, pids of the session, if it is from elsewhere.
 
@@ -104,7 +108,9 @@ class Thawing:
             LiveUnsupported: what was asked for is not possible here; `findings` are the reasons.
             RestoreFailed, SnapshotDamaged: nothing is left of the session; what was taken in stays.
         """
-        return thaw(self, str(source), as_, require, name, progress, options)
+        more = {"passphrase": passphrase, "key_passphrase": key_passphrase, "progress": progress}
+        taking_in = {key: value for key, value in more.items() if value is not None}
+        return thaw(self, str(source), as_, require, name, options, taking_in)
 
 
 def thaw(
@@ -113,13 +119,13 @@ def thaw(
     as_: Name | None,
     require: Name | None,
     name: str | None,
-    progress: Callable[[int, int], None] | None,
     options: dict[str, Any],
+    taking_in: dict[str, Any],
 ) -> Thawed:
-    """As `Thawing.thaw`."""
+    """As `Thawing.thaw`; `taking_in` is for what is from elsewhere: passphrases, progress."""
     if as_ and require and RUNGS.index(as_) > RUNGS.index(require):
         raise InvalidArgument(f"cannot require {require} of what is thawed as {as_}", hint="leave one out")
-    snapshot = _found(controller, source, as_, progress, options)
+    snapshot = _found(controller, source, as_, options, taking_in)
     ladder = snapshot.fits()
     rung = chosen(ladder, as_, require, source)
     try:
@@ -161,8 +167,8 @@ def _found(
     controller: Holdfast,
     source: str,
     as_: Name | None,
-    progress: Callable[[int, int], None] | None,
     options: dict[str, Any],
+    taking_in: dict[str, Any],
 ) -> Snapshot:
     """What is meant, taken in if it is not here."""
     if "/" not in source:
@@ -178,9 +184,7 @@ def _found(
                     hint="they can be chosen for what comes from a file or a registry",
                 )
             return here
-    more: dict[str, Any] = {**options, "files_only": as_ == "files"}
-    if progress is not None:
-        more["progress"] = progress
+    more: dict[str, Any] = {**options, **taking_in, "files_only": as_ == "files"}
     try:
         if Path(source).exists() or source.startswith((".", "/")):
             return controller.import_(source, **more)

@@ -12,6 +12,14 @@ import typer
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import output
 from holdfast.runtime.cli.arguments import Json, Separated, command_text, controller, wants_json
+from holdfast.runtime.cli.moving import (
+    PASSPHRASE,
+    Compression,
+    EncryptTo,
+    KeyName,
+    WithPassphrase,
+    bundle_passphrase,
+)
 
 if TYPE_CHECKING:
     from holdfast.runtime.ci.job import Job, Outcome
@@ -42,12 +50,10 @@ def run(
     push: Annotated[
         str | None, typer.Option(metavar="REF", help="Push what is captured to a registry.")
     ] = None,
-    key: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Sign with this key, not the only one or `default`.")
-    ] = None,
-    compression: Annotated[
-        str, typer.Option(help="Of the files' layers: gzip, or zstd for Docker 23 and newer.")
-    ] = "gzip",
+    key: KeyName = None,
+    encrypt_to: EncryptTo = None,
+    passphrase: WithPassphrase = False,
+    compression: Compression = "gzip",
     summary: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write what failed as Markdown; appends.")
     ] = None,
@@ -88,7 +94,6 @@ def run(
     from holdfast.runtime.ci.freezing import Limits
     from holdfast.runtime.ci.job import Job
     from holdfast.runtime.ci.vigil import Patience
-    from holdfast.runtime.cli.moving import PASSPHRASE
     from holdfast.runtime.keeping import policy
 
     if export is not None and push is not None:
@@ -103,7 +108,8 @@ def run(
         "pids": pids,
     }
     options |= {"user": user, "mounts": mount, "workdir": workdir}
-    signed = {"key": key, "passphrase": os.environ.get(PASSPHRASE), "compression": compression}
+    how: dict[str, Any] = {"key": key, "passphrase": os.environ.get(PASSPHRASE), "compression": compression}
+    how |= {"encrypt_to": encrypt_to or (), "bundle_passphrase": bundle_passphrase(wanted=passphrase)}
     job = Job(
         command=command_text(command, separated=bool(context.meta.get("separated"))),
         options={name: value for name, value in options.items() if value is not None},
@@ -121,7 +127,7 @@ def run(
             None if size_limit is None else policy.size(size_limit, "--size-limit"),
             fallback == "files",
         ),
-        destination=Destination(export, push, signed),
+        destination=Destination(export, push, how),
         captures=captures,
         keep=keep,
         job=record.job_of(os.environ),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,8 +12,14 @@ from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import output
 from holdfast.runtime.cli.arguments import Json, controller, wants_json
 
+if TYPE_CHECKING:
+    from holdfast.runtime.results import Check
+
 
 def doctor(
+    ci: Annotated[
+        bool, typer.Option("--ci", help="What a runner of a CI system must allow. Exit code 3: only files.")
+    ] = False,
     programs: Annotated[
         bool, typer.Option("--programs", help="Capture, restore and fork real programs; takes many minutes.")
     ] = False,
@@ -34,8 +41,20 @@ def doctor(
         return
     if only or list_ or markdown:
         raise InvalidArgument("cannot do that without --programs", hint="`holdfast doctor --programs`")
+    if ci:
+        from holdfast.runtime.ci import host
+
+        found = host.checks(controller())
+        _show(found, as_json=wants_json(json))
+        raise typer.Exit(host.exit_code(found))
     found = controller().doctor()
-    if wants_json(json):
+    _show(found, as_json=wants_json(json))
+    if not all(check.ok for check in found):
+        raise typer.Exit(1)
+
+
+def _show(found: Sequence[Check], *, as_json: bool) -> None:
+    if as_json:
         output.emit(
             [
                 {"name": check.name, "ok": check.ok, "detail": check.detail, "hint": check.hint}
@@ -47,5 +66,3 @@ def doctor(
         for check in found:
             if not check.ok and check.hint:
                 output.note(f"{check.name}: {check.hint}")
-    if not all(check.ok for check in found):
-        raise typer.Exit(1)

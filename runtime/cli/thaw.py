@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,7 +50,7 @@ def thaw(
 
     As much of it as this machine allows, which is told; exit code 3 if that is less than was asked for.
     """
-    from holdfast.runtime.cli.moving import bar
+    from holdfast.runtime.cli.moving import BUNDLE_PASSPHRASE, PASSPHRASE, bar
     from holdfast.runtime.thawing import told
 
     as_json = wants_json(json)
@@ -65,6 +66,8 @@ def thaw(
                     as_=fitness.rung(as_),
                     require=fitness.rung(require),
                     name=name,
+                    passphrase=os.environ.get(BUNDLE_PASSPHRASE),
+                    key_passphrase=os.environ.get(PASSPHRASE),
                     progress=progress,
                     **options,
                 )

@@ -1,0 +1,35 @@
+"""What `doctor --ci` concludes from what it tried."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.runtime.ci import host
+from holdfast.runtime.results import Check
+
+
+def checks(*wrong: str) -> list[Check]:
+    names = ("engine", "memory", "disk", "session", *host.LIVE)
+    return [Check(name, name not in wrong, "seen") for name in names]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        ((), 0),
+        (("live restore",), 3),
+        (("checkpointer", "live capture"), 3),
+        (("kernel features",), 3),
+        (("memory",), 1),
+        (("disk", "live capture"), 1),
+        (("engine",), 1),
+    ],
+)
+def test_the_exit_code_tells_live_from_nothing(wrong: tuple[str, ...], code: int) -> None:
+    """3 if jobs run and only their files can be kept, 1 if something is missing that every job needs."""
+    assert host.exit_code(checks(*wrong)) == code
+
+
+def test_this_kernel_has_what_is_looked_for() -> None:
+    """The features are found where captures are known to work: here."""
+    assert [name for name, has in host.KERNEL.items() if not has()] == []
