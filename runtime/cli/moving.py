@@ -63,12 +63,7 @@ def export(
             bundle_passphrase=secret,
             progress=progress,
         )
-    for warning in done.warnings:
-        output.note(warning)
-    if done.signed_by is None:
-        output.note(
-            "it is not signed: others can take its files only; `holdfast key new`, then export it again"
-        )
+    notes(done.warnings, done.signed_by, encrypted=bool(secret or encrypt_to))
     if wants_json(json):
         output.emit(
             {
