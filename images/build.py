@@ -44,6 +44,7 @@ def context(kind: str, environ: Mapping[str, str] = os.environ) -> Context:
         # The guest's packages lie where the import system looks for them: namespace packages, no host code.
         for part in ("runtime", "kernels"):
             files.update(tree(PACKAGE / part / "guest", f"guest/holdfast/{part}/guest", "*.py"))
+        files.update(tree(PACKAGE / "runtime" / "pytest_plugin", "session", "holdfast_pytest.py"))
     else:
         files.update(tree(PACKAGE / "snapshots" / "checkpointer", "snapshots/checkpointer"))
     # A folder must not be empty for COPY to find it.

@@ -23,6 +23,7 @@ from holdfast.snapshots.failure import Failure
 if TYPE_CHECKING:
     from holdfast.runtime.guest_client import Connection
     from holdfast.runtime.line import Line
+    from holdfast.runtime.persistence import Persistence
     from holdfast.runtime.snapshot import Snapshot
 
 MOST = 100
@@ -123,9 +124,10 @@ class Serving:
     # The connection.
 
     def _hear(self) -> None:
-        self._line.persistence().run(self._attempt)
+        persistence = self._line.persistence()
+        persistence.run(lambda: self._attempt(persistence))
 
-    def _attempt(self) -> None:
+    def _attempt(self, persistence: Persistence) -> None:
         if self._stopping and not self._working.is_alive():
             return
         with self._line.client().open("captures", holding=self._holding) as connection:
@@ -133,6 +135,7 @@ class Serving:
                 for frame in connection.events():
                     self._heard(connection, frame)
             finally:
+                persistence.heard()  # however long nobody had asked for anything
                 with self._lock:
                     self._connection = None
 

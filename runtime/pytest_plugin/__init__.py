@@ -1,0 +1,1 @@
+"""The pytest plugin. One module that stands alone: sessions have it as `holdfast_pytest`."""

@@ -1,0 +1,461 @@
+"""pytest --holdfast: a failing test is captured at the frame that failed, and the run goes on.
+
+In the run itself nothing else happens. In every copy of the snapshot the run stands still at the failing
+test, its fixtures up, its files and servers as they were, and a post-mortem debugger waits at the terminal.
+With xdist, the worker that failed does all that; the others are stopped before the capture, and stay so in
+copies.
+
+It stands alone, for Python 3.9 and pytest 7.4 and newer: a session has it where Python finds it. The capture
+is `holdfast_session.capture`. What does not fail costs nothing: the hooks are those of failures.
+"""
+
+from __future__ import annotations
+
+import bdb
+import contextlib
+import fcntl
+import functools
+import importlib
+import inspect
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import traceback
+import unittest
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType, ModuleType, TracebackType
+from typing import Any
+
+import pytest
+
+REFERENCE = "holdfast-snapshot"
+"""Property of a test's reports: where the snapshot of it is."""
+REFUSED = "holdfast-not-captured"
+"""Property of a test's reports: why there is none."""
+MOST = 5
+OUTSIDE = (
+    "--holdfast captures tests in a Holdfast session, and this is none: "
+    "run it by `holdfast ci run -- pytest --holdfast` or `holdfast exec SESSION 'pytest --holdfast'`"
+)
+_LONGEST = 2000
+_TAIL = 8000
+_WORKER = ".worker"
+_SHARED = "/opt/holdfast/python"
+"""Where a session has modules for Pythons that do not see the system's packages."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options."""
+    group = parser.getgroup("holdfast", "captures of failing tests (Holdfast)")
+    group.addoption(
+        "--holdfast",
+        action="store_true",
+        help="capture the session at each failing test; a thawed copy waits there in a debugger (--pdbcls)",
+    )
+    group.addoption(
+        "--holdfast-max",
+        type=int,
+        default=MOST,
+        metavar="N",
+        help=f"capture at most so many failing tests of a run; {MOST} by default",
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin to watch for failures, if asked to."""
+    if not config.getoption("holdfast") or config.getoption("collectonly"):
+        return
+    if config.getoption("usepdb"):
+        raise pytest.UsageError(
+            "--holdfast opens the debugger in copies of the run, --pdb in the run: use one"
+        )
+    session = _session()
+    if session is None:
+        raise pytest.UsageError(OUTSIDE)
+    if hasattr(config, "workerinput"):
+        told = config.workerinput["holdfast"]
+        folder, command = Path(told["folder"]), told["command"]
+        (folder / f"{os.getpid()}{_WORKER}").touch()
+    else:
+        folder, command = Path(tempfile.mkdtemp(prefix="holdfast-pytest-")), _command(config)
+        config.pluginmanager.register(Reporter(folder), "holdfast-reporter")
+    config.pluginmanager.register(Capturing(config, session, folder, command), "holdfast-capturing")
+
+
+def _session() -> ModuleType | None:
+    """Return the module that captures, if this is a session that can be captured."""
+    try:
+        found = importlib.import_module("holdfast_session")
+    except ImportError:
+        sys.path.append(_SHARED)
+        try:
+            found = importlib.import_module("holdfast_session")
+        except ImportError:
+            return None
+        finally:
+            sys.path.remove(_SHARED)
+    try:
+        found.identity()
+    except (OSError, ValueError):
+        return None
+    return found if hasattr(found, "capture") else None
+
+
+def _command(config: pytest.Config) -> str:
+    return " ".join(["pytest", *map(str, config.invocation_params.args)])
+
+
+class Reporter:
+    """Of the process that started the run: what was captured, for people. Its `folder` is the run's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._found: dict[str, list[tuple[str, str]]] = {}
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell a worker of xdist what it shares with the others."""
+        node.workerinput["holdfast"] = {"folder": str(self.folder), "command": _command(node.config)}
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: Any) -> None:
+        """A worker that ends may have stopped the others for a capture."""
+        _signal(_workers(self.folder, os.getpid()), signal.SIGCONT)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Remember what is told of a test that is over."""
+        if report.user_properties and report.when == "teardown":
+            told = [(str(name), str(value)) for name, value in report.user_properties]
+            if found := [each for each in told if each[0] in (REFERENCE, REFUSED)]:
+                self._found[report.nodeid] = found
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Say how each is thawed."""
+        if not self._found:
+            return
+        terminalreporter.section("holdfast")
+        for test, told in self._found.items():
+            for name, value in told:
+                said = _thaw(value) if name == REFERENCE else f"not captured: {value}"
+                terminalreporter.write_line(f"{test}  {said}")
+
+    def pytest_unconfigure(self) -> None:
+        """Remove what the processes of the run shared."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _thaw(reference: str) -> str:
+    """Return the command that brings a snapshot back; an id is that of a snapshot on the same host."""
+    known = len(reference) == 12 and all(digit in "0123456789abcdef" for digit in reference)
+    return f"holdfast restore {reference}" if known else f"holdfast thaw {reference}"
+
+
+class Turns:
+    """One capture at a time among all processes of a run, and not more than so many."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @contextlib.contextmanager
+    def mine(self, most: int) -> Iterator[bool]:
+        """Have a turn; False if there were as many as there may be."""
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            allowed = os.fstat(fd).st_size < most
+            if allowed:
+                os.pwrite(fd, b".", os.fstat(fd).st_size)
+            yield allowed
+        finally:
+            os.close(fd)
+
+
+class Capturing:
+    """Captures tests that fail in this process, and is the debugger's host in copies."""
+
+    def __init__(self, config: pytest.Config, session: ModuleType, folder: Path, command: str) -> None:
+        self._config = config
+        self._command = command
+        self._session: Any = session
+        self._folder = folder
+        self._turns = Turns(folder / "turns")
+        self._most: int = config.getoption("holdfast_max")
+        self._worker = hasattr(config, "workerinput")
+        self._unavailable = ""
+        self._done: tuple[str, int] = ("", 0)
+        """The last failure that was dealt with: the test, and the identity of the exception."""
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Look closer where unittest would tear down before pytest hears of a failure."""
+        if any(_testcase(item) for item in session.items):
+            self._config.pluginmanager.register(Unittests(self), "holdfast-unittests")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_exception_interact(self, node: Any, call: Any, report: Any) -> None:
+        """A test has failed, or could not be set up: its fixtures are still there."""
+        if isinstance(node, pytest.Item) and getattr(call, "when", "") in ("setup", "call"):
+            self.failed(node, call.excinfo.value, report)
+
+    def failed(self, item: pytest.Item, error: BaseException, report: Any = None) -> None:
+        """Have the session captured; in the run go on, in a copy open the debugger."""
+        if self._done == (item.nodeid, id(error)):
+            return
+        self._done = (item.nodeid, id(error))
+        if self._unavailable:
+            return
+        with self._turns.mine(self._most) as allowed:
+            if not allowed:
+                item.user_properties.append((REFUSED, f"--holdfast-max={self._most} is reached"))
+                return
+            with _stopped(_workers(self._folder, os.getppid()) if self._worker else []):
+                self._capture(item, error, report)
+
+    def _capture(self, item: pytest.Item, error: BaseException, report: Any) -> None:
+        trace = _traceback(error)
+        try:
+            done = self._session.capture(
+                reason=f"{item.nodeid} failed"[:_LONGEST], failure=self._record(item, error, trace, report)
+            )
+        except self._session.CaptureFailed as refusal:
+            if isinstance(refusal, self._session.CaptureUnavailable):
+                self._unavailable = str(refusal)
+            item.user_properties.append((REFUSED, str(refusal)[:_LONGEST]))
+            return
+        if done.kind == "resumed":
+            item.user_properties.append((REFERENCE, done.reference or done.snapshot))
+        elif done.own:
+            self._debug(item, error, trace, report)
+
+    def _record(
+        self, item: pytest.Item, error: BaseException, trace: TracebackType, report: Any
+    ) -> dict[str, Any]:
+        frame, line = _frame(trace)
+        path = Path(frame.f_code.co_filename)
+        with contextlib.suppress(ValueError):
+            path = path.relative_to(self._config.rootpath)
+        said = "".join(traceback.format_exception_only(type(error), error)).strip()
+        tail = "".join(text for _, text in getattr(report, "sections", ()))
+        program = ":".join(self._config.getoption("usepdb_cls") or ("pdb",))
+        return {
+            "reason": "exception",
+            "command": self._command[:_LONGEST],
+            "where": item.nodeid[:_LONGEST],
+            "message": f"{path}:{line}: {said}"[:_LONGEST],
+            "tail": tail[-_TAIL:],
+            "debugger": {"program": program, "task": os.environ.get("HOLDFAST_TASK")},
+        }
+
+    # In a copy.
+
+    def _debug(self, item: pytest.Item, error: BaseException, trace: TracebackType, report: Any) -> None:
+        capture: Any = self._config.pluginmanager.getplugin("capturemanager")
+        if capture:
+            capture.suspend(in_=True)
+        with _terminal(alone=self._worker) as there:
+            if not there:
+                _stand_still(item.nodeid)
+            sys.stdout.write(_headline(item, error, trace, report))
+            debugger = self._debugger()
+            self._config.hook.pytest_enter_pdb(config=self._config, pdb=debugger)
+            debugger.reset()
+            debugger.interaction(None, trace)
+            self._config.hook.pytest_leave_pdb(config=self._config, pdb=debugger)
+        if debugger.quitting:
+            if self._worker:
+                os.kill(os.getppid(), signal.SIGINT)
+            pytest.exit("Quitting debugger")
+        if capture and report is None:  # in the middle of a test
+            capture.resume()
+
+    def _debugger(self) -> Any:
+        module, name = self._config.getoption("usepdb_cls") or ("pdb", "Pdb")
+        chosen: Any = functools.reduce(getattr, name.split("."), importlib.import_module(module))
+
+        class Debugger(chosen):  # type: ignore[misc]
+            """The user's, at the last frame that is not a helper's."""
+
+            def get_stack(self, frame: Any, trace: Any) -> tuple[list[tuple[FrameType, int]], int]:
+                """Return the frames and which of them to begin at."""
+                stack, at = super().get_stack(frame, trace)
+                if frame is None:
+                    at = max(0, len(stack) - 1)
+                    while at and _hidden(stack[at][0]):
+                        at -= 1
+                return stack, at
+
+        return Debugger()
+
+
+class Unittests:
+    """Sees tests of unittest fail where they fail: before their tearDown and cleanups."""
+
+    def __init__(self, capturing: Capturing) -> None:
+        self._capturing = capturing
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        """Put a look at its exceptions around a test method."""
+        found: Any = item
+        if not _testcase(item) or _expected_to_fail(found):
+            return
+        method, failed = found.obj, self._failed
+        if inspect.iscoroutinefunction(method):
+
+            @functools.wraps(method)
+            async def watched(*args: Any, **options: Any) -> Any:
+                __tracebackhide__ = True
+                try:
+                    return await method(*args, **options)
+                except BaseException as error:
+                    failed(item, error)
+                    raise
+
+            setattr(method.__self__, method.__name__, watched)
+        else:
+
+            @functools.wraps(method)
+            def watched_call(*args: Any, **options: Any) -> Any:
+                __tracebackhide__ = True
+                try:
+                    return method(*args, **options)
+                except BaseException as error:
+                    failed(item, error)
+                    raise
+
+            found.obj = watched_call
+
+    def _failed(self, item: pytest.Item, error: BaseException) -> None:
+        no_failure = (unittest.SkipTest, pytest.skip.Exception, pytest.xfail.Exception, pytest.exit.Exception)
+        if not isinstance(error, (*no_failure, KeyboardInterrupt, GeneratorExit, bdb.BdbQuit)):
+            self._capturing.failed(item, error)
+
+
+def _testcase(item: Any) -> bool:
+    of = getattr(item, "cls", None)
+    return isinstance(of, type) and issubclass(of, unittest.TestCase)
+
+
+def _expected_to_fail(item: Any) -> bool:
+    if getattr(item.obj, "__unittest_expecting_failure__", False) or not hasattr(item.obj, "__self__"):
+        return True
+    if getattr(item.cls, "__unittest_expecting_failure__", False):
+        return True
+    return item.get_closest_marker("xfail") is not None and not item.config.getoption("runxfail")
+
+
+# What is looked at.
+
+
+def _traceback(error: BaseException) -> TracebackType:
+    """Return where it was raised; a doctest has that in its exception."""
+    inner = getattr(error, "exc_info", None)
+    found = inner[2] if isinstance(inner, tuple) and len(inner) == 3 else error.__traceback__
+    assert isinstance(found, TracebackType)
+    return found
+
+
+def _frame(trace: TracebackType) -> tuple[FrameType, int]:
+    """Return the last frame that is not a helper's, and its line."""
+    frames = list(traceback.walk_tb(trace))
+    shown = [each for each in frames if not _hidden(each[0])]
+    return (shown or frames)[-1]
+
+
+def _hidden(frame: FrameType) -> bool:
+    """Whether pytest leaves a frame out of tracebacks, too: helpers that say so, and those of unittest."""
+    return frame.f_locals.get("__tracebackhide__", False) is True or "__unittest" in frame.f_globals
+
+
+def _headline(item: pytest.Item, error: BaseException, trace: TracebackType, report: Any) -> str:
+    said = report.longreprtext if report is not None else ""
+    if not said:
+        shown = ((frame, line) for frame, line in traceback.walk_tb(trace) if not _hidden(frame))
+        lines = traceback.StackSummary.extract(shown).format()
+        said = "".join((*lines, *traceback.format_exception_only(type(error), error)))
+    sections = "".join(f"{name:-^80}\n{text}" for name, text in getattr(report, "sections", ()))
+    title = f" {item.nodeid} "
+    return f"\n{sections[-_TAIL:]}\n{title:=^80}\n{said[-_TAIL:]}\n{'>' * 20} post-mortem {'>' * 20}\n"
+
+
+# Other processes, and the terminal.
+
+
+def _workers(folder: Path, parent: int) -> list[int]:
+    """Return the workers of a run that its first process has started, without this one."""
+    found = [int(path.name[: -len(_WORKER)]) for path in folder.glob(f"*{_WORKER}")]
+    return [pid for pid in found if pid != os.getpid() and _parent(pid) == parent]
+
+
+def _parent(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return 0
+
+
+def _signal(pids: list[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+@contextlib.contextmanager
+def _stopped(others: list[int]) -> Iterator[None]:
+    """Keep the other workers still, in copies until the debugger is left."""
+    _signal(others, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        _signal(others, signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def _terminal(alone: bool) -> Iterator[bool]:
+    """Have the controlling terminal as standard input and output; False if there is none.
+
+    `alone`: in a process group of its own, so that Ctrl-C is the debugger's and not the run's.
+    """
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        yield False
+        return
+    group, streams = os.getpgrp(), (sys.stdin, sys.stdout, sys.stderr)
+    before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    kept = [os.dup(number) for number in range(3)]
+    alone = alone and os.tcgetpgrp(terminal) == group
+    try:
+        if alone:
+            os.setpgid(0, 0)
+            os.tcsetpgrp(terminal, os.getpgrp())
+        signal.signal(signal.SIGTTOU, before)
+        for number in range(3):
+            os.dup2(terminal, number)
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115
+        sys.stdout, sys.stderr = (open(n, "w", buffering=1, closefd=False) for n in (1, 2))  # noqa: SIM115
+        yield True
+    finally:
+        sys.stdout.flush()
+        sys.stdin, sys.stdout, sys.stderr = streams
+        for number, old in enumerate(kept):
+            os.dup2(old, number)
+            os.close(old)
+        if alone:
+            before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+            os.tcsetpgrp(terminal, group)
+            os.setpgid(0, group)
+            signal.signal(signal.SIGTTOU, before)
+        os.close(terminal)
+
+
+def _stand_still(test: str) -> None:
+    """Without a terminal there is no debugger, but files, servers and memory can be looked at."""
+    sys.stderr.write(
+        f"holdfast: {test} stands still here, pid {os.getpid()}: there is no terminal for a debugger\n"
+    )
+    sys.stderr.flush()
+    while True:
+        signal.pause()
