@@ -6,16 +6,17 @@ checkpointer, and its record must tell of the same processes.
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from pydantic import ValidationError
 
 from holdfast.errors import BundleRefused, SnapshotDamaged
 from holdfast.runtime.text import plain
 from holdfast.runtime.verification.gate import ALLOWED
-from holdfast.snapshots import policy, record, service
+from holdfast.snapshots import policy, record, seccomp_filters, service
 from holdfast.snapshots.link import LinkLost, Refused
+from holdfast.snapshots.policy import Violation
 from holdfast.snapshots.record import Tree
 
 if TYPE_CHECKING:
@@ -36,12 +37,15 @@ def judge(controller: Holdfast, staging: Path, kept: Manifest) -> None:
             told: dict[str, Any] = link.until("done")
         tree = Tree.model_validate(told["tree"])
         told["strange"] = list(told["strange"])
-    except (Refused, LinkLost, ValidationError, KeyError) as error:
+        filters = {str(name): base64.b64decode(text) for name, text in dict(told["filters"]).items()}
+    except (Refused, LinkLost, KeyError, ValueError, TypeError) as error:
         raise BundleRefused(
             f"cannot import: its process images cannot be read ({plain(str(error), 200)})",
             hint="they are damaged or forged, or a newer version made them",
         ) from error
-    found = [*policy.judge(tree, ALLOWED), *policy.strange(told["strange"])]
+    assert kept.processes is not None
+    weak = _weak(tree, filters, kept.processes.machine)
+    found = [*policy.judge(tree, ALLOWED), *policy.strange(told["strange"]), *weak]
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise BundleRefused(
@@ -49,6 +53,16 @@ def judge(controller: Holdfast, staging: Path, kept: Manifest) -> None:
             hint="no session can have made it; nothing of it was run",
         )
     _check_told(staging, tree, kept)
+
+
+def _weak(tree: Tree, programs: Mapping[str, bytes], machine: str) -> list[Violation]:
+    """Processes whose oldest filter, the container's own, lets through what no session may do."""
+    used: dict[str, tuple[int, str]] = {}
+    for process in tree.processes:
+        for thread in process.threads:
+            if thread.filter_digests:
+                used.setdefault(thread.filter_digests[0], (process.pid, process.name))
+    return [Violation(*used[digest], text) for digest, text in seccomp_filters.weak(programs, used, machine)]
 
 
 def _check_told(staging: Path, tree: Tree, kept: Manifest) -> None:

@@ -32,7 +32,7 @@ from holdfast.snapshots.checkpointer import (
 )
 from holdfast.snapshots.checkpointer.channel import Channel
 from holdfast.snapshots.checkpointer.layers import keep
-from holdfast.snapshots.checkpointer.record import Unreadable
+from holdfast.snapshots.checkpointer.record import Unreadable, credentials
 from holdfast.snapshots.checkpointer.record.decode import decode
 from holdfast.snapshots.checkpointer.record.outside import strange
 from holdfast.snapshots.checkpointer.record.source import Source
@@ -124,7 +124,7 @@ def _carry_out(request: requests.Request, channel: Channel) -> None:
             channel.send("done", protocol=requests.PROTOCOL, **_versions(), about=_about())
         case requests.Describe(folder):
             source = Source(folders.staged(folder))
-            channel.send("done", tree=decode(source), strange=strange(source))
+            channel.send("done", tree=decode(source), strange=strange(source), filters=_filters(source))
         case requests.Files():
             _keep_files(request, channel)
         case requests.Dump(target=target):
@@ -137,6 +137,11 @@ def _carry_out(request: requests.Request, channel: Channel) -> None:
         case requests.Restore(target=target):
             with folders.loading(target.container):
                 restore.run(request, channel)
+
+
+def _filters(source: Source) -> dict[str, str]:
+    filters = [one for entry in source.messages("seccomp") for one in entry.seccomp_filters]
+    return credentials.programs(filters)
 
 
 def _keep_files(request: requests.Files, channel: Channel) -> None:

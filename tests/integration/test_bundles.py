@@ -430,6 +430,10 @@ ALTERED = {
     "more capabilities": ("core-{pid}.img", f"c = found[0].thread_core.creds; c.cap_eff[0] |= {SYS_ADMIN}"),
     "no seccomp": ("core-{pid}.img", "found[0].thread_core.seccomp_mode = 0"),
     "no rights at all": ("core-{pid}.img", "found[0].thread_core.ClearField('creds')"),
+    "a filter that lets everything through": (
+        "seccomp.img",
+        "for one in found[0].seccomp_filters: one.filter = bytes.fromhex('060000000000ff7f')",
+    ),
     "spared when memory is short": ("core-{pid}.img", "found[0].tc.oom_score_adj = -1000"),
     "another name": ("core-{pid}.img", "found[0].tc.comm = 'init'; found[0].thread_core.comm = 'init'"),
     "memory of CRIU": (

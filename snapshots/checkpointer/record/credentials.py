@@ -6,12 +6,14 @@ file system, as in /proc/PID/status. `seccomp` is the kernel's number of the mod
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from typing import Any
 
 from holdfast.snapshots.checkpointer.proc.status import Status
 
 _MOST_FILTERS = 4096
+MAX_PROGRAMS = 64
 
 
 def of_core(core: Any, filters: list[Any], leader: Any) -> dict[str, Any]:
@@ -57,6 +59,15 @@ def of_status(status: Status) -> dict[str, Any]:
         "seccomp": status.seccomp_mode,
         "filters": status.seccomp_filters,
     }
+
+
+def programs(filters: list[Any]) -> dict[str, str]:
+    """The programs of filters by their digests, in base64; no more than MAX_PROGRAMS of them."""
+    found: dict[str, str] = {}
+    for one in filters:
+        if len(found) < MAX_PROGRAMS:
+            found.setdefault(_digest(one), base64.b64encode(bytes(one.filter)).decode())
+    return found
 
 
 def _bits(words: Any) -> int:
