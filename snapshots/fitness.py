@@ -185,7 +185,7 @@ def _software(needs: Needs, here: Here) -> Iterator[str]:
     if was.vdso is not None and now.vdso is not None:
         stray = was.vdso.stray(now.vdso)
         if stray:
-            yield f"its programs call {_some(stray)} of their kernel's vDSO, which is laid out otherwise here"
+            yield f"its programs call {_some(stray)} in their kernel's vDSO, and would not find it here"
 
 
 def _notes(needs: Needs, here: Here) -> Iterator[str]:
@@ -198,6 +198,8 @@ def _notes(needs: Needs, here: Here) -> Iterator[str]:
         yield f"control groups are of version {now.cgroup} here, {was.cgroup} there"
     if was.cpu and now.cpu and was.processor != now.processor and was.processor:
         yield f"processor {now.processor or 'unknown'} here, {was.processor} there"
+    if was.vdso is not None and now.vdso is not None and was.vdso != now.vdso:
+        yield "the vDSO is another here: clock_getres(2) tells programs that run on nothing"
     if not was.cpu:
         yield "what its processor could is not recorded; only kind and versions are compared"
 

@@ -42,12 +42,18 @@ class Vdso(BaseModel):
     symbols: Annotated[dict[_Short, _Bytes], Field(max_length=200)]
 
     def stray(self, other: Vdso) -> list[str]:
-        """Functions that calls made here would not find in a process that was moved to `other`."""
-        if self == other:
+        """Functions that would lead to other code in a process that was moved to `other`.
+
+        Where sizes and the functions CRIU knows are in the same places, it puts the new code where the old
+        was. Else it keeps the old code, and makes the functions it knows lead to the new; the others find no
+        data then and ask the kernel instead (`getrandom`), or tell nothing (`clock_getres`).
+        """
+        if (self.code, self.data, self._known()) != (other.code, other.data, other._known()):
             return []
-        return sorted(
-            name for name in self.symbols if name.startswith("__") and name not in _REDIRECTED.split()
-        )
+        return sorted(name for name, at in self.symbols.items() if other.symbols.get(name) != at)
+
+    def _known(self) -> dict[str, int]:
+        return {name: at for name, at in self.symbols.items() if name in _REDIRECTED.split()}
 
 
 class Machine(BaseModel):
