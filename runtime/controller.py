@@ -225,11 +225,11 @@ class Holdfast(Incoming, Thawing):
                 ) from None
         return source.fork(n, name)
 
-    def fits(self, source: str) -> Ladder:
+    def fits(self, source: str, *, plain_http: bool = False) -> Ladder:
         """What can be done here with a snapshot, or with a bundle at a path or reference; why not more."""
         from holdfast.runtime.fitness import sources
 
-        return sources.ladder(self, source)
+        return sources.ladder(self, source, plain_http=plain_http)
 
     def verify(self, *refs: str) -> Verified:
         """Look at every byte of snapshots, of all or of those named; repair what can be, mark the rest.

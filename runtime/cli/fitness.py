@@ -40,11 +40,14 @@ def fits(
         ),
     ],
     require: Require = None,
+    plain_http: Annotated[
+        bool, typer.Option("--plain-http", help="For a reference: the registry speaks HTTP.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Tell what can be done with a snapshot on this machine, and why not more. Nothing is begun."""
     wanted = rung(require)
-    found = controller().fits(snapshot)
+    found = controller().fits(snapshot, plain_http=plain_http)
     if wants_json(json):
         output.emit(found.as_dict())
     else:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import LiveUnsupported
 from holdfast.runtime.fitness import looking, recorded, script
-from holdfast.runtime.fitness.recorded import Recorded
 from holdfast.snapshots import manifest
 from holdfast.snapshots.fitness import Ladder, Name, Needs, compare
 from holdfast.snapshots.manifest import Manifest
@@ -33,13 +32,9 @@ def ladder(controller: Holdfast, snapshot: SnapshotRow) -> Ladder:
         SnapshotDamaged: its manifest cannot be read.
         EngineUnavailable: no engine answers.
     """
-    kept = manifest.read(controller.home.snapshots / snapshot.id)
-    return of_needs(controller, Needs.of_manifest(kept), recorded.recorded(controller, snapshot))
-
-
-def of_needs(controller: Holdfast, needs: Needs, commands: list[Recorded]) -> Ladder:
-    """The ladder of what needs this, such as a snapshot that is not here yet."""
-    return compare(needs, looking.look(controller, live=needs.live), commands=len(commands))
+    needs = Needs.of_manifest(manifest.read(controller.home.snapshots / snapshot.id))
+    commands = len(recorded.recorded(controller, snapshot))
+    return compare(needs, looking.look(controller, live=needs.live), commands=commands)
 
 
 def choose(controller: Holdfast, snapshot: SnapshotRow, kept: Manifest, rung: Name | None) -> Chosen:

@@ -81,9 +81,10 @@ def of_entries(entries: Iterable[Entry]) -> list[Recorded]:
     running: dict[tuple[str, str], str] = {}
     for entry in entries:
         told = entry.details
-        if entry.host:
-            if entry.kind == "restored" and told.get("only"):
-                found, running = {}, {}  # its processes began here
+        if (entry.kind == "woken" and told.get("begins")) or (entry.host and told.get("only")):
+            found, running = {}, {}  # its processes began here
+        elif entry.host:
+            continue
         elif entry.kind in _KINDS:
             ident = str(told.get("id"))
             where = _where(told)

@@ -1,20 +1,53 @@
-"""Finds what somebody means by a snapshot, a file or a reference, and asks for its ladder."""
+"""Finds what somebody means by a snapshot, a file or a reference, and asks for its ladder.
+
+Of what is elsewhere only the description is read. It is not believed: it can make a rung look possible that
+is not, and then taking it in or restoring refuses.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.runtime.fitness import judging
+from holdfast.errors import InvalidArgument, SnapshotNotFound
+from holdfast.runtime.fitness import judging, looking
+from holdfast.snapshots.fitness import Needs, compare
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
     from holdfast.snapshots.fitness import Ladder
+    from holdfast.snapshots.manifest import Manifest
 
 
-def ladder(controller: Holdfast, source: str) -> Ladder:
+def ladder(controller: Holdfast, source: str, *, plain_http: bool = False) -> Ladder:
     """The ladder of what `source` names.
 
     Raises:
-        SnapshotNotFound: it names nothing.
+        SnapshotNotFound, InvalidArgument: it names nothing.
+        BundleRefused: what is there is no bundle, or cannot be opened.
+        RegistryError, StoreError: it cannot be read.
     """
-    return judging.ladder(controller, controller.store.snapshot(source))
+    if "/" not in source:
+        try:
+            return judging.ladder(controller, controller.store.snapshot(source))
+        except (SnapshotNotFound, InvalidArgument):
+            if not Path(source).exists() and ":" not in source:
+                raise
+    needs = Needs.of_manifest(_elsewhere(controller, source, plain_http=plain_http))
+    return compare(needs, looking.look(controller, live=needs.live))
+
+
+def _elsewhere(controller: Holdfast, source: str, *, plain_http: bool) -> Manifest:
+    from holdfast.runtime.moving import receiving
+
+    if Path(source).exists() or source.startswith((".", "/")):
+        from holdfast.snapshots.bundle.layout import FileOrigin
+
+        with FileOrigin(Path(source)) as origin:
+            return receiving.described(controller, origin)
+    from holdfast.snapshots.registry.ends import RegistryOrigin
+    from holdfast.snapshots.registry.reference import Reference
+    from holdfast.snapshots.registry.wire import Wire
+
+    with RegistryOrigin(Wire(Reference.parse(source), plain_http=plain_http)) as registry:
+        return receiving.described(controller, registry)

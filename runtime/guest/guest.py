@@ -84,7 +84,7 @@ class Guest:
         """Start the shell at once and the kernel in the background."""
         publish(self.layout.identity, self.identity, awakening)
         self.captures.begin()
-        self.woke(awakening)
+        self.woke(awakening, begins=True)
         self.lineage.look()
         for shell in self.shells.values():
             shell.start()
@@ -103,8 +103,11 @@ class Guest:
         self.captures.woken(event, awakening.snapshot)
         self.woke(awakening)
 
-    def woke(self, awakening: Awakening) -> None:
-        """Write down that this session begins, or goes on: which one it is may have changed."""
+    def woke(self, awakening: Awakening, *, begins: bool = False) -> None:
+        """Write down that this session begins, or goes on: which one it is may have changed.
+
+        `begins`: its processes are new, whatever its files are of.
+        """
         identity = self.identity
         self.journal.append(
             "woken",
@@ -112,6 +115,7 @@ class Guest:
             session=identity.session,
             generation=identity.generation,
             snapshot=awakening.snapshot or None,
+            begins=begins or None,
             actor="system",
         )
         if awakening.snapshot:

@@ -70,6 +70,18 @@ def receive(
     return storing.settle(controller, row)
 
 
+def described(controller: Holdfast, origin: Origin) -> manifest.Manifest:
+    """What a bundle says its snapshot is; `origin` has been entered. Nothing is taken in, or trusted.
+
+    Raises:
+        BundleRefused: it is none, or cannot be opened with a key of this home.
+        StoreError, RegistryError: it cannot be had.
+    """
+    opened = _Opened(origin)
+    opened.unseal(Keys(controller.home).opener())
+    return opened.snapshot()[0].snapshot
+
+
 class _Opened:
     """The documents of a bundle, compared with their digests."""
 

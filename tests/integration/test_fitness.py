@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,6 +93,22 @@ def test_what_cannot_go_on_is_refused_before_anything_is_begun(
     assert (told.code, told.json["best"]) == (0, "commands")
     assert shared_cli("fits", foreign.name, "--require", "live").code == 3
     assert "yes  files" in shared_cli("fits", foreign.name).out
+
+
+def test_a_file_is_judged_before_it_is_taken_in(
+    shared_hf: Holdfast, shared_cli: Any, taken: Snapshot, tmp_path: Path
+) -> None:
+    """By its description alone, whoever signed it."""
+    made = Foreign(shared_hf, taken)
+    made.make()
+    taken.export(tmp_path / "moment.holdfast")
+    made.undo()
+    told = shared_cli("fits", str(tmp_path / "moment.holdfast"), "--json")
+    assert (told.code, told.json["best"]) == (0, "commands")
+    assert "avx512_of_tomorrow" in told.json["rungs"][0]["reasons"][0]
+    assert [snapshot.name for snapshot in shared_hf.snapshots()] == ["moment"]
+    (tmp_path / "other").write_bytes(b"no bundle")
+    assert shared_cli("fits", str(tmp_path / "other"), "--json").code == 1
 
 
 def test_its_files_can_be_had_with_what_was_run(

@@ -84,6 +84,19 @@ def test_only_what_was_run_since_the_processes_began_counts() -> None:
     assert [one.text for one in found] == ["export NEW=1", "true"]
 
 
+def test_processes_that_began_are_known_without_what_the_host_wrote() -> None:
+    """That does not travel with a snapshot."""
+    found = recorded.of_entries(
+        entries(
+            started("a", "export OLD=1"),
+            ("woken", {"event": "restored", "snapshot": "x", "begins": True}),
+            started("b", "export NEW=1"),
+            ("woken", {"event": "restored", "snapshot": "y"}),
+        )
+    )
+    assert [one.text for one in found] == ["export NEW=1"]
+
+
 def test_it_is_bounded() -> None:
     """The last are kept, long texts are cut and say so, and a file is never too large to be read."""
     many = [started(str(number), f"echo {number}") for number in range(recorded.MOST + 50)]
