@@ -8,11 +8,13 @@ by others.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import (
+    BundleRefused,
     BundleUntrusted,
     InvalidArgument,
     LiveUnsupported,
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from holdfast.snapshots.fitness import Ladder, Name
     from holdfast.snapshots.verification import Verification
 
+SUFFIX = ".holdfast"
 RUNGS: tuple[Name, ...] = ("live", "commands", "files")
 
 
@@ -86,6 +89,7 @@ class Thawing:
         name: str | None = None,
         passphrase: str | None = None,
         key_passphrase: str | None = None,
+        plain_http: bool = False,
         progress: Callable[[int, int], None] | None = None,
         **options: Any,
     ) -> Thawed:
@@ -99,6 +103,7 @@ class Thawing:
             name: of the session; by default one is made up.
             passphrase: that it was encrypted with, if it is from elsewhere.
             key_passphrase: of the key of this home that it was encrypted for.
+            plain_http: without TLS, also from a registry that is not on this machine.
             progress: is called with bytes done, and of how many, while it is taken in.
             options: network, memory, cpus, pids of the session, if it is from elsewhere.
 
@@ -109,7 +114,9 @@ class Thawing:
             RestoreFailed, SnapshotDamaged: nothing is left of the session; what was taken in stays.
         """
         more = {"passphrase": passphrase, "key_passphrase": key_passphrase, "progress": progress}
-        taking_in = {key: value for key, value in more.items() if value is not None}
+        taking_in: dict[str, Any] = {key: value for key, value in more.items() if value is not None}
+        if plain_http:
+            taking_in["plain_http"] = True
         return thaw(self, str(source), as_, require, name, options, taking_in)
 
 
@@ -125,7 +132,7 @@ def thaw(
     """As `Thawing.thaw`; `taking_in` is for what is from elsewhere: passphrases, progress."""
     if as_ and require and RUNGS.index(as_) > RUNGS.index(require):
         raise InvalidArgument(f"cannot require {require} of what is thawed as {as_}", hint="leave one out")
-    snapshot = _found(controller, source, as_, options, taking_in)
+    snapshot = _found(controller, source, as_, require, options, taking_in)
     ladder = snapshot.fits()
     rung = chosen(ladder, as_, require, source)
     try:
@@ -167,15 +174,18 @@ def _found(
     controller: Holdfast,
     source: str,
     as_: Name | None,
+    require: Name | None,
     options: dict[str, Any],
     taking_in: dict[str, Any],
 ) -> Snapshot:
     """What is meant, taken in if it is not here."""
+    from holdfast.runtime.fitness import sources
+
     if "/" not in source:
         try:
             here = controller.snapshot(source)
         except (SnapshotNotFound, InvalidArgument):
-            if not Path(source).exists() and ":" not in source:
+            if not Path(source).exists() and not source.endswith(SUFFIX):
                 raise
         else:
             if options:
@@ -184,18 +194,33 @@ def _found(
                     hint="they can be chosen for what comes from a file or a registry",
                 )
             return here
+    file = is_file(source, exists=Path(source).exists())
+    if as_ != "files" and (not file or Path(source).exists()):
+        # What this machine cannot do is known before anything is fetched, unless it cannot be read like this.
+        with suppress(BundleRefused):
+            ladder = sources.ladder(controller, source, plain_http=bool(taking_in.get("plain_http")))
+            as_ = "files" if chosen(ladder, as_, require, source) == "files" else as_
     more: dict[str, Any] = {**options, **taking_in, "files_only": as_ == "files"}
     try:
-        if Path(source).exists() or source.startswith((".", "/")):
-            return controller.import_(source, **more)
+        if file:
+            return controller.import_(source, **{k: v for k, v in more.items() if k != "plain_http"})
         return _pull(controller, source, more)
     except BundleUntrusted as error:
         hint = error.hint.replace("--files-only", f"`holdfast thaw {plain(source, 200)} --as files`")
         raise BundleUntrusted(str(error), hint=hint) from error
 
 
+def is_file(source: str, *, exists: bool) -> bool:
+    """Whether a file is meant, and not a registry: those have a dot or a port in their name. Pure."""
+    host, slash, _ = source.partition("/")
+    if exists or not slash or source.startswith((".", "/", "~")) or source.endswith(SUFFIX):
+        return True
+    return not ("." in host or ":" in host or host == "localhost")
+
+
 def _pull(controller: Any, source: str, more: dict[str, Any]) -> Snapshot:
-    pulled: Snapshot = controller.pull(source, **more)
+    known = {key: value for key, value in more.items() if key not in ("passphrase", "key_passphrase")}
+    pulled: Snapshot = controller.pull(source, **known)
     return pulled
 
 

@@ -78,7 +78,7 @@ class Deliveries:
         else:
             _make(Path(place).parent)
             sent = portable.export(Path(place), **self._destination.options)
-        for warning in sent.warnings:
+        for warning in getattr(sent, "warnings", ()):
             note(warning)
         if sent.signed_by is None and snapshot.kind == "live":
             note(UNSIGNED)

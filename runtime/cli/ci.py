@@ -14,7 +14,6 @@ from holdfast.runtime.cli import output
 from holdfast.runtime.cli.arguments import Json, Separated, command_text, controller, wants_json
 from holdfast.runtime.cli.moving import (
     PASSPHRASE,
-    Compression,
     EncryptTo,
     KeyName,
     WithPassphrase,
@@ -50,10 +49,13 @@ def run(
     push: Annotated[
         str | None, typer.Option(metavar="REF", help="Push what is captured to a registry.")
     ] = None,
+    plain_http: Annotated[bool, typer.Option("--plain-http", help="Push without TLS.")] = False,
     key: KeyName = None,
     encrypt_to: EncryptTo = None,
     passphrase: WithPassphrase = False,
-    compression: Compression = "gzip",
+    compression: Annotated[
+        str | None, typer.Option(help="Of the files' layers: by default zstd in files, gzip in registries.")
+    ] = None,
     summary: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write what failed as Markdown; appends.")
     ] = None,
@@ -98,6 +100,8 @@ def run(
 
     if export is not None and push is not None:
         raise InvalidArgument("cannot export and push at once", hint="choose --export DIR or --push REF")
+    if plain_http and push is None:
+        raise InvalidArgument("cannot go without TLS to nowhere", hint="--plain-http is for --push")
     if fallback not in (None, "files"):
         raise InvalidArgument("cannot fall back to that", hint="--fallback files")
     options: dict[str, Any] = {
@@ -108,8 +112,18 @@ def run(
         "pids": pids,
     }
     options |= {"user": user, "mounts": mount, "workdir": workdir}
-    how: dict[str, Any] = {"key": key, "passphrase": os.environ.get(PASSPHRASE), "compression": compression}
-    how |= {"encrypt_to": encrypt_to or (), "bundle_passphrase": bundle_passphrase(wanted=passphrase)}
+    packed = "gzip" if push is not None else "zstd"  # engines before Docker 23 pull no other
+    how: dict[str, Any] = {
+        "key": key,
+        "passphrase": os.environ.get(PASSPHRASE),
+        "compression": compression or packed,
+    }
+    if encrypt_to or passphrase:
+        if push is not None:
+            raise InvalidArgument("cannot encrypt what is pushed", hint="use --export, or leave it open")
+        how |= {"encrypt_to": encrypt_to or (), "bundle_passphrase": bundle_passphrase(wanted=passphrase)}
+    if plain_http:
+        how["plain_http"] = True
     job = Job(
         command=command_text(command, separated=bool(context.meta.get("separated"))),
         options={name: value for name, value in options.items() if value is not None},

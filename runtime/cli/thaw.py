@@ -38,6 +38,9 @@ def thaw(
     memory: Annotated[str | None, typer.Option(help="Limit of the session: 512m, 4g.")] = None,
     cpus: Annotated[float | None, typer.Option(help="Limit in cores.")] = None,
     network: Annotated[str | None, typer.Option(help="`default` or `none`.")] = None,
+    plain_http: Annotated[
+        bool, typer.Option("--plain-http", help="Pull without TLS, also from another machine.")
+    ] = False,
     attach: Annotated[
         bool | None, typer.Option("--attach/--no-attach", help="Join its terminal; by default on a terminal.")
     ] = None,
@@ -68,6 +71,7 @@ def thaw(
                     name=name,
                     passphrase=os.environ.get(BUNDLE_PASSPHRASE),
                     key_passphrase=os.environ.get(PASSPHRASE),
+                    plain_http=plain_http,
                     progress=progress,
                     **options,
                 )

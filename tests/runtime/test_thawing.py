@@ -84,3 +84,22 @@ def test_a_failure_is_told_in_few_lines() -> None:
     lines = thawing.told(record)
     assert lines[:3] == ["a.py::b failed with 1: boo[2J", "it ran: pytest -x", "at: abc"]
     assert lines[3:] == [f"  | line {n}" for n in range(40, 50)]
+
+
+@pytest.mark.parametrize(
+    ("source", "exists", "is_file"),
+    [
+        ("failure.holdfast", False, True),
+        ("./before", False, True),
+        ("/tmp/x", False, True),
+        ("out/failure.holdfast", False, True),
+        ("out/failure", False, True),
+        ("ghcr.io/me/ci:run-7", False, False),
+        ("localhost/ci", False, False),
+        ("registry:5000/ci@sha256:00", False, False),
+        ("host.d/ci", True, True),
+    ],
+)
+def test_files_and_registries_are_told_apart(source: str, exists: bool, is_file: bool) -> None:
+    """By what is there, else by the name: that of a registry has a dot or a port, or is localhost."""
+    assert thawing.is_file(source, exists=exists) == is_file
