@@ -76,14 +76,17 @@ def pytest_configure(config: pytest.Config) -> None:
     session = _session()
     if session is None:
         raise pytest.UsageError(OUTSIDE)
+    reporter = None
     if hasattr(config, "workerinput"):
         told = config.workerinput["holdfast"]
         folder, command = Path(told["folder"]), told["command"]
         (folder / f"{os.getpid()}{_WORKER}").touch()
     else:
         folder, command = Path(tempfile.mkdtemp(prefix="holdfast-pytest-")), _command(config)
-        config.pluginmanager.register(Reporter(folder), "holdfast-reporter")
-    config.pluginmanager.register(Capturing(config, session, folder, command), "holdfast-capturing")
+        reporter = Reporter(folder)
+        config.pluginmanager.register(reporter, "holdfast-reporter")
+    capturing = Capturing(config, session, folder, command, reporter)
+    config.pluginmanager.register(capturing, "holdfast-capturing")
 
 
 def _session() -> ModuleType | None:
@@ -116,22 +119,21 @@ class Reporter:
         self.folder = folder
         self._found: dict[str, list[tuple[str, str]]] = {}
 
+    def note(self, test: str, name: str, value: str) -> None:
+        """Remember what came of a test that failed."""
+        self._found.setdefault(test, []).append((name, value))
+
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell a worker of xdist what it shares with the others."""
+        """Tell a worker of xdist what it shares with the others, and hear what it captures."""
+        if not node.config.pluginmanager.hasplugin("holdfast-hearing"):
+            node.config.pluginmanager.register(Hearing(self), "holdfast-hearing")
         node.workerinput["holdfast"] = {"folder": str(self.folder), "command": _command(node.config)}
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: Any) -> None:
         """A worker that ends may have stopped the others for a capture."""
         _signal(_workers(self.folder, os.getpid()), signal.SIGCONT)
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Remember what is told of a test that is over."""
-        if report.user_properties and report.when == "teardown":
-            told = [(str(name), str(value)) for name, value in report.user_properties]
-            if found := [each for each in told if each[0] in (REFERENCE, REFUSED)]:
-                self._found[report.nodeid] = found
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Say how each is thawed."""
@@ -146,6 +148,20 @@ class Reporter:
     def pytest_unconfigure(self) -> None:
         """Remove what the processes of the run shared."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Hearing:
+    """Takes from the reports of workers what they have captured."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Look at the last report of a test."""
+        if report.user_properties and report.when == "teardown":
+            for name, value in report.user_properties:
+                if name in (REFERENCE, REFUSED):
+                    self._reporter.note(report.nodeid, name, str(value))
 
 
 def _thaw(reference: str) -> str:
@@ -175,9 +191,19 @@ class Turns:
 
 
 class Capturing:
-    """Captures tests that fail in this process, and is the debugger's host in copies."""
+    """Captures tests that fail in this process, and is the debugger's host in copies. In a worker of xdist
+    there is no `reporter`.
+    """
 
-    def __init__(self, config: pytest.Config, session: ModuleType, folder: Path, command: str) -> None:
+    def __init__(
+        self,
+        config: pytest.Config,
+        session: ModuleType,
+        folder: Path,
+        command: str,
+        reporter: Reporter | None,
+    ) -> None:
+        self._reporter = reporter
         self._config = config
         self._command = command
         self._session: Any = session
@@ -209,7 +235,7 @@ class Capturing:
             return
         with self._turns.mine(self._most) as allowed:
             if not allowed:
-                item.user_properties.append((REFUSED, f"--holdfast-max={self._most} is reached"))
+                self._note(item, REFUSED, f"--holdfast-max={self._most} is reached")
                 return
             with _stopped(_workers(self._folder, os.getppid()) if self._worker else []):
                 self._capture(item, error, report)
@@ -223,12 +249,18 @@ class Capturing:
         except self._session.CaptureFailed as refusal:
             if isinstance(refusal, self._session.CaptureUnavailable):
                 self._unavailable = str(refusal)
-            item.user_properties.append((REFUSED, str(refusal)[:_LONGEST]))
+            self._note(item, REFUSED, str(refusal)[:_LONGEST])
             return
         if done.kind == "resumed":
-            item.user_properties.append((REFERENCE, done.reference or done.snapshot))
+            self._note(item, REFERENCE, done.reference or done.snapshot)
         elif done.own:
             self._debug(item, error, trace, report)
+
+    def _note(self, item: pytest.Item, name: str, value: str) -> None:
+        """Have it in all reports of the test to come: in JUnit's, and in those that a worker sends."""
+        item.user_properties.append((name, value))
+        if self._reporter is not None:
+            self._reporter.note(item.nodeid, name, value)
 
     def _record(
         self, item: pytest.Item, error: BaseException, trace: TracebackType, report: Any
