@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from holdfast.snapshots.machine import Machine, missing_instructions, order
+from holdfast.snapshots.machine import Machine, Short, missing_instructions, order
 
 if TYPE_CHECKING:
     from holdfast.snapshots.manifest import Manifest
 
 Name = Literal["live", "commands", "files"]
-_Text = Annotated[str, Field(max_length=200)]
 
 # What an engine calls the processors the kernel calls otherwise.
 _PLATFORMS = {"x86_64": "amd64", "aarch64": "arm64", "i686": "386", "armv7l": "arm"}
@@ -54,10 +53,10 @@ class Needs(_Part):
 
     live: bool = False
     machine: Machine = Machine()
-    uses: Annotated[list[_Text], Field(max_length=50)] = []
+    uses: Annotated[list[Short], Field(max_length=50)] = []
     memory_bytes: Annotated[int, Field(ge=0)] = 0
-    engine: _Text = ""
-    holdfast: _Text = ""
+    engine: Short = ""
+    holdfast: Short = ""
 
     @classmethod
     def of_manifest(cls, manifest: Manifest) -> Needs:
@@ -67,8 +66,9 @@ class Needs(_Part):
         if processes is None:
             return needs.model_copy(update={"live": False})
         known = {"arch": processes.machine, "kernel": processes.kernel, "criu": processes.criu}
-        update = {"live": True, "machine": needs.machine.model_copy(update=known)}
-        return needs.model_copy(update={**update, "memory_bytes": processes.memory_bytes})
+        machine = Machine.model_validate({**needs.machine.model_dump(), **known})
+        update = {"live": True, "machine": machine, "memory_bytes": processes.memory_bytes}
+        return needs.model_copy(update=update)
 
 
 class Here(_Part):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 _INSTRUCTIONS = """
 fpu tsc cx8 sep cmov clflush mmx fxsr syscall mmxext rdtscp 3dnowext 3dnow nopl pni pclmulqdq cx16
@@ -28,7 +28,13 @@ __vdso_clock_gettime __vdso_getcpu __vdso_gettimeofday __vdso_time
 __kernel_clock_getres __kernel_clock_gettime __kernel_gettimeofday __kernel_rt_sigreturn
 """
 
-_Short = Annotated[str, Field(max_length=200)]
+
+def _shown(value: object) -> object:
+    """Without what a terminal would obey: it may come from elsewhere, and is told in reasons."""
+    return "".join(char for char in value[:200] if char.isprintable()) if isinstance(value, str) else value
+
+
+Short = Annotated[str, BeforeValidator(_shown), Field(max_length=200)]
 _Bytes = Annotated[int, Field(ge=0, lt=2**63)]
 
 
@@ -39,7 +45,7 @@ class Vdso(BaseModel):
 
     code: _Bytes
     data: _Bytes
-    symbols: Annotated[dict[_Short, _Bytes], Field(max_length=200)]
+    symbols: Annotated[dict[Short, _Bytes], Field(max_length=200)]
 
     def stray(self, other: Vdso) -> list[str]:
         """Functions that would lead to other code in a process that was moved to `other`.
@@ -65,16 +71,16 @@ class Machine(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    arch: _Short = ""
-    kernel: _Short = ""
-    criu: _Short = ""
-    processor: _Short = ""
-    cpu: Annotated[list[_Short], Field(max_length=2000)] = []
+    arch: Short = ""
+    kernel: Short = ""
+    criu: Short = ""
+    processor: Short = ""
+    cpu: Annotated[list[Short], Field(max_length=2000)] = []
     xfeatures: Annotated[int, Field(ge=0, lt=2**64)] | None = None
     xsave_bytes: _Bytes | None = None
     page_bytes: _Bytes | None = None
     cgroup: _Bytes | None = None
-    has: Annotated[list[_Short], Field(max_length=50)] = []
+    has: Annotated[list[Short], Field(max_length=50)] = []
     vdso: Vdso | None = None
 
 

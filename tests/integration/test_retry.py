@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import signal
+import subprocess
 from typing import Any
 
 import pytest
@@ -64,15 +64,17 @@ def test_a_deterministic_command_leaves_nothing(
 
 def test_one_that_asks_and_one_that_hangs_are_outcomes(shared_hf: Holdfast, moment: Snapshot) -> None:
     """Neither is waited for; kept, each is found as it was left."""
-    command = "n=$(hostname); if [ ${n##*-} = 1 ]; then read -s -p 'Password: ' word; else sleep 1000; fi"
-    spread = moment.retry(command, 2, jobs=2, timeout=5, keep="all", name="left")
-    assert [run.status for run in spread.runs] == ["waits for password", "timeout"]
-    assert not spread.deterministic
-    asks, hangs = (shared_hf.session(str(run.kept)) for run in spread.runs)
+    asking = "read -s -p 'Password: ' word"
+    spread = moment.retry(asking, 1, timeout=120, keep="all", name="asks")
+    assert [run.status for run in spread.runs] == ["waits for password"]
+    asks = shared_hf.session("asks-1")
     assert asks.answer("x\n").ok
+    asks.remove()
+    spread = moment.retry("sleep 1000", 1, timeout=0.5, keep="all", name="hangs")
+    assert [run.status for run in spread.runs] == ["timeout"]
+    hangs = shared_hf.session("hangs-1")
     assert hangs.shell().command_id is not None
-    for session in (asks, hangs):
-        session.remove()
+    hangs.remove()
 
 
 def test_while_the_captured_command_runs_others_run_beside_it(shared_hf: Holdfast, shared: Session) -> None:
@@ -114,19 +116,16 @@ def test_the_first_of_a_line_of_snapshots_that_fails_is_found(
 
 
 def test_copies_of_one_that_was_killed_are_removed_by_whoever_comes_next(
-    hf: Holdfast, cli: Any, home: Any
+    shared_hf: Holdfast, shared_cli: Any, shared: Session, moment: Snapshot
 ) -> None:
     """However far it had come; what was captured is untouched."""
-    session = hf.new("work")
-    session.snapshot("moment")
-    command = ["retry", "moment", "-n", "2", "--jobs", "1", "--keep", "all", "--name", "copy"]
+    command = ["retry", moment.name, "-n", "2", "--jobs", "1", "--keep", "all", "--name", "copy"]
     # The first run ends, so that its copy is held; the second never does.
-    process = cli.start(*command, "n=$(hostname); [ ${n##*-} = 1 ] || sleep 1000", stderr=-1)
-    assert process.stderr is not None
-    assert b"1/2: run 1 exit 0" in process.stderr.readline()
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    process.stderr.close()
-    with Holdfast(home) as other:
-        assert [row.name for row in other.sessions()] == ["work"]
-        assert other.session("work").exec("echo on").text == "on\n"
+    waits = "n=$(hostname); [ ${n##*-} = 1 ] || sleep 1000"
+    process = shared_cli.start(*command, waits, stderr=subprocess.PIPE)
+    with process:
+        assert b"1/2: run 1 exit 0" in process.stderr.readline()
+        process.kill()
+    with Holdfast(shared_hf.home) as other:
+        assert [row.name for row in other.sessions()] == ["shared"]
+    assert shared.exec("echo on").text == "on\n"

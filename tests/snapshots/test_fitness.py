@@ -128,6 +128,17 @@ def test_a_snapshot_of_files_has_no_live_rung() -> None:
     assert ladder.best is ladder.rung("files")
 
 
+def test_what_others_wrote_is_fit_to_be_shown() -> None:
+    """Names are told in reasons."""
+    foreign = Machine.model_validate(
+        {**MACHINE.model_dump(), "cpu": ["avx\x1b]0;x\x07"], "kernel": "9\u202e"}
+    )
+    needs = Needs.model_validate({**NEEDS.model_dump(), "machine": foreign, "uses": ["\x1b[2J"]})
+    reasons = compare(needs, HERE).rung("live").reasons
+    assert len(reasons) == 3
+    assert all(reason.isprintable() for reason in reasons)
+
+
 def test_an_older_manifest_is_compared_in_what_it_has() -> None:
     """Kind of machine, kernel and CRIU were always recorded; that the rest was not is noted."""
     processes = Processes(
