@@ -9,7 +9,18 @@ import typer
 
 from holdfast.runtime.cli import output
 from holdfast.runtime.cli.arguments import Json, SnapshotRef, controller, wants_json
-from holdfast.runtime.cli.moving import PASSPHRASE, Compression, FilesOnly, KeyName, bar
+from holdfast.runtime.cli.moving import (
+    BUNDLE_PASSPHRASE,
+    PASSPHRASE,
+    Compression,
+    EncryptTo,
+    FilesOnly,
+    KeyName,
+    WithPassphrase,
+    bar,
+    bundle_passphrase,
+    notes,
+)
 
 Reference = Annotated[str, typer.Argument(metavar="REFERENCE", help="host[:port]/name[:tag]")]
 PlainHttp = Annotated[
@@ -22,25 +33,25 @@ def push(
     reference: Reference,
     key: KeyName = None,
     compression: Compression = "gzip",
+    encrypt_to: EncryptTo = None,
+    passphrase: WithPassphrase = False,
     plain_http: PlainHttp = False,
     json: Json = False,
 ) -> None:
     """Send a snapshot to a registry; what is there already is not sent again."""
+    secret = bundle_passphrase(wanted=passphrase)
     with controller() as holdfast, bar("pushing") as progress:
         done = holdfast.snapshot(snapshot).push(
             reference,
             key=key,
             passphrase=os.environ.get(PASSPHRASE),
             compression=compression,
+            encrypt_to=encrypt_to or (),
+            bundle_passphrase=secret,
             plain_http=plain_http,
             progress=progress,
         )
-    for warning in done.warnings:
-        output.note(warning)
-    if done.signed_by is None:
-        output.note(
-            "it is not signed: others can take its files only; `holdfast key new`, then push it again"
-        )
+    notes(done.warnings, done.signed_by, encrypted=bool(secret or encrypt_to))
     if wants_json(json):
         output.emit(
             {
@@ -75,6 +86,8 @@ def pull(
             reference,
             label=label,
             files_only=files_only,
+            passphrase=os.environ.get(BUNDLE_PASSPHRASE),
+            key_passphrase=os.environ.get(PASSPHRASE),
             plain_http=plain_http,
             progress=progress,
             **{key: value for key, value in chosen.items() if value is not None},

@@ -23,6 +23,7 @@ from holdfast.snapshots import files, manifest, raw, storage
 from holdfast.snapshots.bundle import form, loading, media, sealing, signing, tarball
 from holdfast.snapshots.bundle.ends import Descriptor, Origin
 from holdfast.snapshots.bundle.keys import Keys
+from holdfast.snapshots.bundle.resuming import Resuming
 from holdfast.snapshots.bundle.sealing import Opener, Sealing
 
 if TYPE_CHECKING:
@@ -177,6 +178,10 @@ class _Receiving:
         # Layers are there twice for a moment: as archives, and as the engine unpacks them.
         arriving.check_room(self._staging, whole + 2 * grown)
 
+        if isinstance(wanted.opened.origin, Resuming):
+            wanted.opened.origin.ahead(
+                [*(wanted.segments if wanted.live else []), *(blob for _, blob, _ in missing)]
+            )
         parts = Segments(wanted.opened.source, wanted.segments, config.segments, self._told)
         told = self._past(parts)
         if wanted.live:

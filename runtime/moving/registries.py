@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from holdfast.runtime.moving import receiving, sending
 from holdfast.runtime.moving.remote import Progress, Pushed
 from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.bundle.resuming import Resuming
+from holdfast.snapshots.bundle.sealing import Sealing
 from holdfast.snapshots.registry.ends import RegistryDestination, RegistryOrigin
 from holdfast.snapshots.registry.reference import Reference
 from holdfast.snapshots.registry.wire import Wire
@@ -18,25 +20,40 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SnapshotRow
 
 
+PLAIN_HTTP = "HOLDFAST_PLAIN_HTTP"
+"""Names registries that are used without TLS, as `host:port,host:port`; for verbs without an option."""
+
+
 def push(
     controller: Holdfast,
     snapshot: SnapshotRow,
     reference: str,
-    key: str | None,
-    passphrase: str | None,
+    key: tuple[str | None, str | None],
     *,
+    sealed_for: tuple[tuple[str, ...], str | None] = ((), None),
     compression: str,
     plain_http: bool,
     progress: Progress,
 ) -> Pushed:
-    """Send a snapshot to a registry. Raises as `sending.send`, InvalidArgument, and RegistryError."""
-    sign = Keys(controller.home).signer(key, passphrase)
-    wire = Wire(Reference.parse(reference), plain_http=plain_http)
+    """Send a snapshot to a registry; `key` is a name and a passphrase.
+
+    Raises as `sending.send`, InvalidArgument, and RegistryError.
+    """
+    sign = Keys(controller.home).signer(*key)
+    encrypt = Sealing.new(*sealed_for) if any(sealed_for) else None
+    wire = _wire(reference, plain_http=plain_http)
     with RegistryDestination(wire, controller.home.root / "uploads") as destination:
         sent = sending.send(
-            controller, snapshot, destination, sign=sign, compression=compression, progress=progress
+            controller,
+            snapshot,
+            destination,
+            sign=sign,
+            encrypt=encrypt,
+            compression=compression,
+            progress=progress,
         )
-    return Pushed(str(destination.reference), sent.digest, sent.bytes, sent.sent, sent.signed_by)
+    where = str(destination.reference)
+    return Pushed(where, sent.digest, sent.bytes, sent.sent, sent.signed_by, sent.warnings)
 
 
 def pull(
@@ -46,14 +63,27 @@ def pull(
     *,
     files_only: bool,
     plain_http: bool,
+    passphrases: tuple[str | None, str | None] = (None, None),
     options: Mapping[str, Any],
     progress: Progress,
 ) -> SnapshotRow:
     """Take a snapshot in from a registry. Raises as `receiving.receive`, and InvalidArgument."""
-    wire = Wire(Reference.parse(reference), plain_http=plain_http)
+    wire = _wire(reference, plain_http=plain_http)
     with Resuming(RegistryOrigin(wire), controller.home.root / "downloads") as origin:
         row = receiving.receive(
-            controller, origin, label=label, files_only=files_only, options=options, progress=progress
+            controller,
+            origin,
+            label=label,
+            files_only=files_only,
+            opener=Keys(controller.home).opener(*passphrases),
+            options=options,
+            progress=progress,
         )
         origin.discard()
     return row
+
+
+def _wire(text: str, *, plain_http: bool) -> Wire:
+    reference = Reference.parse(text)
+    listed = {host.strip() for host in os.environ.get(PLAIN_HTTP, "").split(",")}
+    return Wire(reference, plain_http=plain_http or reference.host in listed)

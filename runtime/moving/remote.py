@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +52,8 @@ class Pushing:
         key: str | None = None,
         passphrase: str | None = None,
         compression: str = "gzip",
+        encrypt_to: Sequence[str] = (),
+        bundle_passphrase: str | None = None,
         plain_http: bool = False,
         progress: Progress = _quiet,
     ) -> Pushed:
@@ -67,6 +69,9 @@ class Pushing:
                 any it is not signed, and others can take its files only.
             passphrase: of the key, if it has one.
             compression: of the image's layers: `gzip`, or `zstd` for engines since Docker 23.
+            encrypt_to: keys (`x25519:…`, see `holdfast key list`) of those who may open it, all of it. It is
+                no ordinary image then, and nothing of it is shared with what is there.
+            bundle_passphrase: that opens it, too.
             plain_http: without TLS, also to a registry that is not on this machine.
             progress: is called with bytes done, and of how many.
 
@@ -80,8 +85,8 @@ class Pushing:
             self._controller,
             self._row,
             reference,
-            key,
-            passphrase,
+            (key, passphrase),
+            sealed_for=(tuple(encrypt_to), bundle_passphrase),
             compression=compression,
             plain_http=plain_http,
             progress=progress,
@@ -97,6 +102,8 @@ class Pulling:
         *,
         label: str | None = None,
         files_only: bool = False,
+        passphrase: str | None = None,
+        key_passphrase: str | None = None,
         plain_http: bool = False,
         progress: Progress = _quiet,
         **options: Any,
@@ -107,6 +114,8 @@ class Pulling:
             reference: `host[:port]/name[:tag][@digest]`.
             label: a name for it here; by default the one it had, if that is free.
             files_only: leave memory and processes; needs no trust in who signed it.
+            passphrase: that it was encrypted with. What was encrypted for a key of this home needs none.
+            key_passphrase: of that key, if it has one.
             plain_http: without TLS, also from a registry that is not on this machine.
             progress: is called with bytes done, and of how many.
             options: network, memory, cpus, pids, user, workdir of sessions made of it; those of the bundle
@@ -127,6 +136,7 @@ class Pulling:
             label,
             files_only=files_only,
             plain_http=plain_http,
+            passphrases=(passphrase, key_passphrase),
             options=options,
             progress=progress,
         )

@@ -13,7 +13,8 @@ import fcntl
 import hashlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +25,8 @@ from holdfast.snapshots.bundle.ends import Descriptor, Origin
 
 KEPT = 7 * 86400.0
 """Seconds a part is kept after it was written to last."""
+AT_ONCE = 3
+"""Parts that are fetched at a time."""
 _BLOCK = 1 << 20
 
 
@@ -34,6 +37,9 @@ class Resuming:
         self._origin = origin
         self._folder = folder
         self._used: set[Path] = set()
+        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="holdfast-fetch")
+        self._fetching: list[Future[None]] = []
+        self._left = False
 
     @property
     def name(self) -> str:
@@ -67,6 +73,11 @@ class Resuming:
             raise StoreError(f"cannot write in {self._folder}: {error.strerror or error}") from error
         return file
 
+    def ahead(self, blobs: Iterable[Descriptor]) -> None:
+        """Begin to fetch what will be opened, a few at a time. What fails is told by `open`."""
+        for blob in blobs:
+            self._fetching.append(self._pool.submit(self._quietly, blob))
+
     def discard(self) -> None:
         """Remove what was opened: all of it has been taken in."""
         for path in self._used:
@@ -87,9 +98,18 @@ class Resuming:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
+        self._left = True
+        self._pool.shutdown(wait=kind is None, cancel_futures=True)
         self._origin.__exit__(kind, error, where)
+        self._pool.shutdown(wait=True)
         with suppress(OSError):
             self._folder.rmdir()  # if nothing is left in it
+
+    def _quietly(self, blob: Descriptor) -> None:
+        # Errors that are no Exception end the process anyway; the rest comes again where it is waited for.
+        with suppress(Exception):
+            if not self._left:
+                self.open(blob).close()
 
     def _fetch(self, blob: Descriptor, part: Path) -> None:
         digest = hashlib.sha256()

@@ -19,12 +19,13 @@ from typing import BinaryIO, Self, cast
 
 import httpx
 
-from holdfast.errors import InvalidArgument, ReferenceNotFound, RegistryError
+from holdfast.errors import InvalidArgument, ReferenceNotFound, RegistryDenied, RegistryError
 from holdfast.snapshots.bundle import media
 from holdfast.snapshots.bundle.ends import DIGEST, Descriptor
 from holdfast.snapshots.registry import answers
 from holdfast.snapshots.registry.authorization import pull, push
 from holdfast.snapshots.registry.notes import Notes
+from holdfast.snapshots.registry.places import Places
 from holdfast.snapshots.registry.reading import BlobReader
 from holdfast.snapshots.registry.upload import CHUNK, Upload
 from holdfast.snapshots.registry.wire import Wire
@@ -47,7 +48,7 @@ class RegistryDestination:
 
     Args:
         wire: the way to its registry.
-        notes: a folder where uploads that were cut off are remembered.
+        notes: a folder where uploads that were cut off are remembered, and what is where.
         sent: is given the bytes of each blob that is not there yet when it has arrived.
         chunk: bytes sent in one request.
 
@@ -71,6 +72,7 @@ class RegistryDestination:
                 hint="leave the digest away, and give a tag",
             )
         self._notes = Notes(notes, self.reference)
+        self._places = Places(notes, self.reference.host)
         self._sent = sent or (lambda _size: None)
         self._chunk = chunk
         self._scopes = [push(self.reference.repository)]
@@ -79,11 +81,16 @@ class RegistryDestination:
         self._pending: list[Future[None]] = []
 
     def has(self, blob: Descriptor) -> bool:
-        """Whether the registry has it in this repository."""
+        """Whether the registry has it in this repository, or has now taken it over from another."""
         kind = "manifests" if media.is_manifest(blob.media_type) else "blobs"
         url = self._wire.url(f"{kind}/{blob.digest}")
         accept = {"Accept": blob.media_type} if kind == "manifests" else {}
-        return self._wire.request("HEAD", url, self._scopes, headers=accept).status_code == 200
+        if self._wire.request("HEAD", url, self._scopes, headers=accept).status_code != 200:
+            other = self._places.other(blob.digest, self.reference.repository)
+            if kind == "manifests" or other is None or not self._mount(blob, other):
+                return False
+        self._places.add(blob.digest, self.reference.repository, blob.size)
+        return True
 
     def put(self, blob: Descriptor, data: BinaryIO) -> None:
         """Send it; what is small, while the caller goes on. A failure may be told by a later call.
@@ -114,6 +121,7 @@ class RegistryDestination:
         self._settle()
         digest = f"sha256:{sha256(index).hexdigest()}"
         self._put_manifest(self.reference.wanted, media.INDEX, index)
+        self._places.save()
         return str(self.reference.pinned(digest))
 
     def __enter__(self) -> Self:
@@ -129,7 +137,20 @@ class RegistryDestination:
 
     def _upload(self, blob: Descriptor, data: BinaryIO) -> None:
         Upload(self._wire, blob, data, self._notes, chunk=self._chunk).run()
+        self._places.add(blob.digest, self.reference.repository, blob.size)
         self._sent(blob.size)
+
+    def _mount(self, blob: Descriptor, other: str) -> bool:
+        """Have it taken over from a repository that had it; it may be gone there, or not for us to see."""
+        url = self._wire.url("blobs/uploads/").copy_merge_params({"mount": blob.digest, "from": other})
+        try:
+            answer = self._wire.request("POST", url, [*self._scopes, pull(other)])
+            if answer.status_code == 202 and (location := answer.headers.get("location")):
+                # It began an upload instead, which nobody will send.
+                self._wire.request("DELETE", self._wire.checked(location, url), self._scopes)
+        except RegistryDenied:
+            return False
+        return answer.status_code == 201
 
     def _put_manifest(self, name: str, media_type: str, content: bytes) -> None:
         url = self._wire.url(f"manifests/{name}")

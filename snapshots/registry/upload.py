@@ -16,7 +16,7 @@ import httpx
 from holdfast.errors import RegistryError
 from holdfast.snapshots.bundle.ends import Descriptor
 from holdfast.snapshots.registry import answers
-from holdfast.snapshots.registry.authorization import pull, push
+from holdfast.snapshots.registry.authorization import push
 from holdfast.snapshots.registry.notes import Notes
 from holdfast.snapshots.registry.patience import Passing
 from holdfast.snapshots.registry.wire import Wire
@@ -47,8 +47,7 @@ class _Place:
 class Upload:
     """One blob on its way.
 
-    `data` is at its first byte and can be read again from any place (it is seekable). `mount_from` are
-    repositories of the same registry that may have it.
+    `data` is at its first byte and can be read again from any place (it is seekable).
     """
 
     def __init__(
@@ -59,12 +58,10 @@ class Upload:
         notes: Notes,
         *,
         chunk: int = CHUNK,
-        mount_from: str | None = None,
     ) -> None:
         self._wire, self._blob, self._data, self._notes = wire, blob, data, notes
         self._start = data.tell()
         self._chunk = chunk
-        self._mount_from = mount_from
         self._scopes = [push(wire.reference.repository)]
         self._in_pieces = True
         self._accepted = 0
@@ -81,7 +78,7 @@ class Upload:
             before = self._accepted
             try:
                 place = place or self._begin()
-                if place is None or self._go_on(place):
+                if self._go_on(place):
                     self._notes.drop(self._blob.digest)
                     return
             except _Lost as loss:
@@ -124,14 +121,9 @@ class Upload:
             return None
         return _Place(self._location(answer, place.url), offset, place.least)
 
-    def _begin(self) -> _Place | None:
-        """Start anew. None if the registry took the blob from another repository."""
-        query = {"mount": self._blob.digest, "from": self._mount_from} if self._mount_from else {}
-        scopes = [*self._scopes, *([pull(self._mount_from)] if self._mount_from else [])]
+    def _begin(self) -> _Place:
         url = self._wire.url("blobs/uploads/")
-        answer = self._wire.request("POST", url.copy_merge_params(query) if query else url, scopes)
-        if answer.status_code == 201:
-            return None
+        answer = self._wire.request("POST", url, self._scopes)
         if answer.status_code != 202:
             raise self._refused(answer)
         least = answer.headers.get("oci-chunk-min-length", "")

@@ -103,3 +103,41 @@ def test_two_who_want_the_same_fetch_it_once(tmp_path: Path) -> None:
 
     assert found == [DATA] * 4
     assert origin.starts == [0]
+
+
+class Several(Flaky):
+    """An origin of several parts, which gives none before as many are asked for at once."""
+
+    def __init__(self, at_once: int) -> None:
+        super().__init__()
+        self.parts = {form.described("", part).digest: part for part in (os.urandom(100) for _ in range(6))}
+        self.blobs = [form.described("", part) for part in self.parts.values()]
+        self.together = threading.Barrier(at_once, timeout=60)
+
+    def open(self, blob: Descriptor, start: int = 0) -> BinaryIO:
+        self.starts.append(start)
+        self.together.wait()
+        return io.BytesIO(self.parts[blob.digest][start:])
+
+
+def test_what_will_be_opened_is_fetched_ahead(tmp_path: Path) -> None:
+    """Three at a time, each once."""
+    origin = Several(3)
+    with Resuming(origin, tmp_path / "downloads") as resuming:
+        resuming.ahead(origin.blobs)
+        read = []
+        for blob in reversed(origin.blobs):
+            with resuming.open(blob) as stream:
+                read.append(stream.read())
+        resuming.discard()
+    assert read == list(reversed(origin.parts.values()))
+    assert len(origin.starts) == 6
+    assert not (tmp_path / "downloads").exists()
+
+
+def test_what_cannot_be_fetched_ahead_is_told_when_it_is_opened(tmp_path: Path) -> None:
+    """Not before, and nothing is waited for that nobody wants any more."""
+    with Resuming(Flaky(most=10), tmp_path / "downloads") as resuming:
+        resuming.ahead([BLOB] * 5)
+        with pytest.raises(StoreError, match="ended after"):
+            resuming.open(BLOB)

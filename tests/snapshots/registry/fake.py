@@ -42,6 +42,7 @@ class FakeRegistry:
 
     def __init__(self) -> None:
         self.blobs: dict[str, bytes] = {}
+        self.elsewhere: dict[str, dict[str, bytes]] = {}
         self.manifests: dict[str, tuple[str, bytes]] = {}
         self.uploads: dict[str, bytearray] = {}
         self.seen: list[str] = []
@@ -114,13 +115,17 @@ class FakeRegistry:
     def _upload(self, request: httpx.Request, name: str) -> httpx.Response:
         query = parse_qs(request.url.query.decode())
         if request.method == "POST":
-            if query.get("mount", [""])[0] in self.blobs:
+            if query.get("mount", [""])[0] in self.elsewhere.get(query.get("from", [""])[0], {}):
+                self.blobs[query["mount"][0]] = self.elsewhere[query["from"][0]][query["mount"][0]]
                 return httpx.Response(201)
             name = f"u{len(self.uploads)}"
             self.uploads[name] = bytearray()
             return self._stands(name, 202)
         if name not in self.uploads:
             return httpx.Response(404)
+        if request.method == "DELETE":
+            del self.uploads[name]
+            return httpx.Response(204)
         if request.method == "GET":
             return self._stands(name, 204)
         body, upload = request.content, self.uploads[name]

@@ -187,3 +187,36 @@ def test_uploads_are_remembered_where_it_is_said(registry: FakeRegistry, tmp_pat
         destination.put(blob_of(LAYERS[-1]), io.BytesIO(LAYERS[-1]))
         assert registry.blobs[blob_of(LAYERS[-1]).digest] == LAYERS[-1]
     assert list((tmp_path / "uploads").iterdir()) == []
+
+
+LARGE = bytes(range(256)) * (5 << 10)
+
+
+def _push_large(registry: FakeRegistry, folder: Path, repository: str) -> bool:
+    """Push one blob; whether the registry had it."""
+    with RegistryDestination(registry.wire(f"registry.test/{repository}:one"), folder) as destination:
+        had = destination.has(blob_of(LARGE))
+        if not had:
+            destination.put(blob_of(LARGE), io.BytesIO(LARGE))
+        destination.finish(INDEX)
+        return had
+
+
+def test_what_another_repository_has_is_taken_over(registry: FakeRegistry, tmp_path: Path) -> None:
+    """Without a byte of it; what the other has no more is sent."""
+    assert not _push_large(registry, tmp_path, "team/other")
+    registry.elsewhere, registry.blobs = {"team/other": registry.blobs}, {}
+    assert _push_large(registry, tmp_path, "team/work")
+    registry.elsewhere, registry.blobs = {}, {}
+    assert not _push_large(registry, tmp_path, "team/third")
+    assert registry.uploads == {}
+    assert registry.blobs == {blob_of(LARGE).digest: LARGE}
+
+
+def test_a_repository_that_may_not_be_read_is_no_hindrance(registry: FakeRegistry, tmp_path: Path) -> None:
+    """It is sent then."""
+    _push_large(registry, tmp_path, "team/other")
+    registry.blobs = {}
+    registry.fault = lambda request: httpx.Response(403) if b"mount" in request.url.query else None
+    assert not _push_large(registry, tmp_path, "team/work")
+    assert registry.blobs == {blob_of(LARGE).digest: LARGE}

@@ -28,8 +28,8 @@ def _notes(folder: Path | None = None) -> Notes:
     return Notes(folder, Reference.parse("registry.test/team/work:one"))
 
 
-def _upload(wire: Wire, notes: Notes | None = None, chunk: int = 100, **options: str) -> None:
-    Upload(wire, BLOB, io.BytesIO(CONTENT), notes or _notes(), chunk=chunk, **options).run()
+def _upload(wire: Wire, notes: Notes | None = None, chunk: int = 100) -> None:
+    Upload(wire, BLOB, io.BytesIO(CONTENT), notes or _notes(), chunk=chunk).run()
 
 
 def _requests(registry: FakeRegistry, method: str) -> int:
@@ -171,13 +171,6 @@ def test_other_bytes_are_not_taken_for_it(registry: FakeRegistry) -> None:
     with pytest.raises(RegistryError, match="the file became shorter"):
         Upload(registry.wire(), BLOB, io.BytesIO(CONTENT[:-1]), _notes(), chunk=100).run()
     assert registry.blobs == {}
-
-
-def test_it_is_taken_over_from_another_repository(registry: FakeRegistry) -> None:
-    """Without a byte of it."""
-    registry.blobs[BLOB.digest] = CONTENT
-    _upload(registry.wire(), mount_from="team/other")
-    assert registry.seen == ["POST /v2/team/work/blobs/uploads/"]
 
 
 def test_an_upload_is_sent_to_no_open_line(registry: FakeRegistry) -> None:

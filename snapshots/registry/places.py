@@ -1,0 +1,56 @@
+"""Which repositories of a registry were seen to have a blob, so that it can be taken over instead of sent.
+
+A cache: what it says is asked for, and what it does not know is only sent once more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+LEAST = 1 << 20
+"""What is smaller is sent as quickly as it is asked for."""
+MOST = 5000
+"""Blobs that are remembered for a registry, the last ones seen."""
+MAX_BYTES = 4 << 20
+
+
+class Places:
+    """Of one registry; with no folder, nothing is remembered."""
+
+    def __init__(self, folder: Path | None, host: str) -> None:
+        self._path = None if folder is None else folder / f"places-{_name(host)}.json"
+        self._seen: dict[str, str] = {}
+        if self._path is not None:
+            with suppress(OSError, ValueError):
+                with self._path.open("rb") as file:
+                    found = json.loads(file.read(MAX_BYTES))
+                self._seen = {str(digest): str(place) for digest, place in found.items()}
+
+    def other(self, digest: str, repository: str) -> str | None:
+        """Another repository that had it."""
+        found = self._seen.get(digest)
+        return None if found == repository else found
+
+    def add(self, digest: str, repository: str, size: int) -> None:
+        """It is in this one."""
+        if size >= LEAST and self._seen.get(digest) != repository:
+            self._seen.pop(digest, None)
+            self._seen[digest] = repository
+
+    def save(self) -> None:
+        """Remember it beyond this process. Losing it costs time only."""
+        if self._path is None:
+            return
+        kept = dict(list(self._seen.items())[-MOST:])
+        written = self._path.with_suffix(f".{os.getpid()}.new")
+        with suppress(OSError):
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            written.write_text(json.dumps(kept))
+            written.replace(self._path)
+
+
+def _name(host: str) -> str:
+    return "".join(c if c.isalnum() or c in ".-" else "_" for c in host)
