@@ -113,8 +113,13 @@ class _Source:
 
 def limit() -> int:
     """Bytes that unpacked images may take; HOLDFAST_RAW_CACHE, as `512m` or `8g`, else 2 GiB."""
-    given = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)(?:i?b)?\s*", os.environ.get(VARIABLE, "").lower())
-    return int(given[1]) * _UNITS[given[2]] if given else LIMIT
+    return size_of(VARIABLE, LIMIT)
+
+
+def size_of(variable: str, default: int) -> int:
+    """A size that an environment variable says; the default if it says none."""
+    given = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)(?:i?b)?\s*", os.environ.get(variable, "").lower())
+    return int(given[1]) * _UNITS[given[2]] if given else default
 
 
 def evict(snapshots: Path, most: int | None = None) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.moving import receiving, sending
 from holdfast.runtime.moving.remote import Progress, Pushed
+from holdfast.snapshots import raw
 from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.bundle.resuming import Resuming
 from holdfast.snapshots.bundle.sealing import Sealing
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 
 PLAIN_HTTP = "HOLDFAST_PLAIN_HTTP"
 """Names registries that are used without TLS, as `host:port,host:port`; for verbs without an option."""
+
+
+DOWNLOADS = "HOLDFAST_DOWNLOADS"
+"""Names how many bytes of memory that was pulled are kept for later pulls, as `512m` or `8g`."""
+LIMIT = 1 << 30
 
 
 def push(
@@ -79,7 +85,7 @@ def pull(
             options=options,
             progress=progress,
         )
-        origin.discard()
+        origin.discard(keep=raw.size_of(DOWNLOADS, LIMIT))
     return row
 
 

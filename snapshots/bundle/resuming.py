@@ -4,7 +4,8 @@
     downloads/HEX.part    one that is not
 
 Parts have the names of their digests, so what one attempt left is of use to any other that wants the same.
-They go when the bundle has been taken in, or when nobody has wanted them for a week.
+They go when the bundle has been taken in, or when nobody has wanted them for a week. Of memory, some stay:
+the next bundle may have the same.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import hashlib
 import os
 import time
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
 from holdfast.errors import BundleRefused, StoreError
+from holdfast.snapshots.bundle import media
 from holdfast.snapshots.bundle.ends import Descriptor, Origin
 
 KEPT = 7 * 86400.0
@@ -36,7 +38,7 @@ class Resuming:
     def __init__(self, origin: Origin, folder: Path) -> None:
         self._origin = origin
         self._folder = folder
-        self._used: set[Path] = set()
+        self._used: dict[Path, bool] = {}
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="holdfast-fetch")
         self._fetching: list[Future[None]] = []
         self._left = False
@@ -64,7 +66,9 @@ class Resuming:
                     if not path.exists():
                         self._fetch(blob, part)
                         part.rename(path)
-            self._used.add(path)
+                    else:
+                        part.unlink(missing_ok=True)  # made anew by waiting for who gave it its name
+            self._use(path, blob)
             file = path.open("rb")
             file.seek(start)
         except OSError as error:
@@ -75,13 +79,24 @@ class Resuming:
 
     def ahead(self, blobs: Iterable[Descriptor]) -> None:
         """Begin to fetch what will be opened, a few at a time. What fails is told by `open`."""
+        self._left = False
         for blob in blobs:
             self._fetching.append(self._pool.submit(self._quietly, blob))
 
-    def discard(self) -> None:
-        """Remove what was opened: all of it has been taken in."""
-        for path in self._used:
-            path.unlink(missing_ok=True)
+    def discard(self, keep: int = 0) -> None:
+        """Remove what was opened: all of it has been taken in.
+
+        Segments stay for later bundles, which may have the same, the last used ones up to `keep` bytes.
+        """
+        self._stop()
+        for path, stays in self._used.items():
+            if not (stays and keep):
+                path.unlink(missing_ok=True)
+        found = sorted(self._whole(), reverse=True)
+        for _, size, path in found:
+            keep -= size
+            if keep < 0:
+                path.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         try:
@@ -100,10 +115,34 @@ class Resuming:
     ) -> None:
         self._left = True
         self._pool.shutdown(wait=kind is None, cancel_futures=True)
+        # Fetches that nobody waits for any more end with the connection.
         self._origin.__exit__(kind, error, where)
         self._pool.shutdown(wait=True)
+        if kind is not None and issubclass(kind, BundleRefused):
+            self.discard()  # what is kept could be what is wrong
         with suppress(OSError):
             self._folder.rmdir()  # if nothing is left in it
+
+    def _stop(self) -> None:
+        """End what was begun ahead."""
+        self._left = True
+        for fetching in self._fetching:
+            fetching.cancel()
+        wait(self._fetching)
+        self._fetching.clear()
+
+    def _use(self, path: Path, blob: Descriptor) -> None:
+        self._used[path] = blob.media_type == media.SEGMENT
+        with suppress(OSError):
+            os.utime(path)
+
+    def _whole(self) -> Iterator[tuple[float, int, Path]]:
+        """Parts that are whole: when they were used last, and their sizes."""
+        for path in self._folder.iterdir():
+            with suppress(OSError):
+                if not path.suffix:
+                    known = path.stat()
+                    yield known.st_mtime, known.st_size, path
 
     def _quietly(self, blob: Descriptor) -> None:
         # Errors that are no Exception end the process anyway; the rest comes again where it is waited for.

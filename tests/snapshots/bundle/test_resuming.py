@@ -10,7 +10,7 @@ from typing import BinaryIO, Self
 import pytest
 
 from holdfast.errors import BundleRefused, StoreError
-from holdfast.snapshots.bundle import form
+from holdfast.snapshots.bundle import form, media
 from holdfast.snapshots.bundle.ends import Descriptor
 from holdfast.snapshots.bundle.resuming import KEPT, Resuming
 
@@ -141,3 +141,32 @@ def test_what_cannot_be_fetched_ahead_is_told_when_it_is_opened(tmp_path: Path) 
         resuming.ahead([BLOB] * 5)
         with pytest.raises(StoreError, match="ended after"):
             resuming.open(BLOB)
+
+
+def test_memory_that_was_fetched_is_kept_for_later_bundles(tmp_path: Path) -> None:
+    """The last that was used, up to so many bytes; not what was refused."""
+    origin, folder = Several(1), tmp_path / "downloads"
+    blobs = [Descriptor(media.SEGMENT, each.digest, each.size) for each in origin.blobs]
+    other = Descriptor(media.LAYER_GZIP, origin.blobs[0].digest, origin.blobs[0].size)
+    with Resuming(origin, folder) as resuming:
+        for number, blob in enumerate([other, *blobs[1:]]):
+            resuming.open(blob).close()
+            os.utime(folder / blob.hex, (time.time() + number - 100,) * 2)
+        resuming.discard(keep=350)
+    assert {path.name for path in folder.iterdir()} == {blob.hex for blob in blobs[3:]}
+    resuming = Resuming(origin, folder).__enter__()
+    resuming.open(blobs[5]).close()
+    resuming.__exit__(BundleRefused, BundleRefused("it does not match"), None)
+    assert not folder.exists()
+
+
+def test_two_who_want_the_same_leave_nothing_half_done(tmp_path: Path) -> None:
+    """Whoever waited for another finds what that one fetched."""
+    origin, folder = Several(1), tmp_path / "downloads"
+    with Resuming(origin, folder) as resuming:
+        for _ in range(50):
+            resuming.ahead(origin.blobs)
+            for blob in origin.blobs:
+                resuming.open(blob).close()
+            resuming.discard()
+    assert not folder.exists()
