@@ -9,6 +9,7 @@ cut short and repeated.
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,12 +26,15 @@ from holdfast.runtime.store.history import History
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.home import Home
     from holdfast.runtime.store.rows import SnapshotRow
 
 MOST = 100_000
 """Files of one folder that are counted."""
 OLD = timedelta(days=7)
 """Images of other versions that were made longer ago than this are stale; so are ended operations."""
+IDLE_TRANSFER = 3600.0
+"""Seconds after which nobody goes on with what is between here and a registry; it would come again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ def find(controller: Holdfast, older: timedelta = OLD) -> Iterator[Garbage]:
     yield from _images(controller)
     yield from _folders(controller)
     yield from _scratch(controller)
+    yield from transfers(controller.home)
     yield from _pages(controller)
     yield from old_images.find(controller, older)
     yield from _rows(controller, older)
@@ -152,6 +157,17 @@ def _scratch(controller: Holdfast) -> Iterator[Garbage]:
         yield Garbage(
             "folder", str(path.relative_to(home.root)), "no checkpointer runs", _size(path), _removal(path)
         )
+
+
+def transfers(home: Home) -> Iterator[Garbage]:
+    """What was on its way from or to registries, where nobody goes on with it."""
+    root = home.root
+    for path in [*sorted(root.glob("downloads/*")), *sorted(root.glob("uploads/*"))]:
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > IDLE_TRANSFER:
+                yield Garbage(
+                    "file", str(path.relative_to(root)), "a registry has it", _size(path), _removal(path)
+                )
 
 
 def _rows(controller: Holdfast, older: timedelta) -> Iterator[Garbage]:

@@ -28,6 +28,10 @@ MAX_CHUNK = 256 << 20
 MAX_LOST = 3
 """How often one blob is begun anew."""
 _RANGE = re.compile(r"(?:bytes=)?0-([0-9]{1,15})")
+_HINTS = {
+    404: "does the repository exist? Some registries want it to be made first",
+    413: "a proxy in front of the registry limits how much a request may have",
+}
 _BINARY = {"Content-Type": "application/octet-stream"}
 
 
@@ -198,9 +202,10 @@ class Upload:
         return self._wire.checked(location, base) if location else base
 
     def _refused(self, answer: httpx.Response) -> RegistryError:
-        return self._failed(answers.said(answer))
+        return self._failed(answers.said(answer), _HINTS.get(answer.status_code, ""))
 
-    def _failed(self, why: str) -> RegistryError:
+    def _failed(self, why: str, hint: str = "") -> RegistryError:
         return RegistryError(
-            f"cannot push to {self._wire.reference.host}: it does not take {self._blob.digest[:19]}… ({why})"
+            f"cannot push to {self._wire.reference.host}: it does not take {self._blob.digest[:19]}… ({why})",
+            hint=hint,
         )

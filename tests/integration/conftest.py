@@ -24,7 +24,7 @@ from holdfast.runtime.session import Session
 from holdfast.snapshots import service
 
 # A second machine and registries: started when first used, shared by all tests.
-second, door = machines.second, machines.door
+second, door, warm = machines.second, machines.door, machines.warm
 registry, password_registry = machines.registry, machines.password_registry
 token_registry, token_server = machines.token_registry, machines.token_server
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.machines.registry import PASSWORD, USER, Registry
+from tests.machines.fixtures import Warm
+from tests.machines.registry import PASSWORD, SHARED, USER, Registry
 from tests.machines.relay import Relay
 from tests.machines.second import Machine
 from tests.machines.seed import know_layers
@@ -25,7 +26,6 @@ from holdfast.snapshots.bundle.keys import Keys
 
 pytestmark = pytest.mark.engine
 
-REPOSITORY = "team/work"
 DATA = 24 << 20
 """Bytes that a kernel holds, and that no compression makes smaller."""
 # Shared memory has a file of its own among the images: what goes on around it does not move its parts.
@@ -46,7 +46,7 @@ class World:
 
     @property
     def reference(self) -> str:
-        return f"{self.registry.address}/{REPOSITORY}:one"
+        return f"{self.registry.address}/{SHARED}:one"
 
     def get(self, path: str, accept: str = "") -> Any:
         url = f"http://{self.registry.address}/v2/{path}"
@@ -54,9 +54,9 @@ class World:
 
     def manifest(self, tag: str, system: str) -> Any:
         """The manifest of the ordinary image (`linux`), or of the live state (`unknown`)."""
-        index = self.get(f"{REPOSITORY}/manifests/{tag}", "application/vnd.oci.image.index.v1+json")
+        index = self.get(f"{SHARED}/manifests/{tag}", "application/vnd.oci.image.index.v1+json")
         (found,) = [each for each in index["manifests"] if each["platform"]["os"] == system]
-        return self.get(f"{REPOSITORY}/manifests/{found['digest']}", found["mediaType"])
+        return self.get(f"{SHARED}/manifests/{found['digest']}", found["mediaType"])
 
     def segments(self, tag: str) -> dict[str, int]:
         """The parts of the live state in the registry: their sizes by digest."""
@@ -70,6 +70,7 @@ def world(
     second: Machine,
     registry: Registry,
     door: Callable[[Registry], Relay],
+    warm: Warm,
 ) -> Iterator[World]:
     Keys(shared_hf.home).new("default")
     shared.exec("MOMENT=kept; echo text > /workspace/file; echo shared > /dev/shm/part")
@@ -77,7 +78,9 @@ def world(
     shared.cell(HOLD.format("data"))
     shared.cell("import hashlib; digest = hashlib.sha256(data).hexdigest()")
     snapshot = shared.snapshot("one")
-    pushed = snapshot.push(f"{registry.address}/{REPOSITORY}:one")
+    warm.into(shared_hf.home)
+    pushed = snapshot.push(f"{registry.address}/{SHARED}:one")
+    warm.of(shared_hf.home)
     made = World(shared, snapshot, pushed, second, door(registry), registry)
     yield made
     with second.holdfast() as there:
@@ -116,10 +119,10 @@ def test_it_goes_on_there(world: World) -> None:
 
 def test_ordinary_tools_see_an_image(world: World) -> None:
     """A registry lists it, `docker manifest` shows it, and `docker run` starts its files."""
-    assert REPOSITORY in world.get("_catalog")["repositories"]
-    assert "one" in world.get(f"{REPOSITORY}/tags/list")["tags"]
+    assert SHARED in world.get("_catalog")["repositories"]
+    assert "one" in world.get(f"{SHARED}/tags/list")["tags"]
     manifest = world.manifest("one", "linux")
-    config = world.get(f"{REPOSITORY}/blobs/{manifest['config']['digest']}")
+    config = world.get(f"{SHARED}/blobs/{manifest['config']['digest']}")
     # What it has of the session's image is not fetched again, as when it had come from a registry.
     digests = [layer["digest"] for layer in manifest["layers"]]
     know_layers(world.machine.daemon.data, zip(digests, config["rootfs"]["diff_ids"], strict=True))
@@ -140,7 +143,7 @@ def test_only_what_is_new_is_sent(world: World) -> None:
     world.session.exec("echo more > /workspace/more")
     world.session.cell(HOLD.format("more"))
     later = world.session.snapshot("two")
-    pushed = later.push(f"{world.registry.address}/{REPOSITORY}:two")
+    pushed = later.push(f"{world.registry.address}/{SHARED}:two")
     assert pushed.bytes > world.pushed.bytes - (1 << 20)
     assert pushed.sent < pushed.bytes - DATA - (200 << 20)
     assert pushed.sent > DATA
@@ -148,7 +151,7 @@ def test_only_what_is_new_is_sent(world: World) -> None:
 
 def test_a_pull_that_is_killed_goes_on(world: World) -> None:
     """What has come is not fetched again, nor memory that an earlier snapshot had."""
-    reference = f"{world.registry.address}/{REPOSITORY}:two"
+    reference = f"{world.registry.address}/{SHARED}:two"
     before = world.door.down
     world.door.hold_after(down=DATA)
     command = world.machine.command(*world.machine.holdfast_command, "pull", reference)
@@ -169,7 +172,7 @@ def test_a_pull_that_is_killed_goes_on(world: World) -> None:
 
 def test_wrong_credentials_are_one_line(world: World, password_registry: Registry) -> None:
     """Of push and of pull; and nothing was sent."""
-    reference = f"{password_registry.address}/{REPOSITORY}:one"
+    reference = f"{password_registry.address}/{SHARED}:one"
     wrong = {"HOLDFAST_REGISTRY_USER": USER, "HOLDFAST_REGISTRY_PASSWORD": f"not {PASSWORD}"}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in wrong.items():

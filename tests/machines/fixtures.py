@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.machines.tokens import TokenServer
 
 from holdfast.images import build
 from holdfast.runtime.engine import Engine
+from holdfast.runtime.home import Home
 
 
 @pytest.fixture(scope="session")
@@ -42,6 +44,33 @@ def token_registry(tmp_path_factory: pytest.TempPathFactory, token_server: Token
     """A registry that takes tokens of `token_server` only, which wants USER and PASSWORD."""
     with Registry(tmp_path_factory.mktemp("token-registry"), auth=token_server.config()) as started:
         yield started
+
+
+class Warm:
+    """What layers became when they were compressed, shared by the homes of tests.
+
+    Compressing the session's image takes ten seconds. Who pushes to SHARED of `registry` after `into`
+    does not do it once more: what is known to be there is not even read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._kept = folder / "layers.json"
+
+    def into(self, home: Home) -> None:
+        """Before a push: let a home know what another has found out."""
+        if self._kept.exists():
+            (home.root / "cache").mkdir(mode=0o700, exist_ok=True)
+            shutil.copy(self._kept, home.root / "cache")
+
+    def of(self, home: Home) -> None:
+        """After a push: keep what a home has found out."""
+        shutil.copy(home.root / "cache" / "layers.json", self._kept)
+
+
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Warm:
+    """Makes pushes to `registry` quick, once one test has pushed."""
+    return Warm(tmp_path_factory.mktemp("warm"))
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,8 @@ REPOSITORY = Path(__file__).parents[2]
 PATIENCE = 60.0
 _LISTENS = re.compile(r"listening on (?:127\.0\.0\.1|\[::1\]):(\d+)")
 
+SHARED = "team/work"
+"""Where tests push snapshots to: what one has sent, the next need not."""
 USER, PASSWORD = "holdfast", "correct horse"
 # `htpasswd -nbB -C 4 holdfast 'correct horse'`: bcrypt, the only form the registry takes.
 HTPASSWD = "holdfast:$2y$04$0aHY.eMqf/GADmW8R6iJTepHi6GHUl18bGVddQQrlNBIJ8TAfS7EO\n"

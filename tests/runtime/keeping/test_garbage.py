@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
+import time
 from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 
 from holdfast.errors import SnapshotInUse, SnapshotNotFound, StoreError
 from holdfast.runtime.home import Home
-from holdfast.runtime.keeping import holding, old_images, settings
+from holdfast.runtime.keeping import garbage, holding, old_images, settings
 from holdfast.runtime.keeping.background import Background
 from holdfast.runtime.store.store import Store
 
@@ -122,6 +124,7 @@ def test_work_in_the_background_is_done_one_after_the_other() -> None:
 
 AT_THE_END = """
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from holdfast.runtime.keeping.background import Background
 
@@ -141,3 +144,18 @@ def test_what_goes_on_at_the_end_of_a_process_is_done_whole() -> None:
     )
 
     assert (done.stdout, done.stderr) == ("whole\n", "")
+
+
+def test_what_nobody_goes_on_fetching_may_go(controller: Any) -> None:
+    """What is between here and a registry stays while somebody is at it."""
+    now = time.time()
+    for name, age in (("downloads/old", 7200), ("downloads/new.part", 60), ("uploads/old.json", 7200)):
+        path = controller.home.root / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("text")
+        os.utime(path, (now - age, now - age))
+    found = list(garbage.transfers(controller.home))
+    assert [each.name for each in found] == ["downloads/old", "uploads/old.json"]
+    for each in found:
+        each.remove()
+    assert [path.name for path in (controller.home.root / "downloads").iterdir()] == ["new.part"]

@@ -179,3 +179,11 @@ def test_an_upload_is_sent_to_no_open_line(registry: FakeRegistry) -> None:
     registry.fault = lambda _request: httpx.Response(202, headers=where)
     with pytest.raises(RegistryError, match="not encrypted"):
         _upload(registry.wire())
+
+
+def test_a_repository_that_has_to_be_made_first_is_said(registry: FakeRegistry) -> None:
+    """Some registries make none by themselves."""
+    registry.fault = lambda request: httpx.Response(404) if request.method == "POST" else None
+    with pytest.raises(RegistryError, match=r"it does not take sha256:.* \(404\)") as raised:
+        _upload(registry.wire())
+    assert "does the repository exist" in raised.value.hint
