@@ -37,6 +37,7 @@ def test_two_hundred_copies_are_not_torn(hf: Holdfast, witnesses: Any, tell: Cal
         said = witnesses.ask(copy)
         if wrong := {kind: each["first"] for kind, each in said.items() if each["wrong"]}:
             torn[number] = wrong
+            tell(f"copy {number} is torn: {wrong}")
         copy.remove()
         snapshot.remove()
         if number % 20 == 0:
