@@ -219,8 +219,7 @@ def is_file(source: str, *, exists: bool) -> bool:
 
 
 def _pull(controller: Any, source: str, more: dict[str, Any]) -> Snapshot:
-    known = {key: value for key, value in more.items() if key not in ("passphrase", "key_passphrase")}
-    pulled: Snapshot = controller.pull(source, **known)
+    pulled: Snapshot = controller.pull(source, **more)
     return pulled
 
 

@@ -119,8 +119,6 @@ def run(
         "compression": compression or packed,
     }
     if encrypt_to or passphrase:
-        if push is not None:
-            raise InvalidArgument("cannot encrypt what is pushed", hint="use --export, or leave it open")
         how |= {"encrypt_to": encrypt_to or (), "bundle_passphrase": bundle_passphrase(wanted=passphrase)}
     if plain_http:
         how["plain_http"] = True

@@ -104,10 +104,19 @@ def raw_size(blob: Descriptor) -> int:
 
 
 class Segments:
-    """The segments of a bundle; each is read when it is needed, and the last one is kept."""
+    """The segments of a bundle; each is read when it is needed, and the last one is kept.
+
+    All together no more is opened than what they hold twice, and `room`: files that jump between segments
+    would take for ever.
+    """
 
     def __init__(
-        self, source: Source, blobs: Sequence[Descriptor], segments: Sequence[Segment], told: Told
+        self,
+        source: Source,
+        blobs: Sequence[Descriptor],
+        segments: Sequence[Segment],
+        told: Told,
+        room: int = 0,
     ) -> None:
         if len(blobs) != len(segments):
             raise BundleRefused("cannot import: it has not as many segments as it says")
@@ -115,6 +124,7 @@ class Segments:
         self._blobs = blobs
         self._segments = segments
         self._told = told
+        self._room = 2 * sum(segment.bytes for segment in segments) + room
         self._last: tuple[int, bytes] | None = None
 
     def data(self, number: int) -> bytes:
@@ -124,6 +134,9 @@ class Segments:
         if number >= len(self._segments):
             raise BundleRefused("cannot import: a file in it names a segment there is not")
         blob, segment = self._blobs[number], self._segments[number]
+        self._room -= segment.bytes
+        if self._room < 0:
+            raise BundleRefused("cannot import: its files are made of far more segments than they need")
         if kind(blob) != media.SEGMENT:
             raise BundleRefused(
                 f"cannot import: a segment is of an unknown kind ({form.shown(blob.media_type)})"

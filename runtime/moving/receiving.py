@@ -16,6 +16,7 @@ from holdfast.errors import BundleRefused, StoreError
 from holdfast.runtime import ids, storing
 from holdfast.runtime.journal import happenings
 from holdfast.runtime.journal.entry import Told
+from holdfast.runtime.keeping import tidying
 from holdfast.runtime.moving import admitting, arriving, judging, past, trust
 from holdfast.runtime.moving.arriving import Segments, Source
 from holdfast.runtime.taking import image_ref
@@ -57,6 +58,7 @@ def receive(
     Raises:
         BundleUntrusted, BundleRefused: it may not come in, or is not what it says.
         EngineError, StoreError, RegistryError: it cannot be had, or not be kept.
+        QuotaExceeded: there is no room for it.
     """
     opened = _Opened(origin)
     name = Keys(controller.home).trusted(opened.key) if opened.key is not None else None
@@ -68,7 +70,10 @@ def receive(
     wanted = _Wanted(opened, files_only=files_only, options=options or {})
     with controller.operation("import", snapshot_id=ids.new_id()) as operation:
         row = _Receiving(controller, wanted, operation, progress).receive(label)
-    return storing.settle(controller, row)
+    row = storing.settle(controller, row)
+    session = next(one for one in controller.store.sessions(removed=True) if one.id == row.session_id)
+    tidying.make_room(controller, session, row)
+    return row
 
 
 def described(controller: Holdfast, origin: Origin) -> manifest.Manifest:
@@ -182,7 +187,7 @@ class _Receiving:
             wanted.opened.origin.ahead(
                 [*(wanted.segments if wanted.live else []), *(blob for _, blob, _ in missing)]
             )
-        parts = Segments(wanted.opened.source, wanted.segments, config.segments, self._told)
+        parts = Segments(wanted.opened.source, wanted.segments, config.segments, self._told, whole)
         told = self._past(parts)
         if wanted.live:
             self._live_files(config, parts)

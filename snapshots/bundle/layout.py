@@ -7,6 +7,7 @@ headers and read in place, nothing is unpacked.
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -38,6 +39,7 @@ class FileDestination:
         self._written: set[str] = set()
         self._image: Descriptor | None = None
         self._manifest = b""
+        self._place: Path | None = None
 
     def has(self, blob: Descriptor) -> bool:
         """Whether it is in the file already."""
@@ -64,20 +66,16 @@ class FileDestination:
             self._file.write(bytes(2 * tarfile.BLOCKSIZE))
             self._file.flush()
             os.fsync(self._file.fileno())
-            self._place.replace(self._path)
+            self._show()
         except OSError as error:
             raise self._unwritable(error) from error
         return str(self._path)
 
     def __enter__(self) -> Self:
         try:
-            descriptor, name = tempfile.mkstemp(
-                prefix=f".{self._path.name}.", suffix=".part", dir=self._path.parent
-            )
+            self._file = self._nameless()
         except OSError as error:
             raise self._unwritable(error) from error
-        self._place = Path(name)
-        self._file = os.fdopen(descriptor, "wb")
         return self
 
     def __exit__(
@@ -85,7 +83,34 @@ class FileDestination:
     ) -> None:
         with suppress(OSError):
             self._file.close()
-        self._place.unlink(missing_ok=True)
+        if self._place is not None:
+            self._place.unlink(missing_ok=True)
+
+    def _nameless(self) -> BinaryIO:
+        """A file without a name, of which nothing is left however this ends (O_TMPFILE, open(2))."""
+        folder = self._path.parent
+        try:
+            descriptor = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
+                raise
+            descriptor, name = tempfile.mkstemp(prefix=f".{self._path.name}.", suffix=".part", dir=folder)
+            self._place = Path(name)
+        return os.fdopen(descriptor, "wb")
+
+    def _show(self) -> None:
+        """Give the file its name; one that had it before is replaced in one step."""
+        if self._place is None:
+            place = self._path.with_name(f".{self._path.name}.{os.getpid()}.part")
+            place.unlink(missing_ok=True)
+            # Only this way of linkat(2) needs no privilege; without a folder's descriptor it is link(2).
+            folder = os.open(place.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.link(f"/proc/self/fd/{self._file.fileno()}", place.name, dst_dir_fd=folder)
+            finally:
+                os.close(folder)
+            self._place = place
+        self._place.replace(self._path)
 
     def _for_old_engines(self) -> bytes:
         """What `docker load` wants before Docker 25: config and layers by their places."""

@@ -19,7 +19,7 @@ from typing import Any
 from holdfast.snapshots.checkpointer import tree
 from holdfast.snapshots.checkpointer.channel import Channel
 from holdfast.snapshots.checkpointer.proc import walk
-from holdfast.snapshots.checkpointer.record import below
+from holdfast.snapshots.checkpointer.record import below, leading
 from holdfast.snapshots.checkpointer.record.decode import decode
 from holdfast.snapshots.checkpointer.record.look import look
 from holdfast.snapshots.checkpointer.record.outside import strange
@@ -54,6 +54,9 @@ class Audit:
     def images(self, folder: Path) -> None:
         """Ask whether these images may be restored. Raises NotWanted, Unreadable."""
         source = Source(folder)
+        lost = leading.astray(Path(f"/proc/{self._target.init_pid}/root"), leading.names(source))
+        if lost is not None:
+            raise NotWanted(f"a link takes {lost[:300]!r} out of the session")
         self._channel.send("images", tree=decode(source, commands=False), strange=strange(source))
         answer = self._answer()
         self._files = self._digests(answer.get("files"))

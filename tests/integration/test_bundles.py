@@ -7,6 +7,8 @@ import copy
 import io
 import json
 import os
+import subprocess
+import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -195,6 +197,39 @@ def test_an_encrypted_snapshot_comes_in_for_whom_it_is_meant(
     Keys(trusting.home).remove(own.name)
     with pytest.raises(BundleRefused, match="encrypted"):
         trusting.import_(for_key)
+
+
+# Stops where all is there but for the last step, and says so.
+KILLED = """
+import sys, signal
+from holdfast import Holdfast
+from holdfast.runtime.moving import receiving
+load = receiving.loading.load
+def stop(*given):
+    load(*given)
+    print("here", flush=True)
+    signal.pause()
+receiving.loading.load = stop
+Holdfast(sys.argv[1]).import_(sys.argv[2])
+"""
+
+
+def test_an_import_that_is_killed_leaves_nothing(trusting: Holdfast, hollow: Forgery, moment: Moment) -> None:
+    """The next who opens the home takes back its image, its files and its row."""
+    file = hollow.write(moment.file.with_name("hollow.tar"), moment.key)
+    before = set(kept(trusting))
+    command = [sys.executable, "-c", KILLED, str(trusting.home.root), str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as importing:
+        assert importing.stdout is not None
+        assert importing.stdout.readline() == b"here\n"
+        during = set(kept(trusting))
+        importing.kill()
+
+    with Holdfast(trusting.home):
+        pass
+    left = set(kept(trusting)) - before
+    assert len(during - before) >= 4  # the row twice over, its folder, its image
+    assert left <= {row.id for row in trusting.store.sessions(removed=True)}
 
 
 class Registry:

@@ -28,7 +28,7 @@ def test_the_pieces_are_the_file() -> None:
         bytes(1000 * PAGE),
         _noise(10) + bytes(63 * PAGE) + _noise(3),
         bytes(64 * PAGE) + _noise(3) + bytes(200 * PAGE) + b"end",
-        _noise(12_000) + bytes(100),
+        _noise(2_000) + bytes(100),
     ):
         assert _joined(_pieces(data)) == data
 
@@ -45,11 +45,11 @@ def test_long_runs_of_zeros_are_in_no_segment() -> None:
 
 def test_pages_that_are_inserted_change_one_segment() -> None:
     """Cuts are where the pages say, not where a count is full: what follows has the digests it had."""
-    data = _noise(20_000)
+    data = _noise(9_000)
     before = {piece.data for piece in _pieces(data)}
     after = {piece.data for piece in _pieces(data[: 50 * PAGE] + _noise(3, seed=2) + data[50 * PAGE :])}
 
-    assert len(before) > 2
+    assert len(before) > 1
     assert len(after - before) == 1
 
 

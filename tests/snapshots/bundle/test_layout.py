@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,6 +88,25 @@ def test_what_is_not_finished_leaves_no_file(tmp_path: Path) -> None:
         destination.put(form.described("", b"data"), io.BytesIO(b"data"))
 
     assert path.read_bytes() == b"before"
+    assert [each.name for each in tmp_path.iterdir()] == ["bundle.tar"]
+
+
+def test_a_place_that_knows_no_nameless_files_is_written_to_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Network file systems, for example."""
+    real = os.open
+
+    def refusing(path: Any, flags: int, *more: Any, **others: Any) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EOPNOTSUPP, "not here")
+        return real(path, flags, *more, **others)
+
+    monkeypatch.setattr(os, "open", refusing)
+    _write(tmp_path / "bundle.tar", b"hello")
+    with FileDestination(tmp_path / "other.tar"):
+        pass
+
     assert [each.name for each in tmp_path.iterdir()] == ["bundle.tar"]
 
 

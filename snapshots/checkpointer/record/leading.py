@@ -1,0 +1,85 @@
+"""Where names in images lead once links are followed: not into /proc, whose entries lead anywhere.
+
+A kernel gives the names of open files without links in them. Of an image that was forged together with its
+files that is not certain, and CRIU would follow what it finds. Nothing runs in the container yet, so what is
+seen here is what CRIU will see.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+MAX_LINKS = 40
+"""As many as a kernel follows (path_resolution(7))."""
+
+
+class Images(Protocol):
+    """What is read; see `source.Source`."""
+
+    def messages(self, name: str) -> list[Any]:
+        """The messages of an image."""
+
+
+def names(images: Images) -> Iterator[str]:
+    """Paths that CRIU will open, bind or make, of files and of sockets. Raises Unreadable."""
+    for entry in images.messages("files"):
+        if entry.HasField("reg"):
+            yield str(entry.reg.name)
+        elif entry.HasField("usk"):
+            name = bytes(entry.usk.name).split(b"\0")[0]
+            if name.startswith(b"/"):
+                yield os.fsdecode(name)
+
+
+def astray(root: Path, paths: Iterable[str]) -> str | None:
+    """The first path that a link takes into /proc, or round in circles; None if there is none.
+
+    `root` is that of a container; what is there may be anything, but nobody changes it meanwhile.
+    """
+    folders: set[tuple[str, ...]] = set()
+    for path in paths:
+        if not _stays(str(root), path, folders):
+            return path
+    return None
+
+
+def _stays(root: str, path: str, folders: set[tuple[str, ...]]) -> bool:
+    left = [part for part in path.split("/") if part not in ("", ".")][::-1]
+    here: tuple[str, ...] = ()
+    links = 0
+    while left:
+        part = left.pop()
+        if part == "..":
+            here = here[:-1]
+            continue
+        here = (*here, part)
+        if links and here[0] == "proc":
+            return False
+        if here in folders or here[0] == "proc":
+            continue
+        target = _link(f"{root}/{'/'.join(here)}", here, folders)
+        if target is None:
+            continue
+        links += 1
+        if links > MAX_LINKS:
+            return False
+        here = () if target.startswith("/") else here[:-1]
+        left += [each for each in target.split("/") if each not in ("", ".")][::-1]
+    return True
+
+
+def _link(path: str, here: tuple[str, ...], folders: set[tuple[str, ...]]) -> str | None:
+    """What the link there says; None if it is none, or nothing is there."""
+    try:
+        mode = os.lstat(path).st_mode
+        if stat.S_ISLNK(mode):
+            return str(Path(path).readlink())
+    except OSError:
+        return None
+    if stat.S_ISDIR(mode):
+        folders.add(here)
+    return None

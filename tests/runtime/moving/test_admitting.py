@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast.errors import BundleRefused, BundleUntrusted, InvalidArgument
+from holdfast.runtime.moving import admitting, trust
+from holdfast.runtime.session_options import SessionOptions
+
+KEY = "ed25519:" + "A" * 43
+
+
+def _parsed(given: dict[str, Any], **chosen: Any) -> SessionOptions:
+    return SessionOptions.parse(**admitting.options(given, chosen))
+
+
+def test_a_bundle_cannot_ask_for_more_than_a_session_gets_by_itself() -> None:
+    """Neither memory, processes and processors, nor folders of this host, variables, or another image."""
+    default = SessionOptions()
+    given = {
+        "memory": 1 << 50,
+        "pids": 4_000_000,
+        "cpus": 512.0,
+        "mounts": [{"source": "/", "target": "/host"}],
+        "env": {"LD_PRELOAD": "/evil.so"},
+        "image": "evil:latest",
+        "privileged": True,
+    }
+
+    assert _parsed(given) == default
+
+
+def test_what_makes_a_session_smaller_is_kept() -> None:
+    """And what its supervisor needs to know."""
+    found = _parsed({"memory": 512 << 20, "pids": 100, "network": "none", "user": "alice", "workdir": "/srv"})
+
+    assert (found.memory, found.pids, found.network) == (512 << 20, 100, "none")
+    assert (found.user, found.workdir) == ("alice", "/srv")
+
+
+def test_whoever_imports_it_has_the_last_word() -> None:
+    """Also for more."""
+    found = _parsed({"memory": 512 << 20, "network": "none"}, memory="8g", cpus=2.0, network="default")
+
+    assert (found.memory, found.cpus, found.network) == (8 << 30, 2.0, "default")
+    with pytest.raises(InvalidArgument):
+        admitting.options({}, {"memory": "much"})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"user": "root; reboot"},
+        {"user": 5},
+        {"workdir": "srv"},
+        {"workdir": ["/"]},
+        {"memory": 5},
+        {"pids": -1},
+    ],
+)
+def test_options_that_cannot_be_are_refused(given: dict[str, Any]) -> None:
+    """They are forged: no session has them."""
+    with pytest.raises(BundleRefused):
+        admitting.options(given, {})
+
+
+@pytest.mark.parametrize("given", [{"memory": True}, {"memory": "lots"}, {"network": "host"}, {"pids": None}])
+def test_options_of_other_kinds_are_passed_over(given: dict[str, Any]) -> None:
+    """The defaults do."""
+    assert _parsed(given) == SessionOptions()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"tmpfs": ["/"]}',
+        b'{"tmpfs": ["/dev/shm", "/x"]}',
+        b'{"tmpfs": "/dev/shm"}',
+        b"[" * 9999,
+    ],
+)
+def test_only_shared_memory_is_unpacked(data: bytes) -> None:
+    """Anything else would be written where the bundle says."""
+    with pytest.raises(BundleRefused):
+        admitting.facts(data)
+    admitting.facts(b'{"tmpfs": [], "last_pid": 7}')
+    admitting.facts(b'{"tmpfs": ["/dev/shm"]}')
+
+
+def test_of_what_the_store_knew_only_what_is_understood_is_kept() -> None:
+    """Numbers where the journal stood; a failure as far as it is one."""
+    found = admitting.details(
+        {
+            "moment": {"journal_seq": 5, "at": 7.5, "offsets": {"../x": 1}},
+            "failure": {"reason": "failed", "message": "\x1b[2Jboo", "evil": 1},
+            "auto": {"x": 1},
+            "origin": "forged",
+        }
+    )
+
+    assert set(found) == {"moment", "failure"}
+    assert found["moment"] == {"journal_seq": 5, "at": 7.5, "offsets": {}}
+    assert "\x1b" not in str(found["failure"])
+    wrong: list[Any] = [
+        {"journal_seq": -1, "at": 1},
+        {"journal_seq": "5", "at": 1},
+        {"at": 1},
+        [],
+        {"journal_seq": True, "at": 1},
+    ]
+    for moment in wrong:
+        assert admitting.details({"moment": moment}) == {}
+
+
+def test_trust_is_of_a_key_or_not_needed() -> None:
+    """A hint says what to do in each case."""
+    trust.check("x", KEY, "friend", files_only=False)
+    trust.check("x", None, None, files_only=True)
+    trust.check("x", KEY, None, files_only=True)
+    with pytest.raises(BundleUntrusted, match="nobody signed it") as told:
+        trust.check("x", None, None, files_only=False)
+    assert "holdfast key new" in told.value.hint
+    with pytest.raises(BundleUntrusted, match=KEY) as told:
+        trust.check("x", KEY, None, files_only=False)
+    assert f"holdfast key trust {KEY}" in told.value.hint

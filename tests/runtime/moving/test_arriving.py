@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO, Self
+
+import pytest
+from blake3 import blake3
+
+from holdfast.errors import BundleRefused, StoreError
+from holdfast.runtime.moving import arriving
+from holdfast.runtime.moving.arriving import Segments, Source
+from holdfast.snapshots.bundle import form, media, packing
+from holdfast.snapshots.bundle.ends import Descriptor
+from holdfast.snapshots.bundle.form import Config, InParts, Part, Segment
+from holdfast.snapshots.manifest import Manifest, StoredFile
+
+
+class Blobs:
+    """An origin of some bytes, which notes what is asked for."""
+
+    name = "somewhere"
+
+    def __init__(self) -> None:
+        self.blobs: dict[str, bytes] = {}
+        self.asked: list[str] = []
+
+    def add(self, media_type: str, data: bytes, **annotations: str) -> Descriptor:
+        found = form.described(media_type, data, annotations)
+        self.blobs[found.digest] = data
+        return found
+
+    def index(self) -> bytes:
+        return b""
+
+    def open(self, blob: Descriptor, start: int = 0) -> BinaryIO:
+        self.asked.append(blob.digest)
+        return io.BytesIO(self.blobs[blob.digest][start:])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def origin() -> Blobs:
+    return Blobs()
+
+
+def _segments(origin: Blobs, *data: bytes) -> Segments:
+    blobs = [origin.add(media.SEGMENT, packing.segment(each)) for each in data]
+    told = [Segment(bytes=len(each), blake3=blake3(each).hexdigest()) for each in data]
+    return Segments(Source(origin), blobs, told, lambda _count: None)
+
+
+def _config(sizes: Mapping[str, int] | None = None, kind: str = "live") -> Config:
+    sizes = sizes or {}
+    files = [StoredFile(name=name, bytes=size, blake3="0" * 64) for name, size in sizes.items()]
+    kept = Manifest.model_validate(
+        {
+            "id": "0" * 12,
+            "kind": kind,
+            "label": None,
+            "created_at": datetime.now(UTC),
+            "session": "1" * 12,
+            "session_name": "work",
+            "generation": 0,
+            "parent": None,
+            "image": "",
+            "options": {},
+            "processes": None,
+            "files": files,
+        }
+    )
+    parts = [InParts(name=name, parts=[Part(bytes=size)]) for name, size in sizes.items()]
+    return Config(snapshot=kept, base=1, segments=[], files=parts)
+
+
+def test_a_file_is_put_together_of_parts_and_zeros(origin: Blobs, tmp_path: Path) -> None:
+    """Zeros are holes, at its end, too."""
+    segments = _segments(origin, b"hello", b"world")
+    file = InParts(
+        name="x",
+        parts=[
+            Part(segment=1, offset=1, bytes=3),
+            Part(bytes=1 << 20),
+            Part(segment=0, bytes=5),
+            Part(bytes=4096),
+        ],
+    )
+    segments.write(file, tmp_path / "x")
+
+    assert (tmp_path / "x").read_bytes() == b"orl" + bytes(1 << 20) + b"hello" + bytes(4096)
+    assert (tmp_path / "x").stat().st_blocks * 512 < 1 << 20
+
+
+def test_a_segment_that_is_not_what_it_should_be_is_refused(origin: Blobs, tmp_path: Path) -> None:
+    """Changed on its way, exchanged for another of the same size, of another kind, or beyond its end."""
+    for change in ("bytes", "other", "kind", "beyond"):
+        segments = _segments(origin, b"hello")
+        blob = form.described(media.SEGMENT, packing.segment(b"hello"))
+        if change == "bytes":
+            origin.blobs[blob.digest] = packing.segment(b"jello")
+        elif change == "other":
+            segments = Segments(
+                Source(origin),
+                [origin.add(media.SEGMENT, packing.segment(b"jello"))],
+                [Segment(bytes=5, blake3=blake3(b"hello").hexdigest())],
+                lambda _count: None,
+            )
+        elif change == "kind":
+            segments._blobs = [origin.add(media.LAYER_GZIP, packing.segment(b"hello"))]
+        part = Part(segment=0, offset=3, bytes=5 if change == "beyond" else 2)
+        path = tmp_path / change
+        with pytest.raises(BundleRefused):
+            segments.write(InParts(name="x", parts=[part]), path)
+
+
+def test_files_that_jump_between_segments_are_given_up(origin: Blobs, tmp_path: Path) -> None:
+    """Each jump would open a segment again; what an ordinary bundle repeats is within bounds."""
+    segments = _segments(origin, b"hello", b"world")
+    ordinary = [Part(segment=number, bytes=5) for number in (0, 1, 0, 1)]
+    segments.write(InParts(name="x", parts=ordinary), tmp_path / "ordinary")
+    jumping = [Part(segment=number % 2, bytes=1) for number in range(100)]
+
+    with pytest.raises(BundleRefused, match="far more segments"):
+        segments.write(InParts(name="y", parts=jumping), tmp_path / "jumping")
+
+
+def test_a_layer_is_compared_before_and_after_it_is_opened(origin: Blobs, tmp_path: Path) -> None:
+    """With its digest, its size, and the diff id; what follows its end counts, too."""
+    data = os.urandom(300_000)
+    packed = b"".join(packing.gzip([data]))
+    size = {media.RAW_BYTES: str(len(data))}
+    diff_id = form.described("", data).digest
+    good = origin.add(media.LAYER_GZIP, packed, **size)
+    arriving.layer(Source(origin), good, diff_id, tmp_path / "good", lambda _count: None)
+    assert (tmp_path / "good").read_bytes() == data
+
+    changed = origin.add(media.LAYER_GZIP, packed + b"", **size)
+    for number, (blob, wanted) in enumerate(
+        (
+            (changed, "sha256:" + "0" * 64),
+            (Descriptor(media.LAYER_GZIP, good.digest, good.size - 1, size), diff_id),
+            (Descriptor(media.LAYER_GZIP, good.digest, good.size, {media.RAW_BYTES: "5"}), diff_id),
+            (Descriptor(media.LAYER_GZIP, good.digest, good.size, {}), diff_id),
+            (Descriptor(media.LAYER_GZIP, good.digest, good.size, {media.RAW_BYTES: "-1"}), diff_id),
+            (Descriptor("application/x-elf", good.digest, good.size, size), diff_id),
+        )
+    ):
+        with pytest.raises(BundleRefused):
+            arriving.layer(Source(origin), blob, wanted, tmp_path / str(number), lambda _count: None)
+    origin.blobs[good.digest] = packed[:-4] + b"????"
+    with pytest.raises(BundleRefused):
+        arriving.layer(Source(origin), good, diff_id, tmp_path / "last", lambda _count: None)
+
+
+def test_a_document_is_bounded_and_compared(origin: Blobs) -> None:
+    """Before it is read, where that can be."""
+    found = origin.add(media.MANIFEST, b"{}")
+
+    assert Source(origin).document(found, 100) == b"{}"
+    with pytest.raises(BundleRefused, match="more than"):
+        Source(origin).document(found, 1)
+    origin.blobs[found.digest] = b"[]"
+    with pytest.raises(BundleRefused, match="digest"):
+        Source(origin).document(found, 100)
+    with pytest.raises(BundleRefused, match="encrypted"):
+        Source(origin).document(origin.add(media.IMAGE_CONFIG + media.ENCRYPTED, b"x"), 100)
+
+
+def test_what_does_not_fit_on_the_disk_is_not_begun(tmp_path: Path) -> None:
+    """Said in advance, with what it takes."""
+    with pytest.raises(StoreError, match="MiB are free"):
+        arriving.check_room(tmp_path, 1 << 60)
+    arriving.check_room(tmp_path, 1)
+
+
+def test_a_bundle_has_the_files_of_its_manifest_and_no_others() -> None:
+    """Under names that files of a snapshot can have, each once; processes only if it is live."""
+    arriving.check_names(_config({"record.json.gz": 5, "images/core-5.img": 7}), "journal")
+    for config in (
+        _config({"images/core-5.img": 7}, "filesystem"),
+        _config({"images/../x": 1}),
+        _config({"manifest.json": 1}),
+        _config({"images/core-5.img": 7}).model_copy(update={"files": []}),
+        _config().model_copy(update={"files": [InParts(name="images/core-5.img", parts=[])]}),
+    ):
+        with pytest.raises(BundleRefused):
+            arriving.check_names(config, "journal")

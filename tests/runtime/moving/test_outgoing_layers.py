@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+import pytest
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.moving.layers import Layers, Remembered
+from holdfast.snapshots.bundle import form, image_layers, media, packing
+from holdfast.snapshots.bundle.ends import Descriptor
+from holdfast.snapshots.bundle.image_layers import Hashed
+from holdfast.snapshots.bundle.sealing import Sealing
+
+FIRST, SECOND = os.urandom(100_000), os.urandom(50_000)
+IDS = [form.described("", data).digest for data in (FIRST, SECOND)]
+
+
+class There:
+    """A destination that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.blobs: dict[str, bytes] = {}
+
+    def has(self, blob: Descriptor) -> bool:
+        return blob.digest in self.blobs
+
+    def put(self, blob: Descriptor, data: BinaryIO) -> None:
+        self.blobs[blob.digest] = data.read()
+
+    def finish(self, index: bytes) -> str:
+        return ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Which layers an engine was asked for; it has two, and gives another out, too."""
+    asked: list[str] = []
+
+    def each(_engine: Any, _ref: str, wanted: Sequence[str], take: Callable[[Hashed], None]) -> None:
+        asked.extend(wanted)
+        if wanted:
+            for data in (SECOND, b"another", FIRST):
+                take(Hashed([data[:7], data[7:]]))
+
+    monkeypatch.setattr(image_layers, "each", each)
+    return asked
+
+
+def _layers(tmp_path: Path, seal: Sealing | None = None, compression: str = "gzip") -> Layers:
+    engine: Any = None
+    return Layers(engine, compression, tmp_path, Remembered(tmp_path / "cache/layers.json"), seal)
+
+
+@pytest.mark.parametrize("compression", ["gzip", "zstd"])
+def test_layers_arrive_in_the_order_of_the_image(tmp_path: Path, read: list[str], compression: str) -> None:
+    """Whatever the order the engine gives them out in; others are passed over."""
+    there = There()
+    told: list[int] = []
+    found = _layers(tmp_path, compression=compression).send("x", IDS, there, told.append)
+
+    assert [one.annotations[media.RAW_BYTES] for one in found] == ["100000", "50000"]
+    assert len(there.blobs) == 2
+    assert sorted(told) == [50_000, 100_000]
+    with io.BytesIO(there.blobs[found[0].digest]) as stream:
+        assert b"".join(packing.opened(stream, compression, 100_000)) == FIRST
+
+
+def test_what_is_there_is_not_even_read(tmp_path: Path, read: list[str]) -> None:
+    """What a layer became is remembered, also by the next who sends it."""
+    there = There()
+    first = _layers(tmp_path).send("x", IDS, there, lambda _: None)
+    read.clear()
+    again = _layers(tmp_path).send("x", IDS, there, lambda _: None)
+    assert (again, read) == (first, [])
+
+    del there.blobs[first[1].digest]
+    assert _layers(tmp_path).send("x", IDS, there, lambda _: None) == first
+    assert read == [IDS[1]]
+    assert len(there.blobs) == 2
+
+
+def test_a_note_that_is_no_note_is_not_believed(tmp_path: Path, read: list[str]) -> None:
+    """It is a cache: without it, layers are read again."""
+    (tmp_path / "cache").mkdir()
+    name = f"gzip-3 {IDS[0]}"
+    for text in ("", "[]", json.dumps({name: ["x", 1, 2]}), json.dumps({name: 5})):
+        (tmp_path / "cache/layers.json").write_text(text)
+        read.clear()
+        _layers(tmp_path).send("x", IDS, There(), lambda _: None)
+        assert read == IDS
+
+
+def test_encrypted_layers_are_nobody_elses(tmp_path: Path, read: list[str]) -> None:
+    """They are new each time, are remembered by nobody, and say what they are."""
+    sealing = Sealing(os.urandom(32))
+    there = There()
+    first = _layers(tmp_path, sealing).send("x", IDS, there, lambda _: None)
+    second = _layers(tmp_path, sealing).send("x", IDS, there, lambda _: None)
+
+    assert {one.digest for one in first} & {one.digest for one in second} == set()
+    assert all(media.is_sealed(one.media_type) for one in first)
+    assert not (tmp_path / "cache").exists()
+    packed = b"".join(sealing.open(io.BytesIO(there.blobs[first[1].digest])))
+    assert b"".join(packing.opened(io.BytesIO(packed), "gzip", 50_000)) == SECOND
+
+
+def test_an_unknown_compression_is_refused(tmp_path: Path) -> None:
+    """Before anything is read."""
+    with pytest.raises(InvalidArgument, match="not known"):
+        _layers(tmp_path, compression="lz4")

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.snapshots.checkpointer.record import leading
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for folder in ("usr/lib", "workspace/deep/er", "proc/1/fd", "tmp"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "usr/lib/libc.so").write_text("")
+    (tmp_path / "lib").symlink_to("usr/lib")
+    return tmp_path
+
+
+def test_names_without_links_and_of_nothing_are_fine(root: Path) -> None:
+    """Also below /proc itself, which is judged by name."""
+    names = ["/", "/usr/lib/libc.so", "/gone/for/good", "/proc/uptime", "/dev/pts/0", "/usr/lib/libc.so/x"]
+
+    assert leading.astray(root, names) is None
+
+
+def test_links_that_stay_in_the_session_are_followed(root: Path) -> None:
+    """Relative, absolute, up and down: as the kernel would from the container's root."""
+    (root / "workspace/up").symlink_to("../../../../../usr/lib")
+    (root / "workspace/absolute").symlink_to("/lib")
+
+    assert (
+        leading.astray(root, ["/lib/libc.so", "/workspace/up/libc.so", "/workspace/absolute/libc.so"]) is None
+    )
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/proc/self/fd/7/../../keys",
+        "/proc/1/root",
+        "../proc/1/fd",
+        "/workspace/deep/../../proc/305/mem",
+        "//proc/./self/cwd",
+        "../../../../proc/self/root/etc",
+    ],
+)
+@pytest.mark.parametrize("name", ["/tmp/link", "/tmp/link/file", "/tmp/second/x"])
+def test_a_link_into_proc_is_told(root: Path, target: str, name: str) -> None:
+    """At the end of a name, on its way, or behind another link."""
+    (root / "tmp/link").symlink_to(target)
+    (root / "tmp/second").symlink_to("link")
+
+    assert leading.astray(root, ["/usr/lib/libc.so", name, "/"]) == name
+
+
+def test_links_in_circles_are_told(root: Path) -> None:
+    """And not followed for ever."""
+    (root / "tmp/a").symlink_to("b")
+    (root / "tmp/b").symlink_to("a")
+
+    assert leading.astray(root, ["/tmp/a/file"]) == "/tmp/a/file"
