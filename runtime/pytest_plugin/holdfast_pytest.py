@@ -224,11 +224,13 @@ class Capturing:
     def pytest_exception_interact(self, node: Any, call: Any, report: Any) -> None:
         """A test has failed, or could not be set up: its fixtures are still there."""
         if isinstance(node, pytest.Item) and getattr(call, "when", "") in ("setup", "call"):
-            self.failed(node, call.excinfo.value, report)
+            self.failed(node, call.excinfo.value, _traceback(call.excinfo.value, call.excinfo.tb), report)
 
-    def failed(self, item: pytest.Item, error: BaseException, report: Any = None) -> None:
+    def failed(
+        self, item: pytest.Item, error: BaseException, trace: TracebackType | None, report: Any = None
+    ) -> None:
         """Have the session captured; in the run go on, in a copy open the debugger."""
-        if self._done == (item.nodeid, id(error)):
+        if self._done == (item.nodeid, id(error)) or trace is None:
             return
         self._done = (item.nodeid, id(error))
         if self._unavailable:
@@ -238,10 +240,9 @@ class Capturing:
                 self._note(item, REFUSED, f"--holdfast-max={self._most} is reached")
                 return
             with _stopped(_workers(self._folder, os.getppid()) if self._worker else []):
-                self._capture(item, error, report)
+                self._capture(item, error, trace, report)
 
-    def _capture(self, item: pytest.Item, error: BaseException, report: Any) -> None:
-        trace = _traceback(error)
+    def _capture(self, item: pytest.Item, error: BaseException, trace: TracebackType, report: Any) -> None:
         try:
             done = self._session.capture(
                 reason=f"{item.nodeid} failed"[:_LONGEST], failure=self._record(item, error, trace, report)
@@ -363,7 +364,7 @@ class Unittests:
     def _failed(self, item: pytest.Item, error: BaseException) -> None:
         no_failure = (unittest.SkipTest, pytest.skip.Exception, pytest.xfail.Exception, pytest.exit.Exception)
         if not isinstance(error, (*no_failure, KeyboardInterrupt, GeneratorExit, bdb.BdbQuit)):
-            self._capturing.failed(item, error)
+            self._capturing.failed(item, error, error.__traceback__)
 
 
 def _testcase(item: Any) -> bool:
@@ -382,12 +383,11 @@ def _expected_to_fail(item: Any) -> bool:
 # What is looked at.
 
 
-def _traceback(error: BaseException) -> TracebackType:
+def _traceback(error: BaseException, trace: TracebackType | None) -> TracebackType | None:
     """Return where it was raised; a doctest has that in its exception."""
     inner = getattr(error, "exc_info", None)
-    found = inner[2] if isinstance(inner, tuple) and len(inner) == 3 else error.__traceback__
-    assert isinstance(found, TracebackType)
-    return found
+    found = inner[2] if isinstance(inner, tuple) and len(inner) == 3 else None
+    return found if isinstance(found, TracebackType) else trace
 
 
 def _frame(trace: TracebackType) -> tuple[FrameType, int]:
@@ -456,18 +456,15 @@ def _terminal(alone: bool) -> Iterator[bool]:
         yield False
         return
     group, streams = os.getpgrp(), (sys.stdin, sys.stdout, sys.stderr)
-    before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     kept = [os.dup(number) for number in range(3)]
     alone = alone and os.tcgetpgrp(terminal) == group
     try:
         if alone:
-            os.setpgid(0, 0)
-            os.tcsetpgrp(terminal, os.getpgrp())
-        signal.signal(signal.SIGTTOU, before)
+            _to_front(terminal, os.getpid())
         for number in range(3):
             os.dup2(terminal, number)
         sys.stdin = open(0, closefd=False)  # noqa: SIM115
-        sys.stdout, sys.stderr = (open(n, "w", buffering=1, closefd=False) for n in (1, 2))  # noqa: SIM115
+        sys.stdout, sys.stderr = (open(n, "w", 1, errors="backslashreplace", closefd=False) for n in (1, 2))  # noqa: SIM115
         yield True
     finally:
         sys.stdout.flush()
@@ -476,11 +473,20 @@ def _terminal(alone: bool) -> Iterator[bool]:
             os.dup2(old, number)
             os.close(old)
         if alone:
-            before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-            os.tcsetpgrp(terminal, group)
-            os.setpgid(0, group)
-            signal.signal(signal.SIGTTOU, before)
+            _to_front(terminal, group)
         os.close(terminal)
+
+
+def _to_front(terminal: int, group: int) -> None:
+    """Go to a process group, which may be gone, and have the terminal for it."""
+    # Who is not in front would be stopped for this.
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
+    try:
+        with contextlib.suppress(OSError):
+            os.setpgid(0, group)
+            os.tcsetpgrp(terminal, group)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 def _stand_still(test: str) -> None:
