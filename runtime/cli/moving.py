@@ -85,16 +85,23 @@ def import_(
     memory: Annotated[str | None, typer.Option("--memory", help="Of sessions made of it: 512m, 4g.")] = None,
     cpus: Annotated[float | None, typer.Option("--cpus", help="Cores.")] = None,
     network: Annotated[str | None, typer.Option("--network", help="`default` or `none`.")] = None,
+    passphrase: Annotated[
+        bool,
+        typer.Option("--passphrase", help=f"It is encrypted with one: asked for, or {BUNDLE_PASSPHRASE}."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Take in a snapshot from a file. What nobody you trust has signed is refused."""
     chosen = {"memory": memory, "cpus": cpus, "network": network}
+    secret = os.environ.get(BUNDLE_PASSPHRASE)
+    if passphrase and not secret:
+        secret = str(typer.prompt("passphrase", hide_input=True, err=True))
     with controller() as holdfast, bar("importing") as progress:
         found = holdfast.import_(
             file,
             label=label,
             files_only=files_only,
-            passphrase=os.environ.get(BUNDLE_PASSPHRASE),
+            passphrase=secret,
             key_passphrase=os.environ.get(PASSPHRASE),
             progress=progress,
             **{key: value for key, value in chosen.items() if value is not None},

@@ -8,11 +8,12 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import BundleRefused
 from holdfast.runtime.journal import reading
-from holdfast.runtime.journal.entry import Told, told
+from holdfast.runtime.journal.entry import Entry, Told, told
 from holdfast.runtime.journal.reading import Filter
 from holdfast.runtime.store.life import journal_of
 
@@ -28,14 +29,7 @@ MAX_BYTES = 64 << 20
 
 def collect(controller: Holdfast, snapshot: SnapshotRow) -> bytes:
     """The entries before a snapshot, as they are put into a bundle; always the same."""
-    journal = journal_of(snapshot)
-    moment = snapshot.details.get("moment")
-    last = int(moment["journal_seq"]) if isinstance(moment, dict) and "journal_seq" in moment else None
-    entries = [
-        entry
-        for entry in reading.read(controller, journal, Filter())
-        if not entry.host and (entry.session_id != journal or (last is not None and entry.seq <= last))
-    ]
+    entries = before(controller, snapshot)
     lines: list[bytes] = []
     room = MAX_BYTES
     for entry in reversed(entries[-MOST:]):
@@ -46,6 +40,28 @@ def collect(controller: Holdfast, snapshot: SnapshotRow) -> bytes:
             break
         lines.append(line)
     return gzip.compress(b"".join(reversed(lines)), compresslevel=6, mtime=0)
+
+
+def before(controller: Holdfast, snapshot: SnapshotRow) -> list[Entry]:
+    """The entries of a session's line up to a snapshot, without what this host wrote down itself."""
+    journal = journal_of(snapshot)
+    moment = snapshot.details.get("moment")
+    last = int(moment["journal_seq"]) if isinstance(moment, dict) and "journal_seq" in moment else None
+    return [
+        entry
+        for entry in reading.read(controller, journal, Filter())
+        if not entry.host and (entry.session_id != journal or (last is not None and entry.seq <= last))
+    ]
+
+
+def variables(entries: Iterable[Entry]) -> set[str]:
+    """Names of all variables that shells were ever seen to have."""
+    found: set[str] = set()
+    for entry in entries:
+        changed = entry.details.get("variables") if entry.kind == "changed" else None
+        if isinstance(changed, dict):
+            found |= {str(name) for name in changed}
+    return found
 
 
 def read(packed: bytes) -> list[Told]:

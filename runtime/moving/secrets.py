@@ -62,13 +62,16 @@ MOST_HOMES = 100
 SHOWN = 6
 
 
-def warnings(kept: Manifest, record: Record | None, layers: Sequence[Path]) -> list[str]:
+def warnings(
+    kept: Manifest, record: Record | None, layers: Sequence[Path], shells: Iterable[str] = ()
+) -> list[str]:
     """Sentences about what should perhaps not be given away.
 
     Args:
         kept: the snapshot's manifest.
         record: what is known of its processes.
         layers: the folders of its image's layers, if they can be read here.
+        shells: names of variables its shells had.
     """
     found: list[str] = []
     if kept.kind == "live":
@@ -77,20 +80,21 @@ def warnings(kept: Manifest, record: Record | None, layers: Sequence[Path]) -> l
     keepers = [f"{plain(one.name, 20)} (pid {one.pid})" for one in processes if one.name in _KEEPERS]
     if keepers:
         found.append(f"programs that keep keys or passwords ran: {_listed(keepers)}")
-    if variables := _variables(processes):
-        found.append(f"variables of its programs look like secrets: {_listed(variables)}")
+    if variables := _variables(processes, shells if kept.kind == "live" else ()):
+        found.append(f"variables of its programs sound like secrets: {_listed(variables)}")
     if files := list(_files(layers)):
         found.append(f"files in it hold credentials: {_listed(files)}")
     return found
 
 
-def _variables(processes: Iterable[Process]) -> list[str]:
+def _variables(processes: Iterable[Process], shells: Iterable[str]) -> list[str]:
     names: dict[str, list[int]] = {}
     for process in processes:
         for name in process.secrets:
             if masking.secret(name):
                 names.setdefault(plain(name, 60), []).append(process.pid)
-    return [
+    own = sorted({plain(name, 60) for name in shells if masking.secret(name)} - set(names))
+    return [f"{name} (a shell)" for name in own] + [
         f"{name} (pid {pids[0]}{f' and {len(pids) - 1} more' if len(pids) > 1 else ''})"
         for name, pids in sorted(names.items())
     ]

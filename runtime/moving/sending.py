@@ -96,7 +96,8 @@ def send(
             found = sending.image(Layers(controller.engine, compression, scratch, known, seal))
             rest = sending.rest(folder)
             layers = controller.engine.image_layers(kept.image)
-            found_secrets = secrets.warnings(kept, record.read(folder), layers)
+            shells = past.variables(past.before(controller, snapshot))
+            found_secrets = secrets.warnings(kept, record.read(folder), layers, shells)
             return replace(sending.finish(found, rest, sign), warnings=tuple(found_secrets))
         finally:
             for left in scratch.iterdir():

@@ -6,7 +6,8 @@ from typing import Literal
 
 import pytest
 
-from holdfast.runtime.moving import secrets
+from holdfast.runtime.journal.entry import Entry
+from holdfast.runtime.moving import past, secrets
 from holdfast.snapshots.manifest import Manifest
 from holdfast.snapshots.record import Process, Record, Tree
 
@@ -38,6 +39,10 @@ def _record(*processes: tuple[int, str, list[str]]) -> Record:
     return Record(tree=tree)
 
 
+def _entry(kind: str, **details: object) -> Entry:
+    return Entry("1" * 12, "work", 1, 1.0, kind, details=details)
+
+
 def test_programs_and_variables_are_told_by_name_and_pid() -> None:
     """What keeps keys, and what was started with what looks like one."""
     found = secrets.warnings(
@@ -49,6 +54,22 @@ def test_programs_and_variables_are_told_by_name_and_pid() -> None:
     assert any("ssh-agent (pid 5)" in text for text in found)
     assert any("API_TOKEN (pid 6 and 1 more)" in text for text in found)
     assert not any("KEYBOARD" in text or "hunter2" in text for text in found)
+
+
+def test_what_was_exported_in_a_shell_is_told(tmp_path: Path) -> None:
+    """Its programs were not started with it; where a program was, that is told instead."""
+    entries = [
+        _entry("changed", variables={"DEPLOY_KEY": [None, ["x", 3, "ab", "***"]], "EDITOR": []}),
+        _entry("changed", names={"TOKEN": []}),
+        _entry("command_started", variables={"API_TOKEN": 1}),
+        _entry("changed", variables=["odd"]),
+    ]
+    shells = past.variables(entries)
+    found = secrets.warnings(_manifest(), _record((6, "bash", ["API_TOKEN"])), [], {*shells, "API_TOKEN"})
+
+    assert shells == {"DEPLOY_KEY", "EDITOR"}
+    assert any("DEPLOY_KEY (a shell), API_TOKEN (pid 6)" in text for text in found)
+    assert secrets.warnings(_manifest("filesystem"), None, [], shells) == []
 
 
 def test_a_live_snapshot_holds_memory_and_one_of_files_does_not() -> None:
