@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the job of any CI system in a session, and keeps it alive if it fails.
 #
-#   any-ci.sh COMMAND [ARGUMENT...]         in the checkout, such as: any-ci.sh pytest -x
+#   any-ci.sh COMMAND [ARGUMENT...]         in the checkout, such as: any-ci.sh pytest --holdfast
 #
 #   HOLDFAST_OUT      where what was captured and the summary go (./holdfast-out); have your CI keep this folder
 #   HOLDFAST_REF      instead of files: where to push it, such as registry.example.com/ci/app:$BUILD_NUMBER

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # Nobody is there to leave a pager or to answer dpkg; a question of git is told as one.
 DEFAULTS = {"CI": "true", "PAGER": "cat", "GIT_PAGER": "cat", "DEBIAN_FRONTEND": "noninteractive"}
+PLUGIN, PLUGIN_OPTION = "/opt/holdfast/python", "--holdfast"
 PLACE = "/dev/shm/.holdfast-job"  # noqa: S108  in the session, in memory
 LARGEST = 120_000
 """Bytes: the kernel takes no longer string (MAX_ARG_STRLEN is 128 KiB)."""
@@ -52,6 +53,14 @@ def chosen(wanted: Sequence[str], host: Mapping[str, str]) -> dict[str, str]:
                 hint="--env NAME, --env 'GITHUB_*' or --env NAME=VALUE",
             )
     return found
+
+
+def with_plugin(variables: Mapping[str, str], command: str) -> dict[str, str]:
+    """Let any Python find the plugin of pytest if the command wants it: not all see what the system has."""
+    if PLUGIN_OPTION not in f"{command} {variables.get('PYTEST_ADDOPTS', '')}".split():
+        return dict(variables)
+    path = ":".join(filter(None, (variables.get("PYTHONPATH"), PLUGIN)))
+    return {**variables, "PYTHONPATH": path}
 
 
 def split(variables: Mapping[str, str], redaction: Redaction) -> tuple[dict[str, str], dict[str, str]]:

@@ -122,10 +122,11 @@ def run(
         how |= {"encrypt_to": encrypt_to or (), "bundle_passphrase": bundle_passphrase(wanted=passphrase)}
     if plain_http:
         how["plain_http"] = True
+    text = command_text(command, separated=bool(context.meta.get("separated")))
     job = Job(
-        command=command_text(command, separated=bool(context.meta.get("separated"))),
+        command=text,
         options={name: value for name, value in options.items() if value is not None},
-        variables=environment.chosen(env or [], os.environ),
+        variables=environment.with_plugin(environment.chosen(env or [], os.environ), text),
         redact=tuple(redact or ()),
         checkout=None if no_checkout else checkout.absolute(),
         setup=tuple(setup or ()),

@@ -35,6 +35,14 @@ def test_what_is_no_name_is_refused(name: str) -> None:
         environment.chosen([name], HOST)
 
 
+def test_any_python_finds_the_plugin_of_pytest_if_it_is_wanted() -> None:
+    """Behind the job's own path; other jobs have none that they did not ask for."""
+    assert environment.with_plugin({"A": "1"}, "pytest -x") == {"A": "1"}
+    assert environment.with_plugin({}, "pytest --holdfast -x") == {"PYTHONPATH": environment.PLUGIN}
+    found = environment.with_plugin({"PYTHONPATH": "src", "PYTEST_ADDOPTS": "-q --holdfast"}, "make test")
+    assert found["PYTHONPATH"] == f"src:{environment.PLUGIN}"
+
+
 def test_secrets_are_told_apart() -> None:
     """They are not among what may be written down."""
     shown, hidden = environment.split({"A": "1", "GITHUB_TOKEN": "x", "B": "2"}, Redaction({}, ["B"]))

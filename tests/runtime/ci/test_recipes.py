@@ -99,7 +99,7 @@ def test_the_workflow_of_github_runs_what_it_says(run: Run, tmp_path: Path) -> N
 
     (call,) = run(by_name["Tests"]["run"])
     found = parsed(call)
-    assert found["command"] == ["pytest", "-x"]
+    assert found["command"] == ["pytest", "--holdfast"]
     assert found["setup"] == ["pip install -e '.[test]'"]
     assert found["export"] == tmp_path / "captured"
     upload = by_name["Keep what was captured"]["with"]
@@ -118,7 +118,7 @@ def test_the_job_of_gitlab_runs_what_it_says(run: Run, tmp_path: Path) -> None:
 
     (call,) = run("\n".join(job["script"]), HOLDFAST_HOME=str(home))
     found = parsed(call)
-    assert found["command"] == ["pytest", "-x"]
+    assert found["command"] == ["pytest", "--holdfast"]
     assert str(found["export"]) == "captured"
     assert job["artifacts"] == {"when": "on_failure", "expire_in": "1 week", "paths": ["captured/"]}
 
