@@ -60,8 +60,7 @@ class Vigil:
             return "timeout"
         return "look" if self._look_at is not None and at >= self._look_at else None
 
-    def looked(self, look: Look) -> bool:
-        """Take a look; whether it hangs."""
-        stood = self._still.take(look)
-        self._look_at = look.at + self._still.every
-        return self._still.hangs(stood)
+    def looked(self, look: Look | None, at: float) -> bool:
+        """Take a look, or that there could be none at this time; whether it hangs."""
+        self._look_at = at + self._still.every
+        return look is not None and self._still.hangs(self._still.take(look))

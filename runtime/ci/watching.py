@@ -95,13 +95,26 @@ class Watching:
             case "timeout":
                 return Watched(None, "timeout")
             case "confirm":
-                state = self._session.shell().observed
-                if state is not None and state.waits and self._heard.empty():
-                    return Watched(None, "waiting", state)
-                vigil.goes_on()
+                return self._confirm(vigil)
             case "look":
-                if vigil.looked(self._look()) and self._heard.empty():
+                look: Look | None = None
+                with suppress(HoldfastError):
+                    look = self._look()
+                if vigil.looked(look, time.monotonic()) and self._heard.empty():
                     return Watched(None, "standstill")
+        return None
+
+    def _confirm(self, vigil: Vigil) -> Watched | None:
+        """Whether it still waits. A session that cannot be asked now, in a capture, is asked again."""
+        try:
+            state = self._session.shell().observed
+        except HoldfastError:
+            if vigil.asked is not None:
+                vigil.waits(vigil.asked, time.monotonic())
+            return None
+        if state is not None and state.waits and self._heard.empty():
+            return Watched(None, "waiting", state)
+        vigil.goes_on()
         return None
 
     def _look(self) -> Look:

@@ -106,6 +106,13 @@ def test_looks_follow_each_other() -> None:
         at = vigil.next()
         assert at is not None
         assert vigil.due(at) == "look"
-        hangs.append(vigil.looked(Look(at, 5, 0.5, 0)))
+        hangs.append(vigil.looked(Look(at, 5, 0.5, 0), at))
     assert vigil.next() == 4.5
     assert len(hangs) == 8
+
+
+def test_a_look_that_could_not_be_had_is_tried_again() -> None:
+    """A session that is just being captured does not answer; that is no hang, and no end of looking."""
+    vigil = Vigil(0.0, 0.0, Patience(None, 4.0))
+    assert not vigil.looked(None, 0.5)
+    assert vigil.next() == 1.0

@@ -1,0 +1,157 @@
+"""What becomes of snapshots that a job leaves, and the limit of time for a capture."""
+
+from __future__ import annotations
+
+import select
+import signal
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from holdfast.errors import CaptureFailed, StoreError
+from holdfast.runtime.ci import freezing
+from holdfast.runtime.ci.captures import Captures
+from holdfast.runtime.ci.delivering import Deliveries, Destination
+from holdfast.runtime.inside_captures import Asked, Served
+from holdfast.runtime.snapshot import Snapshot
+from holdfast.snapshots.failure import Failure
+
+BOO = Failure(reason="exception", where="tests/a.py::b", message="boo")
+
+
+@dataclass
+class Sent:
+    bytes: int = 7
+    signed_by: str | None = "ed25519:x"
+    warnings: tuple[str, ...] = ("it holds memory",)
+
+
+@dataclass
+class Fake:
+    """A snapshot that tells what is done with it."""
+
+    id: str = "0123456789ab"
+    label: str | None = None
+    kind: str = "live"
+    size: int = 10 << 20
+    failure: Failure | None = BOO
+    sent: Sent = field(default_factory=Sent)
+    error: StoreError | None = None
+    done: list[Any] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.label or self.id
+
+    def export(self, path: Path, **options: Any) -> Sent:
+        return self._go("export", str(path), options)
+
+    def push(self, reference: str, **options: Any) -> Sent:
+        return self._go("push", reference, options)
+
+    def remove(self) -> None:
+        self.done.append("removed")
+
+    def _go(self, how: str, where: str, options: dict[str, Any]) -> Sent:
+        if self.error is not None:
+            raise self.error
+        self.done.append((how, where, options))
+        return self.sent
+
+
+def snapshot(fake: Fake) -> Snapshot:
+    return cast("Snapshot", fake)
+
+
+def served(fake: Fake | None, error: StoreError | None = None) -> Served:
+    asked = Asked(1, "pytest", None, None, BOO)
+    return Served(asked, None if fake is None else snapshot(fake), "", error)
+
+
+def captures(destination: Destination, remarks: list[str], size: int | None = None) -> Captures:
+    return Captures(Deliveries(destination), lambda given: given, remarks.append, size, 5)
+
+
+def test_what_is_delivered_need_not_stay_here(tmp_path: Path) -> None:
+    """It is exported with the job's own options, what is in it is remarked once, and it is removed."""
+    fake, notes = Fake(), list[str]()
+    to = Destination(tmp_path / "new" / "out", options={"key": "ci"})
+    kept = Deliveries(to).deliver(snapshot(fake), "failure", "title", notes.append)
+    path = str(tmp_path / "new" / "out" / "failure.holdfast")
+    assert fake.done == [("export", path, {"key": "ci"}), "removed"]
+    assert (kept.title, kept.thaw, kept.size) == ("title", f"holdfast thaw {path}", 7)
+    assert notes == ["it holds memory"]
+
+
+def test_it_is_remarked_that_nobody_signed_it() -> None:
+    """Without a key other machines would refuse it, which is better known beforehand."""
+    fake, notes = Fake(sent=Sent(signed_by=None, warnings=())), list[str]()
+    Deliveries(Destination(reference="host:1/ci:7")).deliver(snapshot(fake), "failure", "t", notes.append)
+    assert fake.done[0][:2] == ("push", "host:1/ci:7")
+    assert "holdfast key new" in notes[0]
+
+
+def test_without_a_place_it_stays_here() -> None:
+    """And is thawed by its own name."""
+    fake = Fake()
+    kept = Deliveries(Destination()).deliver(snapshot(fake), "failure", "t", lambda _text: None)
+    assert (fake.done, kept.thaw) == ([], f"holdfast thaw {fake.id}")
+
+
+def test_moments_are_named_when_they_are_asked_for_and_delivered_later(tmp_path: Path) -> None:
+    """The program is told where; what cannot be delivered stays, and that is remarked."""
+    remarks: list[str] = []
+    asked = captures(Destination(tmp_path), remarks)
+    first, second = Fake(), Fake(id="1" * 12, error=StoreError("cannot write: no space"))
+    assert asked._place(snapshot(first)) == str(tmp_path / "tests-a.py-b.holdfast")
+    assert asked._place(snapshot(second)) == str(tmp_path / "tests-a.py-b-2.holdfast")
+    assert asked.of_failures
+    assert first.done == []
+    kept = asked.deliver()
+    assert [each.thaw for each in kept] == [
+        f"holdfast thaw {tmp_path / 'tests-a.py-b.holdfast'}",
+        f"holdfast thaw {second.id}",
+    ]
+    assert any("no space" in remark for remark in remarks)
+    assert asked.deliver() == ()
+
+
+def test_what_is_too_large_or_was_refused_is_remarked() -> None:
+    """It is not kept, and how many there were is told."""
+    remarks: list[str] = []
+    asked = captures(Destination(), remarks, size=1 << 20)
+    large = Fake()
+    asked._place(snapshot(large))
+    asked._captured(served(large))
+    asked._captured(served(None, StoreError("cannot capture it: 5 were taken already")))
+    assert large.done == ["removed"]
+    assert not asked.of_failures
+    assert asked.deliver() == ()
+    assert remarks == ["2 moments that were asked for are not kept: it has 10 MiB, more than is allowed"]
+
+
+def test_what_was_asked_for_without_a_failure_is_no_failure() -> None:
+    """A checkpoint that a program wants does not stand for the end of a job that failed."""
+    asked = captures(Destination(), [])
+    asked._place(snapshot(Fake(failure=Failure(reason="asked", command="x"))))
+    assert not asked.of_failures
+
+
+def test_a_capture_has_a_limit_of_time() -> None:
+    """It ends with an error, as if by Ctrl-C; a timer that ran before runs again."""
+    before, limited = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)[0] > 0
+    with pytest.raises(CaptureFailed, match=r"more than 0\.05 s"), freezing.alarm(0.05):
+        never()
+    assert signal.getsignal(signal.SIGALRM) == before
+    assert (signal.getitimer(signal.ITIMER_REAL)[0] > 0) == limited
+    with freezing.alarm(60):
+        assert signal.getsignal(signal.SIGALRM) != before
+    assert signal.getsignal(signal.SIGALRM) == before
+
+
+def never() -> None:
+    """Something that does not end."""
+    while True:
+        select.select([], [], [], 60)
