@@ -45,6 +45,7 @@ def test_what_is_public_is_pinned() -> None:
         "SessionOptions",
         "SessionTerminal",
         "Snapshot",
+        "Spread",
         "State",
         "Task",
         "TaskInfo",

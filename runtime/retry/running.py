@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from holdfast.errors import HoldfastError, SessionBusy
+from holdfast.errors import HoldfastError, InvalidArgument, SessionBusy
 from holdfast.runtime.guest import layout
 from holdfast.runtime.retry import masking
 from holdfast.runtime.retry.spread import End, Run
@@ -45,6 +45,8 @@ def run(session: Session, line: Line, number: int, command: str, limit: float | 
             # The captured command still runs in the shell: beside it there is room for another.
             apart = True
             result = session.detach(command).wait(on_output=lambda _data: None, patience=limit)
+    except InvalidArgument:
+        raise  # it could not be run anywhere
     except HoldfastError as error:
         ended = plain(str(error).rpartition(": ")[2], 200)
         return Run(number, "died", detail=ended, duration=time.monotonic() - started, apart=apart)

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         ExecResult,
         Screen,
     )
+    from holdfast.runtime.retry.spread import Spread
     from holdfast.runtime.session import Session
     from holdfast.runtime.session_options import Mount, SessionOptions
     from holdfast.runtime.snapshot import Snapshot
@@ -129,6 +130,7 @@ __all__ = [
     "SnapshotError",
     "SnapshotInUse",
     "SnapshotNotFound",
+    "Spread",
     "State",
     "StoreError",
     "Task",
@@ -159,6 +161,7 @@ _LATE = {
     "SessionOptions": "session_options",
     "SessionTerminal": "terminal.handle",
     "Snapshot": "snapshot",
+    "Spread": "retry.spread",
     "State": "guest.pulse.state",
     "Task": "tasks",
     "TaskInfo": "tasks",

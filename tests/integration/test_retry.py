@@ -102,7 +102,7 @@ def test_the_first_of_a_line_of_snapshots_that_fails_is_found(
     """With what was run before it; each is tried at most once."""
     for number in range(1, 4):
         shared.exec(f"echo {number} > count")
-        shared.snapshot(f"step-{number}", "filesystem")
+        shared.snapshot(f"step-{number}")
     command = ["sh", "-c", "[ $(cat /srv/project/count 2>/dev/null || echo 0) -lt 2 ]"]
     done = shared_cli("bisect", moment.name, "step-3", "--json", "--", *command)
     assert done.code == 0, done.err
