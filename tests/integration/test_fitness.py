@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.session import Session
 from holdfast.runtime.snapshot import Snapshot
 from holdfast.snapshots import manifest
+from holdfast.snapshots.bundle import form, media
+from holdfast.snapshots.bundle.layout import FileDestination
 from holdfast.snapshots.fitness import Needs
 
 
@@ -95,16 +98,29 @@ def test_what_cannot_go_on_is_refused_before_anything_is_begun(
     assert "yes  files" in shared_cli("fits", foreign.name).out
 
 
+def described(kept: manifest.Manifest, path: Path) -> Path:
+    """A bundle of a snapshot as far as it is read to judge it: its description."""
+    config = form.Config(snapshot=kept, base=1, segments=[], files=[]).model_dump_json().encode()
+    told = form.described(media.SNAPSHOT_CONFIG, config)
+    image = form.image_manifest(form.described(media.IMAGE_CONFIG, b"{}"), [])
+    about_image = form.described(media.MANIFEST, image)
+    snapshot = form.snapshot_manifest(told, [], about_image)
+    about = form.described(media.MANIFEST, snapshot)
+    with FileDestination(path) as file:
+        for blob, data in ((told, config), (about_image, image), (about, snapshot)):
+            file.put(blob, io.BytesIO(data))
+        file.finish(form.index(about_image, about, ("linux", "amd64"), {}))
+    return path
+
+
 def test_a_file_is_judged_before_it_is_taken_in(
-    shared_hf: Holdfast, shared_cli: Any, taken: Snapshot, tmp_path: Path
+    shared_hf: Holdfast, shared_cli: Any, foreign: Snapshot, tmp_path: Path
 ) -> None:
     """By its description alone, whoever signed it."""
-    made = Foreign(shared_hf, taken)
-    made.make()
-    taken.export(tmp_path / "moment.holdfast")
-    made.undo()
-    told = shared_cli("fits", str(tmp_path / "moment.holdfast"), "--json")
-    assert (told.code, told.json["best"]) == (0, "commands")
+    kept = manifest.read(shared_hf.home.snapshots / foreign.id)
+    file = described(kept, tmp_path / "moment.holdfast")
+    told = shared_cli("fits", str(file), "--json")
+    assert (told.code, told.json["best"]) == (0, "commands"), told.err
     assert "avx512_of_tomorrow" in told.json["rungs"][0]["reasons"][0]
     assert [snapshot.name for snapshot in shared_hf.snapshots()] == ["moment"]
     (tmp_path / "other").write_bytes(b"no bundle")
