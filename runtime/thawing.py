@@ -204,7 +204,7 @@ def _found(
     try:
         if file:
             return controller.import_(source, **{k: v for k, v in more.items() if k != "plain_http"})
-        return _pull(controller, source, more)
+        return controller.pull(source, **more)
     except BundleUntrusted as error:
         hint = error.hint.replace("--files-only", f"`holdfast thaw {plain(source, 200)} --as files`")
         raise BundleUntrusted(str(error), hint=hint) from error
@@ -216,11 +216,6 @@ def is_file(source: str, *, exists: bool) -> bool:
     if exists or not slash or source.startswith((".", "/", "~")) or source.endswith(SUFFIX):
         return True
     return not ("." in host or ":" in host or host == "localhost")
-
-
-def _pull(controller: Any, source: str, more: dict[str, Any]) -> Snapshot:
-    pulled: Snapshot = controller.pull(source, **more)
-    return pulled
 
 
 def told(failure: Failure, *, lines: int = 10) -> list[str]:

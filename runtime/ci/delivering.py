@@ -13,9 +13,12 @@ from holdfast.errors import StoreError
 from holdfast.runtime.ci.summary import Kept
 
 if TYPE_CHECKING:
+    from holdfast.runtime.moving.handles import Exported
+    from holdfast.runtime.moving.remote import Pushed
     from holdfast.runtime.snapshot import Snapshot
 
 SUFFIX = ".holdfast"
+READABLE = "whoever gets it can read that; --encrypt-to KEY or --passphrase keep it from others"
 UNSIGNED = (
     "it is signed by nobody, so that other machines take its files only; "
     "the job needs a key of `holdfast key new` in its home"
@@ -70,16 +73,20 @@ class Deliveries:
             HoldfastError: it could not be; the snapshot is still here.
         """
         place = self.place(name)
-        portable: Any = snapshot
         if place is None:
             return Kept(title, command(snapshot.name), snapshot.size, snapshot.kind)
         if self._destination.reference is not None:
-            sent = portable.push(place, **self._destination.options)
+            pushed = snapshot.push(place, **self._destination.options)
+            place = pushed.pinned  # the tag may be another's by the time it is wanted
+            sent: Exported | Pushed = pushed
         else:
             _make(Path(place).parent)
-            sent = portable.export(Path(place), **self._destination.options)
-        for warning in getattr(sent, "warnings", ()):
+            sent = snapshot.export(Path(place), **self._destination.options)
+        for warning in sent.warnings:
             note(warning)
+        options = self._destination.options
+        if sent.warnings and not (options.get("encrypt_to") or options.get("bundle_passphrase")):
+            note(READABLE)
         if sent.signed_by is None and snapshot.kind == "live":
             note(UNSIGNED)
         snapshot.remove()

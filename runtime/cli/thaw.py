@@ -11,6 +11,7 @@ import typer
 from holdfast.errors import InvalidArgument, LiveUnsupported
 from holdfast.runtime.cli import fitness, output
 from holdfast.runtime.cli.arguments import Json, NameOption, controller, snapshot_names, wants_json
+from holdfast.runtime.cli.moving import BUNDLE_PASSPHRASE, PASSPHRASE, bar
 
 if TYPE_CHECKING:
     from holdfast.runtime.thawing import Thawed
@@ -38,6 +39,10 @@ def thaw(
     memory: Annotated[str | None, typer.Option(help="Limit of the session: 512m, 4g.")] = None,
     cpus: Annotated[float | None, typer.Option(help="Limit in cores.")] = None,
     network: Annotated[str | None, typer.Option(help="`default` or `none`.")] = None,
+    passphrase: Annotated[
+        bool,
+        typer.Option("--passphrase", help=f"It is encrypted with one: asked for, or {BUNDLE_PASSPHRASE}."),
+    ] = False,
     plain_http: Annotated[
         bool, typer.Option("--plain-http", help="Pull without TLS, also from another machine.")
     ] = False,
@@ -53,13 +58,15 @@ def thaw(
 
     As much of it as this machine allows, which is told; exit code 3 if that is less than was asked for.
     """
-    from holdfast.runtime.cli.moving import BUNDLE_PASSPHRASE, PASSPHRASE, bar
     from holdfast.runtime.thawing import told
 
     as_json = wants_json(json)
     if run_commands and as_ != "commands":
         raise InvalidArgument("cannot run commands without --as commands", hint="add it, or leave them")
     chosen = {"memory": memory, "cpus": cpus, "network": network}
+    secret = os.environ.get(BUNDLE_PASSPHRASE)
+    if passphrase and not secret:
+        secret = str(typer.prompt("passphrase", hide_input=True, err=True))
     options: dict[str, Any] = {key: value for key, value in chosen.items() if value is not None}
     with controller() as holdfast:
         try:
@@ -69,7 +76,7 @@ def thaw(
                     as_=fitness.rung(as_),
                     require=fitness.rung(require),
                     name=name,
-                    passphrase=os.environ.get(BUNDLE_PASSPHRASE),
+                    passphrase=secret,
                     key_passphrase=os.environ.get(PASSPHRASE),
                     plain_http=plain_http,
                     progress=progress,

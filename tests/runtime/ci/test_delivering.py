@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from holdfast.errors import CaptureFailed, StoreError
-from holdfast.runtime.ci import freezing
+from holdfast.runtime.ci import delivering, freezing
 from holdfast.runtime.ci.captures import Captures
 from holdfast.runtime.ci.delivering import Deliveries, Destination
 from holdfast.runtime.inside_captures import Asked, Served
@@ -25,6 +25,7 @@ BOO = Failure(reason="exception", where="tests/a.py::b", message="boo")
 class Sent:
     bytes: int = 7
     signed_by: str | None = "ed25519:x"
+    pinned: str = "host:1/ci:7@sha256:0"
     warnings: tuple[str, ...] = ("it holds memory",)
 
 
@@ -82,13 +83,15 @@ def test_what_is_delivered_need_not_stay_here(tmp_path: Path) -> None:
     path = str(tmp_path / "new" / "out" / "failure.holdfast")
     assert fake.done == [("export", path, {"key": "ci"}), "removed"]
     assert (kept.title, kept.thaw, kept.size) == ("title", f"holdfast thaw {path}", 7)
-    assert notes == ["it holds memory"]
+    assert notes == ["it holds memory", delivering.READABLE]
 
 
 def test_it_is_remarked_that_nobody_signed_it() -> None:
     """Without a key other machines would refuse it, which is better known beforehand."""
     fake, notes = Fake(sent=Sent(signed_by=None, warnings=())), list[str]()
-    Deliveries(Destination(reference="host:1/ci:7")).deliver(snapshot(fake), "failure", "t", notes.append)
+    to = Destination(reference="host:1/ci:7")
+    kept = Deliveries(to).deliver(snapshot(fake), "failure", "t", notes.append)
+    assert kept.thaw == "holdfast thaw host:1/ci:7@sha256:0"
     assert fake.done[0][:2] == ("push", "host:1/ci:7")
     assert "holdfast key new" in notes[0]
 
