@@ -32,6 +32,7 @@ def test_what_is_public_is_pinned() -> None:
         "Entry",
         "Event",
         "ExecResult",
+        "Failure",
         "Holdfast",
         "Home",
         "Mount",
@@ -49,6 +50,7 @@ def test_what_is_public_is_pinned() -> None:
         "State",
         "Task",
         "TaskInfo",
+        "Thawed",
     }
 
     assert values | set(_classes()) == set(holdfast.__all__)

@@ -73,8 +73,10 @@ if TYPE_CHECKING:
     from holdfast.runtime.snapshot import Snapshot
     from holdfast.runtime.tasks import Task, TaskInfo
     from holdfast.runtime.terminal.handle import SessionTerminal
+    from holdfast.runtime.thawing import Thawed
     from holdfast.runtime.verification.result import Verification
     from holdfast.runtime.verifying import Verified
+    from holdfast.snapshots.failure import Failure
 
 __version__ = "0.1.0"
 
@@ -92,6 +94,7 @@ __all__ = [
     "Entry",
     "Event",
     "ExecResult",
+    "Failure",
     "GuestDisconnected",
     "GuestError",
     "Holdfast",
@@ -135,6 +138,7 @@ __all__ = [
     "StoreError",
     "Task",
     "TaskInfo",
+    "Thawed",
     "Verification",
     "Verified",
 ]
@@ -150,6 +154,7 @@ _LATE = {
     "Entry": "journal.entry",
     "Event": "events",
     "ExecResult": "results",
+    "Failure": "ci.record",
     "Holdfast": "controller",
     "Home": "home",
     "Mount": "session_options",
@@ -165,6 +170,7 @@ _LATE = {
     "State": "guest.pulse.state",
     "Task": "tasks",
     "TaskInfo": "tasks",
+    "Thawed": "thawing",
     "Verification": "verification.result",
     "Verified": "verifying",
 }
