@@ -14,7 +14,8 @@ from holdfast.runtime.guest.protocol import VERSION, Frame
 
 BACKLOG = 128
 _LOOKS = (
-    "prepare moment look files holdings journal kernel_variables read recording task_list task_read hooks"
+    "prepare moment look files holdings journal kernel_variables read recording task_list task_read hooks "
+    "captures"
 )
 LOOKING = frozenset(_LOOKS.split())
 """Operations that change nothing in the session; of all others it must be assumed that they do."""

@@ -191,9 +191,7 @@ class Turns:
 
 
 class Capturing:
-    """Captures tests that fail in this process, and is the debugger's host in copies. In a worker of xdist
-    there is no `reporter`.
-    """
+    """Captures tests that fail in this process. In a worker of xdist there is no `reporter`."""
 
     def __init__(
         self,
@@ -239,7 +237,7 @@ class Capturing:
             if not allowed:
                 self._note(item, REFUSED, f"--holdfast-max={self._most} is reached")
                 return
-            with _stopped(_workers(self._folder, os.getppid()) if self._worker else []):
+            with _stopped(self._others()):
                 self._capture(item, error, trace, report)
 
     def _capture(self, item: pytest.Item, error: BaseException, trace: TracebackType, report: Any) -> None:
@@ -256,6 +254,9 @@ class Capturing:
             self._note(item, REFERENCE, done.reference or done.snapshot)
         elif done.own:
             self._debug(item, error, trace, report)
+
+    def _others(self) -> list[int]:
+        return _workers(self._folder, os.getppid()) if self._worker else []
 
     def _note(self, item: pytest.Item, name: str, value: str) -> None:
         """Have it in all reports of the test to come: in JUnit's, and in those that a worker sends."""
@@ -298,8 +299,8 @@ class Capturing:
             debugger.interaction(None, trace)
             self._config.hook.pytest_leave_pdb(config=self._config, pdb=debugger)
         if debugger.quitting:
-            if self._worker:
-                os.kill(os.getppid(), signal.SIGINT)
+            if self._worker:  # as if Ctrl-C had been meant for all
+                _signal([os.getppid(), *self._others()], signal.SIGINT)
             pytest.exit("Quitting debugger")
         if capture and report is None:  # in the middle of a test
             capture.resume()
