@@ -1,0 +1,7 @@
+"""Asks somebody who is not there."""
+
+import getpass
+
+
+def test_a_password_is_asked_for() -> None:
+    assert getpass.getpass("Password of the registry: ") == "correct horse"
