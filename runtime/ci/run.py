@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, SessionDead
 from holdfast.runtime import ids
 from holdfast.runtime.ci import checkout, copying, environment, freezing, record
 from holdfast.runtime.ci.captures import Captures
@@ -23,13 +23,13 @@ from holdfast.runtime.ci.summary import Kept
 from holdfast.runtime.ci.watching import Watched, Watching
 from holdfast.runtime.guest import layout
 from holdfast.runtime.terminal.uncook import Tail
+from holdfast.snapshots.failure import Failure
 
 if TYPE_CHECKING:
     from holdfast.runtime.ci.checkout import Checkout
     from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.pulse.pulse import Pulse
     from holdfast.runtime.session import Session
-    from holdfast.snapshots.failure import Failure
 
 TAIL_BYTES = 64 << 10
 
@@ -122,7 +122,10 @@ class Run:
             watching = Watching(self._controller, session, self._output)
             self._watchings.append(watching)
             started = time.monotonic()
-            watched = watching.run(whole, began, self._job.patience)
+            try:
+                watched = watching.run(whole, began, self._job.patience)
+            except SessionDead as error:
+                return self._lost(text, error, time.monotonic() - started)
             if watched.result is not None:
                 self._flush()
             if watched.result is None or record.exit_code(watched) != 0:
@@ -158,6 +161,20 @@ class Run:
         self._flush()
         code = record.exit_code(watched)
         return Outcome(code, seconds, found, kept, why, tuple(self._notes))
+
+    def _lost(self, text: str, error: SessionDead, seconds: float) -> Outcome:
+        """The session ended by itself: killed, or out of memory. Nothing is left to be captured."""
+        self._flush()
+        found = self._completed(
+            Failure(
+                reason="failed",
+                command=text,
+                message=f"its session ended: {error}",
+                tail=self.redaction.data(self._tail.value()).decode("utf-8", "replace"),
+            )
+        )
+        self._note(f"{found.title}: {found.message}")
+        return Outcome(1, seconds, found, (), self.redaction.text(str(error)), tuple(self._notes))
 
     def _completed(self, found: Failure) -> Failure:
         """A record with what is known of the job, and without secrets."""

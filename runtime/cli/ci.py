@@ -157,7 +157,7 @@ def _run(job: Job, summary: Path | None, *, as_json: bool) -> Outcome:
         running = Run(holdfast, job, show=show, note=output.note, known=dict(os.environ))
         outcome = running.run()
     if outcome.failure is not None or outcome.kept:
-        _summarize(job, outcome, summary)
+        _summarize(running.redaction.text(job.command), outcome, summary)
     if outcome.session is not None:
         output.note(f"session {outcome.session} is left as it is: `holdfast attach {outcome.session}`")
     if as_json:
@@ -181,11 +181,11 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _summarize(job: Job, outcome: Outcome, file: Path | None) -> None:
+def _summarize(command: str, outcome: Outcome, file: Path | None) -> None:
     from holdfast.runtime.ci.summary import Summary
     from holdfast.snapshots.failure import Failure
 
-    record = outcome.failure or Failure(reason="asked", command=job.command)
+    record = outcome.failure or Failure(reason="asked", command=command)
     told = Summary(record, outcome.exit_code, outcome.seconds, outcome.kept, outcome.not_kept, outcome.notes)
     given = os.environ.get("GITHUB_STEP_SUMMARY")
     for path in dict.fromkeys(each for each in (file, Path(given) if given else None) if each is not None):

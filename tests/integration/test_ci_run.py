@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from holdfast.runtime.snapshot import Snapshot
 
 pytestmark = pytest.mark.engine
 PATIENCE = 120.0
+SCRIPT = str(Path(__file__).parents[2] / "docs" / "recipes" / "any-ci.sh")
 SECRET = "correct-horse-battery"
 
 
@@ -218,37 +220,56 @@ def test_what_takes_too_long_is_captured_as_it_hangs(jobs: Any, shared_hf: Holdf
     assert (kept.kind, kept.failure and kept.failure.reason) == ("filesystem", "hang")
 
 
-def test_a_job_that_succeeds_leaves_nothing(jobs: Any, shared_hf: Holdfast, tmp_path: Path) -> None:
-    """No snapshot, no session, no summary; and a setup that fails is a failure with its own exit code."""
-    summary = tmp_path / "summary.md"
-    arguments = ["ci", "run", "--no-checkout", "--summary", str(summary)]
-    done = jobs(*arguments, "--setup", "cd /tmp; made=1", "--", "bash", "-c", "pwd")
-    assert (done.code, done.out, done.err) == (0, "/tmp\n", "")
-    assert shared_hf.snapshots() == []
-    assert not summary.exists()
-
-    done = jobs(
-        *arguments, "--setup", "kill -9 $BASHPID & wait $!", "--capture-limit", "1", "--", "echo", "no"
+def test_a_job_that_succeeds_leaves_nothing(
+    jobs: Any, shared_hf: Holdfast, repo: Path, tmp_path: Path
+) -> None:
+    """No snapshot, no session, no summary, by the script for any CI system. A setup may fail a job, too."""
+    (tmp_path / "holdfast").write_text(f'#!/bin/sh\nexec {sys.executable} -m holdfast "$@"\n')
+    (tmp_path / "holdfast").chmod(0o755)
+    out = tmp_path / "out"
+    settings = {"HOLDFAST_SETUP": "cd tests; made=1", "HOLDFAST_OUT": str(out), "HOLDFAST_ENV": "WORD"}
+    done = subprocess.run(
+        [SCRIPT, "bash", "-c", 'pwd; cat data.txt; echo "$WORD"'],
+        cwd=repo,
+        env={**jobs.environment, **settings, "PATH": f"{tmp_path}:{os.environ['PATH']}", "WORD": "a b"},
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
     )
-    assert (done.code, done.out.endswith("no\n")) == (137, False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"/workspace/tests\nkept\na b\n", b"")
+    assert shared_hf.snapshots() == []
+    assert list(out.iterdir()) == []
+
+    summary = out / "summary.md"
+    arguments = ["ci", "run", "--no-checkout", "--summary", str(summary), "--capture-limit", "1"]
+    done = jobs(*arguments, "--setup", "sh -c 'kill -9 $$'", "--", "echo", "no")
+    assert (done.code, "no" in done.out) == (137, False)
     assert "setup" in summary.read_text()
 
 
-def test_a_job_that_is_stopped_leaves_nothing(jobs: Any, shared_hf: Holdfast) -> None:
-    """After Ctrl-C the exit code is 130; after kill -9 the next command of the home removes the session."""
-    running = [
-        jobs.start("ci", "run", "--no-checkout", "--", "bash", "-c", "echo up; exec sleep 600", **pipes())
-        for _ in range(2)
-    ]
+def test_a_job_that_is_stopped_leaves_nothing(jobs: Any, shared_hf: Holdfast, tmp_path: Path) -> None:
+    """After Ctrl-C the exit code is 130; after kill -9 the next command of the home removes the session.
+
+    If the session itself is ended, the job has failed, and the summary says that nothing could be kept.
+    """
+    summary = tmp_path / "summary.md"
+    job = ["ci", "run", "--no-checkout", "--summary", str(summary), "--memory", "512m"]
+    running = [jobs.start(*job, "--", "bash", "-c", "echo up; exec sleep 600", **pipes()) for _ in range(3)]
     for each in running:
         assert each.stdout.readline() == b"up\n"
     running[0].send_signal(signal.SIGINT)
     running[1].kill()
-    said = [each.communicate(timeout=PATIENCE) for each in running]
-    assert [each.returncode for each in running] == [130, -9], said
-    assert len(shared_hf.sessions()) == 1
-    assert jobs("ls", "--json").json == []
-    until(lambda: shared_hf.sessions() == [], "the session of the killed job stays")
+    said = [each.communicate(timeout=PATIENCE) for each in running[:2]]
+    assert [each.returncode for each in running[:2]] == [130, -9], said
+    assert not summary.exists()
+    assert len(shared_hf.sessions()) == 2
+    (left,) = jobs("ls", "--json").json
+    until(lambda: len(shared_hf.sessions()) == 1, "the session of the killed job stays")
+    shared_hf.engine.kill_remove(str(shared_hf.session(left["id"]).row.container_id))
+    said = [running[2].communicate(timeout=PATIENCE)]
+    assert running[2].returncode == 1, said
+    assert "**Not captured alive:**" in summary.read_text()
+    assert shared_hf.sessions() == []
 
 
 def pipes() -> dict[str, Any]:
