@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.errors import BundleRefused, InvalidArgument
+from holdfast.runtime import ids
 from holdfast.runtime.session_options import SessionOptions
 from holdfast.runtime.text import plain
 from holdfast.snapshots import failure
@@ -21,7 +22,6 @@ from holdfast.snapshots.bundle import form
 from holdfast.snapshots.manifest import Manifest, Processes
 
 _ID = re.compile(r"[0-9a-f]{12}")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _TOKEN = re.compile(r"[0-9a-f]{16,128}")
 _LAST_PID = 1 << 22
 MEMORY_TMPFS = "/dev/shm"  # noqa: S108 - the session's, by its well-known name
@@ -59,10 +59,12 @@ def check(kept: Manifest) -> None:
         raise _refused("it has processes, or has none, other than its kind says")
     if not _ID.fullmatch(kept.id) or not _ID.fullmatch(kept.session):
         raise _refused("it has an id that is none")
-    if not _NAME.fullmatch(kept.session_name):
-        raise _refused("it is of a session with a name that cannot be")
-    if kept.label is not None and not _NAME.fullmatch(kept.label):
-        raise _refused("it has a label that cannot be")
+    try:
+        ids.check_name(kept.session_name)
+        if kept.label is not None:
+            ids.check_name(kept.label, "snapshot")
+    except InvalidArgument as error:
+        raise _refused("it has a name that cannot be") from error
     if not 0 <= kept.generation < 1 << 20:
         raise _refused("it has a generation that cannot be")
     if kept.processes is not None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import BundleRefused, StoreError
+from holdfast.errors import BundleRefused, InvalidArgument, StoreError
 from holdfast.runtime import ids, storing
 from holdfast.runtime.journal import happenings
 from holdfast.runtime.journal.entry import Told
@@ -57,9 +57,12 @@ def receive(
 
     Raises:
         BundleUntrusted, BundleRefused: it may not come in, or is not what it says.
+        InvalidArgument: the label is taken or is none, or an option cannot be.
         EngineError, StoreError, RegistryError: it cannot be had, or not be kept.
         QuotaExceeded: there is no room for it.
     """
+    if label is not None:
+        _check_label(controller, label)
     opened = _Opened(origin)
     name = Keys(controller.home).trusted(opened.key) if opened.key is not None else None
     trust.check(origin.name, opened.key, name, files_only=files_only)
@@ -86,6 +89,16 @@ def described(controller: Holdfast, origin: Origin) -> manifest.Manifest:
     opened = _Opened(origin)
     opened.unseal(Keys(controller.home).opener())
     return opened.snapshot()[0].snapshot
+
+
+def _check_label(controller: Holdfast, label: str) -> None:
+    """Before anything is fetched."""
+    ids.check_name(label, "snapshot")
+    if any(row.label == label for row in controller.store.snapshots(pending=True)):
+        raise InvalidArgument(
+            f"cannot label snapshot '{label}': the label is taken",
+            hint=f"choose another label, or `holdfast rmi {label}`",
+        )
 
 
 class _Opened:

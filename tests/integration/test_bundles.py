@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Self
 import pytest
 from tests.forging import Forgery
 
-from holdfast.errors import BundleRefused, BundleUntrusted, HoldfastError
+from holdfast.errors import BundleRefused, BundleUntrusted, HoldfastError, InvalidArgument
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.home import Home
 from holdfast.runtime.moving import sending
@@ -139,7 +139,11 @@ def test_nothing_comes_in_from_who_is_not_trusted(
 
 def test_a_snapshot_goes_on_in_another_home(trusting: Holdfast, moment: Moment) -> None:
     """Processes, memory, files, shared memory, variables; its journal is known, and where it is from."""
+    with pytest.raises(InvalidArgument, match="not a valid name"):
+        trusting.import_(moment.file, label="../evil")
     came = trusting.import_(moment.file, memory="1g")
+    with pytest.raises(InvalidArgument, match="taken"):
+        trusting.import_(moment.file, label="moment", memory="2g")
     again = trusting.import_(moment.file)
 
     assert (came.kind, came.label, again.id != came.id) == ("live", "moment", False)
@@ -370,6 +374,10 @@ def _name(forgery: Forgery) -> None:
     forgery.snapshot["session_name"] = "../evil"
 
 
+def _label(forgery: Forgery) -> None:
+    forgery.snapshot["label"] = "0123456789ab"
+
+
 def _id(forgery: Forgery) -> None:
     forgery.snapshot["id"] = "../../keys/x"
 
@@ -419,6 +427,7 @@ HOSTILE: dict[str, tuple[Callable[[Forgery], None], str]] = {
     "another root": (_root, "root"),
     "a token that is a path": (_token, "token"),
     "a session that is a path": (_name, "name"),
+    "a label that looks like an id": (_label, "name"),
     "an id that is a path": (_id, "id that is none"),
     "more base than layers": (_base, "fewer layers"),
     "fewer layers than diff ids": (_layers, "as many layers"),
