@@ -28,6 +28,8 @@ FLAKY = 5
 """Exit code if runs from the same moment ended differently."""
 NUMBERS = 12
 """Runs of a kind that are listed."""
+DIFFERENCES = 4
+"""Kinds whose first difference is shown; programs are told all."""
 
 Command = Annotated[
     list[str],
@@ -165,7 +167,7 @@ def show(spread: Spread) -> None:
             f"  {len(kind.runs):3} × {plain(kind.status, 100)}: {_numbers([run.number for run in kind.runs])}"
         )
         output.say(told + (f"; kept as {', '.join(kept)}" if kept else ""))
-    for one in spread.differences:
+    for one in spread.differences[:DIFFERENCES]:
         output.say(f"  first difference, line {one.line}:")
         for number, text in zip(one.runs, one.texts, strict=True):
             output.say(f"    run {number}: {'(its output ended)' if text is None else text}")

@@ -19,6 +19,7 @@ _MASKS = [
         (r"\b0[xX][0-9a-fA-F]+\b", "<hex>"),
         (r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?", "<time>"),
         (r"\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?\b", "<time>"),
+        (r"\b1[5-9]\d{8}(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?\b", "<time>"),  # of the Unix clock
         (
             r"(?<![\w.])\d+(?:\.\d+)?(?:e-\d+)? ?(?:ns|µs|us|ms|s|sec|secs|seconds?|minutes?|min|m)\b",
             "<time>",

@@ -27,6 +27,7 @@ def spread(*runs: Run, **more: Any) -> Spread:
         ("took 12 ms, 3 seconds", "took 99 ms, 1 seconds"),
         ("2026-11-21T18:39:13.653Z start", "2026-11-21T18:40:00Z start"),
         ("18:39:13,653 WARN", "07:00:01,001 WARN"),
+        ("at 1795291330.5243556, 1795291330524", "at 1795291332.7, 1795291332709"),
         ("id 6fd5c817b53bec8c", "id cb54e7694d121502"),
         ("6b1f0c5e-8a51-4a3c-9b53-0a8b8a4f3f00", "11111111-8a51-4a3c-9b53-0a8b8a4f3f00"),
         ("/tmp/tmpab12/x: no", "/tmp/tmpzz99/x: no"),
