@@ -203,7 +203,7 @@ def test_what_takes_too_long_is_captured_as_it_hangs(jobs: Any, shared_hf: Holdf
     Instead the files are, if that was asked for.
     """
     hangs = ["--", "bash", "-c", "touch made; sleep 98765"]
-    done = jobs("ci", "run", "--no-checkout", "--timeout", "1s", *hangs)
+    done = jobs("ci", "run", "--no-checkout", "--timeout", "3s", *hangs)
     assert done.code == 124, done.err
     failure = only(shared_hf).failure
     assert failure is not None
