@@ -23,7 +23,6 @@ import signal
 import sys
 import tempfile
 import traceback
-import unittest
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType, ModuleType, TracebackType
@@ -43,6 +42,7 @@ OUTSIDE = (
 _LONGEST = 2000
 _TAIL = 8000
 _WORKER = ".worker"
+_ENDING = (pytest.exit.Exception, KeyboardInterrupt, GeneratorExit, bdb.BdbQuit)
 _SHARED = "/opt/holdfast/python"
 """Where a session has modules for Pythons that do not see the system's packages."""
 
@@ -363,22 +363,21 @@ class Unittests:
             found.obj = watched_call
 
     def _failed(self, item: pytest.Item, error: BaseException) -> None:
-        no_failure = (unittest.SkipTest, pytest.skip.Exception, pytest.xfail.Exception, pytest.exit.Exception)
-        if not isinstance(error, (*no_failure, KeyboardInterrupt, GeneratorExit, bdb.BdbQuit)):
+        skipped = (sys.modules["unittest"].SkipTest, pytest.skip.Exception, pytest.xfail.Exception)
+        if not isinstance(error, (*skipped, *_ENDING)):
             self._capturing.failed(item, error, error.__traceback__)
 
 
 def _testcase(item: Any) -> bool:
-    of = getattr(item, "cls", None)
-    return isinstance(of, type) and issubclass(of, unittest.TestCase)
+    of, found = getattr(item, "cls", None), sys.modules.get("unittest")
+    return found is not None and isinstance(of, type) and issubclass(of, found.TestCase)
 
 
 def _expected_to_fail(item: Any) -> bool:
-    if getattr(item.obj, "__unittest_expecting_failure__", False) or not hasattr(item.obj, "__self__"):
+    if any(getattr(each, "__unittest_expecting_failure__", False) for each in (item.obj, item.cls)):
         return True
-    if getattr(item.cls, "__unittest_expecting_failure__", False):
-        return True
-    return item.get_closest_marker("xfail") is not None and not item.config.getoption("runxfail")
+    marked = item.get_closest_marker("xfail") is not None and not item.config.getoption("runxfail")
+    return marked or not hasattr(item.obj, "__self__")
 
 
 # What is looked at.
