@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.home import Home
     from holdfast.runtime.journal.entry import Entry
     from holdfast.runtime.lineage.result import Rewound
+    from holdfast.runtime.moving.handles import Exported
+    from holdfast.runtime.moving.remote import Pushed
     from holdfast.runtime.pulse.pulse import Port, Pulse
     from holdfast.runtime.results import (
         CellError,
@@ -94,6 +96,7 @@ __all__ = [
     "Entry",
     "Event",
     "ExecResult",
+    "Exported",
     "Failure",
     "GuestDisconnected",
     "GuestError",
@@ -110,6 +113,7 @@ __all__ = [
     "Port",
     "ProtocolError",
     "Pulse",
+    "Pushed",
     "QuotaExceeded",
     "ReferenceNotFound",
     "RegistryDenied",
@@ -154,12 +158,14 @@ _LATE = {
     "Entry": "journal.entry",
     "Event": "events",
     "ExecResult": "results",
+    "Exported": "moving.handles",
     "Failure": "ci.record",
     "Holdfast": "controller",
     "Home": "home",
     "Mount": "session_options",
     "Port": "pulse.pulse",
     "Pulse": "pulse.pulse",
+    "Pushed": "moving.remote",
     "Rewound": "lineage.result",
     "Screen": "results",
     "Session": "session",

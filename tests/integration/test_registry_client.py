@@ -30,7 +30,7 @@ from holdfast.snapshots.registry.wire import Wire
 
 CHUNK = 256 << 10
 LAYER = random.Random(1).randbytes(2 << 20)
-SMALL = [random.Random(n).randbytes(30_000 + n) for n in range(12)]
+SMALL = [random.Random(n).randbytes(30_000 + n) for n in range(5)]
 
 
 def _wire(reference: str, user: Credentials | None = None) -> Wire:
