@@ -47,7 +47,7 @@ def push(
     """
     sign = Keys(controller.home).signer(*key)
     encrypt = Sealing.new(*sealed_for) if any(sealed_for) else None
-    wire = _wire(reference, plain_http=plain_http)
+    wire = way(reference, plain_http=plain_http)
     with RegistryDestination(wire, controller.home.root / "uploads") as destination:
         sent = sending.send(
             controller,
@@ -74,7 +74,7 @@ def pull(
     progress: Progress,
 ) -> SnapshotRow:
     """Take a snapshot in from a registry. Raises as `receiving.receive`, and InvalidArgument."""
-    wire = _wire(reference, plain_http=plain_http)
+    wire = way(reference, plain_http=plain_http)
     with Resuming(RegistryOrigin(wire), controller.home.root / "downloads") as origin:
         row = receiving.receive(
             controller,
@@ -89,7 +89,8 @@ def pull(
     return row
 
 
-def _wire(text: str, *, plain_http: bool) -> Wire:
+def way(text: str, *, plain_http: bool) -> Wire:
+    """The way to the registry of a reference. Raises InvalidArgument."""
     reference = Reference.parse(text)
     listed = {host.strip() for host in os.environ.get(PLAIN_HTTP, "").split(",")}
     return Wire(reference, plain_http=plain_http or reference.host in listed)
