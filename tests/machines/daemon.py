@@ -18,6 +18,7 @@ PATIENCE = 90.0
 ROOMY = 8 << 30
 """Bytes of free memory with which the data root, one to two gigabytes, is kept in memory: quicker."""
 CGROUPS = Path("/sys/fs/cgroup")
+_NAME = "holdfast-second-"
 
 # Run in new network and mount namespaces. A new sysfs, as the old one shows the interfaces of the namespace
 # it was mounted in; cgroups, which are mounted below it, are kept. A /run of its own, so that no daemon of
@@ -45,13 +46,16 @@ class Daemon:
         self.data = root / "data"
         self.socket = root / "docker.sock"
         self.log = root / "dockerd.log"
-        self.cgroup = f"holdfast-second-{os.getpid()}-{time.monotonic_ns():x}"
+        self.cgroup = f"{_NAME}{os.getpid()}-{time.monotonic_ns():x}"
         self._process: subprocess.Popen[bytes] | None = None
         self._namespaces: dict[str, str] = {}
         self.data.mkdir()
+        _remove_stale()
         self._mounted = _available_memory() >= ROOMY
         if self._mounted:
-            subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=710", "tmpfs", str(self.data)], check=True)
+            subprocess.run(
+                ["mount", "-t", "tmpfs", "-o", "mode=710", self.cgroup, str(self.data)], check=True
+            )
 
     @property
     def pid(self) -> int:
@@ -124,6 +128,14 @@ class Daemon:
                 return b" 200 " in asking.recv(4096)
             except OSError:
                 return False
+
+
+def _remove_stale() -> None:
+    """Free the memory of daemons whose tests were killed; they themselves ended with those."""
+    for line in Path("/proc/mounts").read_text().splitlines():
+        source, point = line.split()[:2]
+        if source.startswith(_NAME) and not Path("/proc", source.removeprefix(_NAME).split("-")[0]).exists():
+            subprocess.run(["umount", "--lazy", point], check=False)
 
 
 def _available_memory() -> int:
