@@ -13,6 +13,7 @@ from holdfast.errors import StoreError
 from holdfast.runtime.ci.summary import Kept
 
 if TYPE_CHECKING:
+    from holdfast.runtime.home import Home
     from holdfast.runtime.moving.handles import Exported
     from holdfast.runtime.moving.remote import Pushed
     from holdfast.runtime.snapshot import Snapshot
@@ -37,10 +38,24 @@ class Destination:
     reference: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def elsewhere(self) -> bool:
-        """Whether the snapshot need not stay here."""
-        return self.folder is not None or self.reference is not None
+    def check(self, home: Home) -> None:
+        """See that it can be, before an hour is spent on what would be delivered there.
+
+        Raises:
+            InvalidArgument: the reference is none; the key that is to sign is not there or locked.
+            StoreError: there can be no such folder.
+        """
+        if self.reference is None and self.folder is None:
+            return
+        from holdfast.snapshots.bundle.keys import Keys
+
+        Keys(home).signer(self.options.get("key"), self.options.get("passphrase"))
+        if self.reference is not None:
+            from holdfast.snapshots.registry.reference import Reference
+
+            Reference.parse(self.reference)
+        if self.folder is not None:
+            _make(self.folder)
 
 
 class Deliveries:

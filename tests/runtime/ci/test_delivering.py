@@ -10,10 +10,11 @@ from typing import Any, cast
 
 import pytest
 
-from holdfast.errors import CaptureFailed, StoreError
+from holdfast.errors import CaptureFailed, InvalidArgument, StoreError
 from holdfast.runtime.ci import delivering, freezing
 from holdfast.runtime.ci.captures import Captures
 from holdfast.runtime.ci.delivering import Deliveries, Destination
+from holdfast.runtime.home import Home
 from holdfast.runtime.inside_captures import Asked, Served
 from holdfast.runtime.snapshot import Snapshot
 from holdfast.snapshots.failure import Failure
@@ -84,6 +85,21 @@ def test_what_is_delivered_need_not_stay_here(tmp_path: Path) -> None:
     assert fake.done == [("export", path, {"key": "ci"}), "removed"]
     assert (kept.title, kept.thaw, kept.size) == ("title", f"holdfast thaw {path}", 7)
     assert notes == ["it holds memory", delivering.READABLE]
+
+
+def test_a_place_that_cannot_be_is_told_beforehand(tmp_path: Path) -> None:
+    """A reference that is none, a folder that cannot be made, a key that is not there; not at the end."""
+    home = Home(tmp_path / "home").create()
+    with pytest.raises(InvalidArgument):
+        Destination(reference="not a reference").check(home)
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="cannot make"):
+        Destination(tmp_path / "file" / "out").check(home)
+    with pytest.raises(InvalidArgument, match="cannot sign"):
+        Destination(tmp_path / "out", options={"key": "missing"}).check(home)
+    Destination(tmp_path / "out").check(home)
+    Destination(reference="host:5000/ci/app:7").check(home)
+    Destination(options={"key": "missing"}).check(home)
 
 
 def test_it_is_remarked_that_nobody_signed_it() -> None:
