@@ -99,7 +99,7 @@ class Thawing:
             source: the label or id of a snapshot here, the path of a file, or a reference of a registry. A
                 path without a folder in it is written `./FILE` if a snapshot has that name.
             as_: exactly this rung: `live`, `commands` (files, and what was run as a script) or `files`.
-            require: at least this rung.
+            require: at least this rung; without `as_` it is `live` for what was captured live.
             name: of the session; by default one is made up.
             passphrase: that it was encrypted with, if it is from elsewhere.
             key_passphrase: of the key of this home that it was encrypted for.
@@ -143,17 +143,18 @@ def thaw(
 
 
 def chosen(ladder: Ladder, as_: Name | None, require: Name | None, source: str) -> Name:
-    """The rung to take: the one asked for, else the best there is. Pure.
+    """The rung to take: the one asked for; else the best, which must not be less than what was kept. Pure.
 
     Raises:
         LiveUnsupported: it is not possible, or less than is required.
     """
     best = ladder.best.name if ladder.best is not None else None
     wanted = as_ or best
-    enough = wanted is not None and (require is None or RUNGS.index(wanted) <= RUNGS.index(require))
+    least = require or as_ or ("live" if ladder.live else "files")
+    enough = wanted is not None and RUNGS.index(wanted) <= RUNGS.index(least)
     if wanted is not None and enough and ladder.rung(wanted).possible:
         return wanted
-    missing = as_ or require or "files"
+    missing = as_ or least
     reasons = ladder.rung(missing).reasons or ["nothing of it can be had on this machine"]
     raise LiveUnsupported(
         f"cannot thaw {plain(source, 200)} as {missing}: {'; '.join(reasons)}",

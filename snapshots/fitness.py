@@ -97,9 +97,10 @@ class Rung(_Part):
 
 
 class Ladder(_Part):
-    """All rungs, the best first."""
+    """All rungs, the best first; `live` says whether processes were kept, so that less would be a loss."""
 
     rungs: list[Rung]
+    live: bool = True
 
     def rung(self, name: Name) -> Rung:
         """The rung of that name."""
@@ -125,7 +126,8 @@ def compare(needs: Needs, here: Here, *, commands: int | None = None) -> Ladder:
             _rung("live", [*files, *live], list(_notes(needs, here)) if needs.live else []),
             _rung("commands", replay, []),
             _rung("files", files, []),
-        ]
+        ],
+        live=needs.live,
     )
 
 

@@ -29,11 +29,11 @@ def thaw(
     as_: Annotated[
         str | None,
         typer.Option(
-            "--as", metavar="RUNG", help="`live`; `commands`: files, and a script; `files`. Else the best."
+            "--as", metavar="RUNG", help="`live` as it was; `commands`: files, and a script; `files`."
         ),
     ] = None,
     require: Annotated[
-        str | None, typer.Option("--require", metavar="RUNG", help="Exit with 3 if it would be less.")
+        str | None, typer.Option("--require", metavar="RUNG", help="The best, but at least this.")
     ] = None,
     name: NameOption = None,
     memory: Annotated[str | None, typer.Option(help="Limit of the session: 512m, 4g.")] = None,
@@ -56,7 +56,7 @@ def thaw(
 ) -> None:
     """Make a session that goes on from a captured moment, and go where it failed.
 
-    As much of it as this machine allows, which is told; exit code 3 if that is less than was asked for.
+    If this machine does not allow it as it was captured, exit code 3 tells why, and what is possible.
     """
     from holdfast.runtime.thawing import told
 

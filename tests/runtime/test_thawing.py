@@ -26,12 +26,19 @@ def ladder(**reasons: str) -> Ladder:
     )
 
 
+def of_files(**reasons: str) -> Ladder:
+    """That of a snapshot without processes."""
+    return ladder(**reasons).model_copy(update={"live": False})
+
+
 @pytest.mark.parametrize(
     ("found", "as_", "require", "rung"),
     [
         (ladder(), None, None, "live"),
-        (ladder(live="old kernel"), None, None, "commands"),
-        (ladder(live="old kernel", commands="none"), None, None, "files"),
+        (ladder(live="old kernel"), None, "files", "commands"),
+        (ladder(live="old kernel", commands="none"), None, "files", "files"),
+        (of_files(live="files only"), None, None, "commands"),
+        (of_files(live="files only", commands="none"), None, None, "files"),
         (ladder(), "files", None, "files"),
         (ladder(), None, "live", "live"),
         (ladder(live="old kernel"), None, "commands", "commands"),
@@ -41,7 +48,7 @@ def ladder(**reasons: str) -> Ladder:
 def test_the_best_rung_is_taken_or_the_one_asked_for(
     found: Ladder, as_: Name | None, require: Name | None, rung: Name
 ) -> None:
-    """Never one that is not possible, never less than is required."""
+    """Never one that is not possible, never less than is required or, unasked, than was captured."""
     assert thawing.chosen(found, as_, require, "x") == rung
 
 
@@ -50,6 +57,7 @@ def test_the_best_rung_is_taken_or_the_one_asked_for(
     [
         (ladder(live="old kernel"), "live", None),
         (ladder(live="old kernel"), None, "live"),
+        (ladder(live="old kernel"), None, None),
         (ladder(live="old kernel"), "live", "commands"),
     ],
 )
@@ -65,7 +73,7 @@ def test_less_than_was_asked_for_is_refused(found: Ladder, as_: Name | None, req
 def test_nothing_possible_is_said() -> None:
     """Not even the files: another kind of machine."""
     found = ladder(live="arm", commands="arm", files="arm")
-    with pytest.raises(LiveUnsupported, match="as files: arm") as error:
+    with pytest.raises(LiveUnsupported, match="as live: arm") as error:
         thawing.chosen(found, None, None, "x")
     assert error.value.hint == "nothing of it can be had on this machine"
 
