@@ -31,7 +31,7 @@ class Stack:
 
 
 STACKS: Mapping[str, Stack] = {
-    "tools": Stack(apt=("vim", "sqlite3", "bubblewrap", "fuse3", "fuse-zip", "zip"), pip=("ipdb",)),
+    "tools": Stack(apt=("vim", "sqlite3", "bubblewrap", "fuse3", "fuse-zip", "zip", "fio"), pip=("ipdb",)),
     "science": Stack(apt=("python3-numpy", "python3-pandas", "python3-matplotlib")),
     "services": Stack(apt=("postgresql", "redis-server", "nginx-light")),
     "node": Stack(apt=("nodejs", "npm"), npm=("vite@6",)),

@@ -93,6 +93,26 @@ PROGRAMS = (
         stack="services",
     ),
     Program(
+        name="fio",
+        family="databases",
+        does="fio writes blocks with checksums at random and reads them back, on three paths to the file",
+        start="""
+            for how in psync mmap pvsync2; do
+                (fio --name=$how --filename=$PWD/$how.data --ioengine=$how --rw=randrw --bs=4k --size=16m --verify=crc32c \\
+                    --verify_fatal=1 --verify_backlog=64 --rate_iops=2000 --time_based --runtime=25 >$how.log 2>&1
+                echo $? > $how.status) &
+            done; wait; sleep 100026""",
+        ready="[ -s psync.data ]",
+        check=(
+            Run(
+                'for how in psync mmap pvsync2; do patiently test -s $how.status || bad "$how does not end"\n'
+                '[ "$(cat $how.status)" = 0 ] || bad "$how: $(grep -m1 -i verify $how.log)"; done\n'
+                "ok 'each block is what was written'"
+            ),
+        ),
+        stack="tools",
+    ),
+    Program(
         name="http-server",
         family="servers",
         does="python's http.server with a download in the middle",
