@@ -95,7 +95,7 @@ def _image(controller: Holdfast, kind: str) -> Check:
     from holdfast.images import build
 
     tag = build.reference(kind)
-    ready = controller.engine.image_exists(tag)
+    ready = controller.engine.images.exists(tag)
     return Check(
         f"{kind} image",
         ready,

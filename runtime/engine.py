@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import EngineUnavailable
+from holdfast.runtime.engine_calls import filters, layers_of, translated
+from holdfast.runtime.engine_images import Images
 from holdfast.runtime.interrupts import held
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ class Engine:
 
     def __init__(self, client: docker.DockerClient) -> None:
         self.client = client
+        self.images = Images(client)
 
     @classmethod
     def connect(cls) -> Engine:
@@ -61,7 +64,7 @@ class Engine:
         _knock(os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock")
         import docker as sdk
 
-        with _translated("reach Docker"):
+        with translated("reach Docker"):
             return cls(sdk.from_env(timeout=TIMEOUT_SECONDS))
 
     def close(self) -> None:
@@ -70,12 +73,12 @@ class Engine:
 
     def version(self) -> dict[str, Any]:
         """What `docker version` says about the server."""
-        with _translated("ask Docker for its version"):
+        with translated("ask Docker for its version"):
             return dict(self.client.version())
 
     def info(self) -> dict[str, Any]:
         """What `docker info` says."""
-        with _translated("ask Docker about itself"):
+        with translated("ask Docker about itself"):
             return dict(self.client.info())
 
     @cached_property
@@ -92,12 +95,12 @@ class Engine:
 
         A container of the same name is an error, never replaced.
         """
-        with _translated("create container"):
+        with translated("create container"):
             return str(self.client.containers.create(**options).id)
 
     def start(self, container_id: str) -> None:
         """Start a created container."""
-        with _translated("start container"):
+        with translated("start container"):
             self.client.api.start(container_id)
 
     def inspect(self, container_id: str) -> ContainerState | None:
@@ -120,21 +123,21 @@ class Engine:
 
     def containers(self, **labels: str) -> dict[str, dict[str, str]]:
         """Labels by id of all containers, running or not, that have these labels (`_` stands for `.`)."""
-        with _translated("list containers"):
-            found = self.client.api.containers(all=True, filters={"label": _filters(labels)})
+        with translated("list containers"):
+            found = self.client.api.containers(all=True, filters={"label": filters(labels)})
         return {str(item["Id"]): dict(item["Labels"]) for item in found}
 
     def running(self, **labels: str) -> set[str]:
         """Ids of the running containers that have these labels."""
-        with _translated("list containers"):
-            found = self.client.api.containers(filters={"label": _filters(labels), "status": "running"})
+        with translated("list containers"):
+            found = self.client.api.containers(filters={"label": filters(labels), "status": "running"})
         return {str(item["Id"]) for item in found}
 
     def kill_remove(self, container_id: str) -> bool:
         """End a container at once and remove it; False if there was none."""
         import docker.errors
 
-        with _translated("remove container"):
+        with translated("remove container"):
             try:
                 self.client.api.remove_container(container_id, force=True, v=True)
             except docker.errors.NotFound:
@@ -165,26 +168,16 @@ class Engine:
 
     def unpause(self, container_id: str) -> None:
         """Let the processes of a paused container go on."""
-        with _translated("unpause container"):
+        with translated("unpause container"):
             self.client.api.unpause(container_id)
 
     def layers(self, container_id: str) -> list[Path]:
         """The folders of a container's layers on this host, its own first; none if of another kind."""
-        return _layers(self._raw(container_id) or {})
-
-    def image_layers(self, ref: str) -> list[Path]:
-        """The folders of an image's layers on this host, the topmost first; none if of another kind."""
-        import docker.errors
-
-        with _translated("look at an image"):
-            try:
-                return _layers(self.client.images.get(ref).attrs)
-            except docker.errors.NotFound:
-                return []
+        return layers_of(self._raw(container_id) or {})
 
     def logs(self, container_id: str) -> bytes:
         """The last lines the container's first process wrote."""
-        with _translated("read the log of a container"):
+        with translated("read the log of a container"):
             return bytes(self.client.api.logs(container_id, tail=20))
 
     def changes(self, container_id: str) -> list[tuple[str, int]]:
@@ -192,13 +185,13 @@ class Engine:
 
         It compares every file of the image: 0.5 s and more; see `overlay` for a quick answer.
         """
-        with _translated("compare the files of a container"):
+        with translated("compare the files of a container"):
             found = self.client.api.diff(container_id)
         return [(str(each["Path"]), int(each["Kind"])) for each in found or []]
 
     def written(self, container_id: str) -> int:
         """Bytes a container wrote over its image."""
-        with _translated("measure the files of a container"):
+        with translated("measure the files of a container"):
             found = self.client.api.containers(all=True, size=True, filters={"id": container_id})
         return sum(int(each.get("SizeRw") or 0) for each in found)
 
@@ -209,7 +202,7 @@ class Engine:
 
         import docker.errors
 
-        with _translated("read a file of a container"):
+        with translated("read a file of a container"):
             try:
                 stream, _ = self.client.api.get_archive(container_id, path)
             except docker.errors.NotFound:
@@ -238,15 +231,13 @@ class Engine:
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as archive:
             archive.addfile(member, io.BytesIO(data))
-        with _translated("write a file of a container"):
+        with translated("write a file of a container"):
             self.client.api.put_archive(container_id, folder, packed.getvalue())
-
-    # Images.
 
     def commit(self, container_id: str, ref: str, labels: Mapping[str, str], *, pause: bool) -> str:
         """Make an image of a container's files, tagged ref, and return its id."""
         repository, _, tag = ref.rpartition(":")
-        with _translated("commit container"):
+        with translated("commit container"):
             made = self.client.api.commit(
                 container_id,
                 repository=repository,
@@ -256,60 +247,13 @@ class Engine:
             )
         return str(made["Id"])
 
-    def image_id(self, ref: str) -> str | None:
-        """The id of an image; None if there is none of this name."""
-        import docker.errors
-
-        with _translated("inspect image"):
-            try:
-                return str(self.client.images.get(ref).id)
-            except docker.errors.NotFound:
-                return None
-
-    def image_size(self, ref: str) -> int:
-        """Bytes of an image with all its layers; 0 if there is none of this name."""
-        import docker.errors
-
-        with _translated("inspect image"):
-            try:
-                return int(self.client.images.get(ref).attrs["Size"])
-            except docker.errors.NotFound:
-                return 0
-
-    def tag_image(self, ref: str, name: str) -> None:
-        """Give an image one more name."""
-        repository, _, tag = name.rpartition(":")
-        with _translated("tag image"):
-            self.client.api.tag(ref, repository, tag)
-
-    def image_exists(self, ref: str) -> bool:
-        """Whether there is an image of this name or id."""
-        return self.image_id(ref) is not None
-
-    def images(self, **labels: str) -> dict[str, list[str]]:
-        """Tags by id of the images that have these labels."""
-        with _translated("list images"):
-            found = self.client.api.images(filters={"label": _filters(labels)})
-        return {str(item["Id"]): list(item["RepoTags"] or []) for item in found}
-
-    def remove_image(self, ref: str) -> bool:
-        """Remove an image, with the parents nothing else needs; False if there was none."""
-        import docker.errors
-
-        with _translated("remove image"):
-            try:
-                self.client.api.remove_image(ref, force=True)
-            except docker.errors.NotFound:
-                return False
-        return True
-
     # Network.
 
     def ensure_network(self) -> str:
         """Make the sessions' own bridge if it is missing, and return its name."""
         import docker.errors
 
-        with _translated(f"create network {NETWORK}"):
+        with translated(f"create network {NETWORK}"):
             try:
                 self.client.api.inspect_network(NETWORK)
             except docker.errors.NotFound:
@@ -329,7 +273,7 @@ class Engine:
     def _raw(self, container_id: str) -> dict[str, Any] | None:
         import docker.errors
 
-        with _translated("inspect container"):
+        with translated("inspect container"):
             try:
                 return dict(self.client.api.inspect_container(container_id))
             except docker.errors.NotFound:
@@ -362,28 +306,6 @@ def _knock(host: str) -> None:
             why = "permission denied" if isinstance(error, PermissionError) else "no Docker engine answers"
             hint = PERMISSION_HINT if isinstance(error, PermissionError) else START_HINT
             raise EngineUnavailable(f"cannot reach Docker: {why} on {path}", hint=hint) from error
-
-
-@contextmanager
-def _translated(what: str) -> Iterator[None]:
-    # Imported late for the sake of commands that need no engine.
-    from holdfast.runtime import engine_faults
-
-    with engine_faults.translated(what):
-        yield
-
-
-def _filters(labels: Mapping[str, str]) -> list[str]:
-    return [f"{key.replace('_', '.')}={value}" for key, value in labels.items()]
-
-
-def _layers(raw: Mapping[str, Any]) -> list[Path]:
-    driver = raw.get("GraphDriver") or {}
-    data = driver.get("Data") or {}
-    if driver.get("Name") != "overlay2" or not data.get("UpperDir"):
-        return []
-    lowers = [path for path in str(data.get("LowerDir") or "").split(":") if path]
-    return [Path(data["UpperDir"]), *map(Path, lowers)]
 
 
 def _addresses(found: Mapping[str, Any]) -> tuple[str, ...]:

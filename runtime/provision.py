@@ -82,7 +82,7 @@ def image(engine: Engine, chosen: str | None, progress: Callable[[str], None]) -
 
     if chosen is None:
         return build.ensure(engine.client, "session", progress)
-    if not engine.image_exists(chosen):
+    if not engine.images.exists(chosen):
         raise ImageError(
             f"cannot use image {chosen}: the engine has none of that name", hint="`docker images`"
         )

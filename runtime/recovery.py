@@ -65,8 +65,8 @@ def undo(controller: Holdfast, operation_id: str) -> None:
     engine, store = controller.engine, controller.store
     for container_id in engine.containers(holdfast_operation=operation.id):
         engine.kill_remove(container_id)
-    for image_id in engine.images(holdfast_operation=operation.id):
-        engine.remove_image(image_id)
+    for image_id in engine.images.having(holdfast_operation=operation.id):
+        engine.images.remove(image_id)
     shutil.rmtree(controller.home.staging / operation.id, ignore_errors=True)
     _undo_sessions(controller, operation)
     _undo_snapshots(controller, operation)
@@ -109,7 +109,7 @@ def _undo_snapshots(controller: Holdfast, operation: OperationRow) -> None:
     for row in controller.store.snapshots(pending=True):
         if row.id in made and row.state == "pending":
             shutil.rmtree(controller.home.snapshots / row.id, ignore_errors=True)
-            controller.engine.remove_image(f"holdfast/snapshot:{row.id}")
+            controller.engine.images.remove(f"holdfast/snapshot:{row.id}")
             controller.store.forget_snapshot(row.id)
     if operation.kind in ("snapshot", "suspend", "import"):
         from holdfast.runtime import snapshotting, storing

@@ -177,7 +177,7 @@ class Restoring:
         )
 
     def _check_image(self) -> None:
-        if self.controller.engine.image_id(self.kept.image) is None:
+        if self.controller.engine.images.id(self.kept.image) is None:
             raise SnapshotDamaged(
                 f"cannot use snapshot {self.snapshot.name}: its image {image_ref(self.snapshot.id)} is gone",
                 hint=f"it was removed from the engine; `holdfast rmi {self.snapshot.name}` removes the rest",

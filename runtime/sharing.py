@@ -60,7 +60,7 @@ def share(
             )
             own = _link(source, staging, last.id, kept)
         if own is not None:
-            controller.engine.tag_image(kept.image, image_ref(row.id))
+            controller.engine.images.tag(kept.image, image_ref(row.id))
     except (HoldfastError, RecipeDamaged, Busy, OSError):
         own = None
     if own is None:

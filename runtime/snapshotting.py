@@ -169,7 +169,7 @@ def remove_snapshot(controller: Holdfast, snapshot: SnapshotRow) -> None:
                 hint=f"`holdfast resume {session.name}` or `holdfast rm {session.name}` first",
             )
     with held(), holding.removing(controller, snapshot):
-        controller.engine.remove_image(image_ref(snapshot.id))
+        controller.engine.images.remove(image_ref(snapshot.id))
         sweep_images(controller)
         shutil.rmtree(controller.home.snapshots / snapshot.id, ignore_errors=True)
         controller.store.forget_snapshot(snapshot.id)
@@ -183,14 +183,14 @@ def sweep_images(controller: Holdfast) -> None:
     with a name but no snapshot was asked for by a process that died before the engine had made it.
     """
     engine, store = controller.engine, controller.store
-    found = engine.images(holdfast_home=controller.home.digest, holdfast_role="snapshot")
+    found = engine.images.having(holdfast_home=controller.home.digest, holdfast_role="snapshot")
     # In this order: what is begun after the first look is no business of this one.
     known = {image_ref(row.id) for row in store.snapshots(pending=True)}
     needed = {row.image_id for row in store.snapshots()} | {row.image for row in store.sessions()}
     for image_id, tags in found.items():
         if image_id not in needed and not known.intersection(tags):
             with contextlib.suppress(EngineError):  # a container still runs on it
-                engine.remove_image(image_id)
+                engine.images.remove(image_id)
 
 
 def finish_suspension(controller: Holdfast, operation: OperationRow) -> bool:

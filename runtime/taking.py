@@ -259,7 +259,7 @@ class Taking:
         except OSError as error:
             raise refusals.unwritable(session, home.root, error) from error
         grown = max(
-            0, self.controller.engine.image_size(image) - self.controller.engine.image_size(session.image)
+            0, self.controller.engine.images.size(image) - self.controller.engine.images.size(session.image)
         )
         note = self._watch.after() if self._watch is not None else {}
         ready = {

@@ -126,9 +126,9 @@ class _Look:
 
     def _check_image(self, kept: Manifest) -> None:
         engine = self._controller.engine
-        if engine.image_id(kept.image) is None:
+        if engine.images.id(kept.image) is None:
             raise SnapshotDamaged("cannot use snapshot: its image is gone from the engine")
-        layers = engine.image_layers(kept.image)
+        layers = engine.images.layers(kept.image)
         missing = [layer for layer in layers if not os.path.lexists(layer)]
         # If there is none at all, they are where this process cannot look.
         if 0 < len(missing) < len(layers):

@@ -142,7 +142,7 @@ class Storm:
             elif state is not None and state.running and (still := victims.traced(state.pid)):
                 found.append(f"{still} tasks that stand still")
         needed = {row.image for row in hf.store.sessions()} | {row.image_id for row in hf.store.snapshots()}
-        images = hf.engine.images(holdfast_home=hf.home.digest)
+        images = hf.engine.images.having(holdfast_home=hf.home.digest)
         return found + [f"image {image[:19]}" for image in images if image not in needed]
 
     def _clear(self) -> None:

@@ -132,7 +132,7 @@ class Comparing:
         return self._read[row.id]
 
     def _contents(self, row: SnapshotRow) -> Contents:
-        return Contents(self._controller.engine.image_layers(image_ref(row.id)))
+        return Contents(self._controller.engine.images.layers(image_ref(row.id)))
 
     # What was in memory.
 

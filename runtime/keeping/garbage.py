@@ -114,7 +114,7 @@ def _images(controller: Holdfast) -> Iterator[Garbage]:
         if not mine & needed:
             ref = str(each["Id"])
             name = tags[0] if tags else ref[7:19]
-            yield Garbage("image", name, "its snapshot is gone", 0, partial(engine.remove_image, ref))
+            yield Garbage("image", name, "its snapshot is gone", 0, partial(engine.images.remove, ref))
 
 
 def _needed_images(controller: Holdfast) -> set[str]:

@@ -95,7 +95,7 @@ def send(
             seal = encrypt[0] if encrypt is not None else None
             found = sending.image(Layers(controller.engine, compression, scratch, known, seal))
             rest = sending.rest(folder)
-            layers = controller.engine.image_layers(kept.image)
+            layers = controller.engine.images.layers(kept.image)
             shells = past.variables(past.before(controller, snapshot))
             found_secrets = secrets.warnings(kept, record.read(folder), layers, shells)
             return replace(sending.finish(found, rest, sign), warnings=tuple(found_secrets))
@@ -122,7 +122,7 @@ class _Sending:
         self._destination = _Counting(destination)
         self._image = image_layers.look(controller.engine, kept.image)
         self._done = 0
-        self._all = controller.engine.image_size(kept.image) + sum(entry.bytes for entry in kept.files)
+        self._all = controller.engine.images.size(kept.image) + sum(entry.bytes for entry in kept.files)
         self._progress = progress
 
     def image(self, layers: Layers) -> Descriptor:

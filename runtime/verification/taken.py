@@ -51,7 +51,7 @@ def remember(
     ]
     mounts = [mount.target for mount in SessionOptions.parse(**session.options).mounts]
     elsewhere = (*_NOT_IN_IMAGE, str(layout.RUN_DIR), *mounts)
-    files = contents.digests(paths, controller.engine.image_layers(image), elsewhere)
+    files = contents.digests(paths, controller.engine.images.layers(image), elsewhere)
     record.write(staging, Record(tree=tree, files=files, kernels=kernels.told(held)))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.engine import Engine
+from holdfast.runtime.engine_images import Images
 from holdfast.runtime.store.store import Store
 
 left = int(sys.argv[1])
@@ -30,7 +31,8 @@ def _counted(real: Callable[..., Any]) -> Callable[..., Any]:
 
 if __name__ == "__main__":
     places: tuple[tuple[Any, str], ...] = (
-        *((Engine, name) for name in ("remove_image", "images", "kill_remove")),
+        (Engine, "kill_remove"),
+        *((Images, name) for name in ("remove", "having")),
         *((Store, name) for name in ("forget_snapshot", "snapshots", "sessions", "open_operations")),
         *((shutil, name) for name in ("rmtree",)),
         *((os, name) for name in ("unlink", "rmdir")),

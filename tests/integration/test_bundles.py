@@ -136,7 +136,7 @@ def kept(hf: Holdfast) -> list[str]:
     found += [row.id for row in hf.store.sessions(removed=True)]
     for folder in (hf.home.staging, hf.home.snapshots):
         found += [path.name for path in folder.iterdir()]
-    return sorted(found + list(hf.engine.images(holdfast_home=hf.home.digest)))
+    return sorted(found + list(hf.engine.images.having(holdfast_home=hf.home.digest)))
 
 
 def test_nothing_comes_in_from_who_is_not_trusted(

@@ -116,7 +116,7 @@ def test_garbage_is_what_nothing_needs(hf: Holdfast, cli: Any) -> None:
         (one["kind"], one["name"]) for one in swept
     ]
     assert not any(folder.exists() for folder in planted)
-    assert hf.engine.image_id(image) is None
+    assert hf.engine.images.id(image) is None
     assert {each.id for each in hf.snapshots()} >= {kept["pinned"].id, kept["base"].id}
     assert kept["expired"].id not in {each.id for each in hf.snapshots()}
     assert hf.session("work").resume().exec("echo $name").text == "base\n"

@@ -92,7 +92,7 @@ def test_damage_is_found_before_anything_runs(
 def test_an_image_that_is_gone_is_named(hf: Holdfast) -> None:
     """Somebody removed it from the engine behind our back."""
     snapshot = hf.new("parent").snapshot("orphan")
-    hf.engine.remove_image(f"holdfast/snapshot:{snapshot.id}")
+    hf.engine.images.remove(f"holdfast/snapshot:{snapshot.id}")
 
     with pytest.raises(SnapshotDamaged, match=r"its image .* is gone"):
         snapshot.restore("never")
@@ -406,4 +406,4 @@ def test_a_restored_session_outlives_its_snapshot(hf: Holdfast) -> None:
 
     assert alive(restored)
     restored.remove()
-    assert Engine.connect().images(holdfast_home=hf.home.digest) == {}
+    assert Engine.connect().images.having(holdfast_home=hf.home.digest) == {}

@@ -124,7 +124,7 @@ def test_each_damage_is_found_and_hurts_only_whom_it_must(
         assert all(finding.repaired for finding in again.findings), name
 
     pack.unlink()
-    hf.engine.remove_image(f"holdfast/snapshot:{bad.id}")
+    hf.engine.images.remove(f"holdfast/snapshot:{bad.id}")
     assert hf.verify("bad").damaged == ["bad"]
     assert hf.snapshot("good").restore("from-good").exec("echo here").text == "here\n"
     assert [s.name for s in hf.sessions()] == ["parent", "from-good"]
@@ -155,7 +155,7 @@ def test_the_command_says_it(hf: Holdfast, cli: Any) -> None:
     hf.new("parent").snapshot("files", kind="filesystem")
     whole = cli("verify")
     assert (whole.code, "all whole" in whole.out) == (0, True)
-    hf.engine.remove_image(f"holdfast/snapshot:{hf.snapshot('files').id}")
+    hf.engine.images.remove(f"holdfast/snapshot:{hf.snapshot('files').id}")
     hurt = cli("verify", "files", "--json")
     assert (hurt.code, hurt.json["damaged"]) == (1, ["files"])
     assert cli("verify").out.startswith("snapshot files: its image is gone")

@@ -33,7 +33,7 @@ def seed(data: Path, references: Iterable[str], of: Engine) -> None:
     for folder in ("", "overlay2"):
         (data / folder).chmod(0o710)
     for reference in references:
-        image = of.image_id(reference)
+        image = of.images.id(reference)
         assert image is not None, f"there is no image {reference}"
         names.setdefault(reference.rpartition(":")[0], {})[reference] = image
         config = (source / _IMAGES / image.removeprefix("sha256:")).read_bytes()

@@ -16,12 +16,26 @@ from holdfast.runtime.home import Home
 from holdfast.runtime.interrupts import held
 
 
+class FakeImages:
+    """Images as sets of labels."""
+
+    def __init__(self, tags: dict[str, dict[str, str]]) -> None:
+        self._tags = tags
+
+    def having(self, **labels: str) -> dict[str, list[str]]:
+        return {key: [] for key, value in self._tags.items() if _fits(value, labels)}
+
+    def remove(self, ref: str) -> bool:
+        return self._tags.pop(ref, None) is not None
+
+
 class FakeEngine:
     """Containers and images as sets of labels."""
 
     def __init__(self) -> None:
         self.made: dict[str, dict[str, str]] = {}
         self.tags: dict[str, dict[str, str]] = {}
+        self.images = FakeImages(self.tags)
         self.states: dict[str, ContainerState] = {}
         self.unpaused: list[str] = []
 
@@ -37,18 +51,12 @@ class FakeEngine:
     def running(self, **labels: str) -> set[str]:
         return {key for key in self.containers(**labels) if self.states[key].running}
 
-    def images(self, **labels: str) -> dict[str, list[str]]:
-        return {key: [] for key, value in self.tags.items() if _fits(value, labels)}
-
     def inspect(self, identity: str) -> ContainerState | None:
         return self.states.get(identity)
 
     def kill_remove(self, identity: str) -> bool:
         self.states.pop(identity, None)
         return self.made.pop(identity, None) is not None
-
-    def remove_image(self, ref: str) -> bool:
-        return self.tags.pop(ref, None) is not None
 
     def unpause(self, identity: str) -> None:
         self.unpaused.append(identity)

@@ -46,7 +46,7 @@ def test_an_engine_loads_the_file_and_runs_the_files_of_the_session(hf: Holdfast
         ran = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         found = hf.engine.client.images.get(image).attrs["Config"]
     finally:
-        hf.engine.remove_image(image)
+        hf.engine.images.remove(image)
     assert ran.startswith("text\n")
     assert "SESSION_TOKEN" not in ran
     assert int(ran.splitlines()[-1]) < 6
