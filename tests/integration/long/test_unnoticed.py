@@ -25,8 +25,8 @@ def test_nothing_in_the_parent_tells_of_a_capture(hf: Holdfast, witnesses: Any) 
         timeout=240,
     )
     assert built.exit_code == 0, built.text
-    session.exec("./calls <gate >calls.out & exec 7>gate", timeout=60)
-    session.exec("python3 -m witness.swarm >swarm.out 2>&1 &", timeout=60)
+    session.exec("./calls <gate >calls.out & calls=$!; exec 7>gate", timeout=60)
+    session.exec("python3 -m witness.swarm >swarm.out 2>&1 & swarm=$!", timeout=60)
     session.exec("sleep 100000 & disown; sleep 100001 &", timeout=60)
     jobs = session.exec("jobs", timeout=60).text
     task = session.detach("for i in $(seq 100000); do echo $i; done", name="lines")
@@ -60,7 +60,7 @@ def test_nothing_in_the_parent_tells_of_a_capture(hf: Holdfast, witnesses: Any) 
     assert ended.exit_code == 0
     assert task.output().decode() == "".join(f"{n}\n" for n in range(1, 100_001))
     assert session.exec("jobs", timeout=60).text == jobs
-    said = session.exec("touch /dev/shm/enough; printf .q >&7; wait %1 %2; echo $?", timeout=240)
+    said = session.exec("touch /dev/shm/enough; printf .q >&7; wait $calls $swarm; echo $?", timeout=240)
     assert said.text.splitlines()[-1] == "0", said.text
     for line in session.exec("cat swarm.out", timeout=60).text.splitlines():
         assert " [] " in line, line
