@@ -16,6 +16,7 @@ from holdfast.runtime.cli.arguments import Json, SnapshotRef, controller, wants_
 
 if TYPE_CHECKING:
     from holdfast.runtime.moving.handles import Progress
+    from holdfast.runtime.snapshot import Snapshot
 
 PASSPHRASE = "HOLDFAST_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 BUNDLE_PASSPHRASE = "HOLDFAST_BUNDLE_PASSPHRASE"  # noqa: S105 - the name of a variable
@@ -93,9 +94,7 @@ def import_(
 ) -> None:
     """Take in a snapshot from a file. What nobody you trust has signed is refused."""
     chosen = {"memory": memory, "cpus": cpus, "network": network}
-    secret = os.environ.get(BUNDLE_PASSPHRASE)
-    if passphrase and not secret:
-        secret = str(typer.prompt("passphrase", hide_input=True, err=True))
+    secret = opening_passphrase(ask=passphrase)
     with controller() as holdfast, bar("importing") as progress:
         found = holdfast.import_(
             file,
@@ -106,7 +105,12 @@ def import_(
             progress=progress,
             **{key: value for key, value in chosen.items() if value is not None},
         )
-    if wants_json(json):
+    arrived(found, as_json=wants_json(json))
+
+
+def arrived(found: Snapshot, *, as_json: bool) -> None:
+    """Tell of a snapshot that was taken in."""
+    if as_json:
         output.emit(output.snapshot(found) | {"origin": found.row.details.get("origin")})
     else:
         output.say(found.name)
@@ -128,6 +132,12 @@ def bundle_passphrase(*, wanted: bool) -> str | None:
         return None
     given = os.environ.get(BUNDLE_PASSPHRASE)
     return given or str(typer.prompt("passphrase", hide_input=True, confirmation_prompt=True, err=True))
+
+
+def opening_passphrase(*, ask: bool) -> str | None:
+    """The passphrase of something encrypted, if there is one; who is to be asked is, unless it is known."""
+    given = os.environ.get(BUNDLE_PASSPHRASE)
+    return str(typer.prompt("passphrase", hide_input=True, err=True)) if ask and not given else given
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from holdfast.runtime.cli.moving import (
     FilesOnly,
     KeyName,
     WithPassphrase,
+    arrived,
     bar,
     bundle_passphrase,
     notes,
@@ -92,7 +93,4 @@ def pull(
             progress=progress,
             **{key: value for key, value in chosen.items() if value is not None},
         )
-    if wants_json(json):
-        output.emit(output.snapshot(found) | {"origin": found.row.details.get("origin")})
-    else:
-        output.say(found.name)
+    arrived(found, as_json=wants_json(json))

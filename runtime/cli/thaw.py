@@ -11,7 +11,7 @@ import typer
 from holdfast.errors import InvalidArgument, LiveUnsupported
 from holdfast.runtime.cli import fitness, output
 from holdfast.runtime.cli.arguments import Json, NameOption, controller, snapshot_names, wants_json
-from holdfast.runtime.cli.moving import BUNDLE_PASSPHRASE, PASSPHRASE, bar
+from holdfast.runtime.cli.moving import BUNDLE_PASSPHRASE, PASSPHRASE, bar, opening_passphrase
 
 if TYPE_CHECKING:
     from holdfast.runtime.thawing import Thawed
@@ -64,9 +64,7 @@ def thaw(
     if run_commands and as_ != "commands":
         raise InvalidArgument("cannot run commands without --as commands", hint="add it, or leave them")
     chosen = {"memory": memory, "cpus": cpus, "network": network}
-    secret = os.environ.get(BUNDLE_PASSPHRASE)
-    if passphrase and not secret:
-        secret = str(typer.prompt("passphrase", hide_input=True, err=True))
+    secret = opening_passphrase(ask=passphrase)
     options: dict[str, Any] = {key: value for key, value in chosen.items() if value is not None}
     with controller() as holdfast:
         try:
