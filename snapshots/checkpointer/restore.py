@@ -1,7 +1,7 @@
 """One restore: the tree of a snapshot comes to life inside a new container.
 
 The kept images are never changed: the restore works in a scratch folder of hard links, in which
-only the entries of sockets and terminals are rewritten.
+only the entries of sockets and terminals are rewritten, and those of sealed memory.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ import os
 import platform
 import select
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from holdfast.snapshots.checkpointer import (
     cgroups,
     criu,
     entries,
     folders,
+    memory_files,
     namespaces,
     sockets,
     streams,
@@ -54,7 +57,7 @@ def run(request: Restore, channel: Channel) -> None:
     images = folders.create_scratch(request.scratch)
     lazy: criu.Running | None = None
     try:
-        outcome, made = _prepare(kept, images, request)
+        prepared = _prepare(kept, images, request)
         audit.images(images)
         tmpfs.load(target.init_pid, kept, facts["tmpfs"])
         # What is restored inherits these from CRIU, and CRIU from this process.
@@ -65,16 +68,16 @@ def run(request: Restore, channel: Channel) -> None:
         _set_last_pid(target.init_pid, request.last_pid)
         folder = folders.open_folder(images)
         started = time.monotonic()
-        if request.lazy:
+        if prepared.lazy:
             line = Lifeline(target.init_pid)
             lazy = _start_lazy_pages(folder, images)
-        _restore(request, folder, made, audit)
+        _restore(request, folder, prepared, audit)
         ended = time.monotonic()
         channel.send(
             "done",
             seconds=ended - started,
-            connections_closed=outcome.closed,
-            sockets_moved=outcome.moved,
+            connections_closed=prepared.sockets.closed,
+            sockets_moved=prepared.sockets.moved,
             lazy=lazy is not None,
         )
         if lazy is not None:
@@ -84,21 +87,33 @@ def run(request: Restore, channel: Channel) -> None:
                 line.end()
             line.let_go()
             channel.send("drained", status=status)
-    except BaseException:
+    except BaseException as error:
         if lazy is not None:
             lazy.process.kill()
+            if isinstance(error, RestoreFailed):  # what it says first is often why the other one failed
+                error.errors[:0] = criu.errors_in(criu.read_log(folder, "lazy.log"))
         raise
     finally:
         audit.close()
         folders.discard_scratch(request.scratch)
 
 
-def _prepare(kept: Path, images: Path, request: Restore) -> tuple[sockets.Outcome, str]:
-    """Fill the scratch folder. Returns what became of sockets, and what the guard is told of terminals."""
-    for source in kept.iterdir():
-        if source.suffix == ".img" and source.name not in _REWRITTEN:
-            os.link(source, images / source.name)
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """What became of sockets, what the guard is told of terminals, whether memory comes on demand."""
+
+    sockets: sockets.Outcome
+    terminals: str
+    lazy: bool
+
+
+def _prepare(kept: Path, images: Path, request: Restore) -> _Prepared:
+    """Fill the scratch folder."""
     magic, found = entries.read(kept / "files.img")
+    lazy = _adapt_memory(kept, images, found) and request.lazy
+    for source in kept.iterdir():
+        if source.suffix == ".img" and source.name not in _REWRITTEN and not (images / source.name).exists():
+            os.link(source, images / source.name)
     streams.hold_back(images)
     outcome = sockets.adapt(found, request.old_addresses, request.new_addresses)
     tty_magic, ttys = entries.read(kept / "tty-info.img")
@@ -114,10 +129,23 @@ def _prepare(kept: Path, images: Path, request: Restore) -> tuple[sockets.Outcom
         terminals.lengthen(queues, beyond)
         entries.write(images / "tty-data.img", queue_magic, queues)
     entries.write(images / "files.img", magic, found)
-    return outcome, made
+    return _Prepared(outcome, made, lazy)
 
 
-def _restore(request: Restore, folder: int, made: str, audit: Audit) -> None:
+def _adapt_memory(kept: Path, images: Path, files: list[Any]) -> bool:
+    """Write the images of memory that must be changed; whether memory can come on demand."""
+    inodes = entries.read(kept / "memfd.img")[1]
+    sealed = memory_files.sealed(inodes, files)
+    on_demand = True
+    for source in kept.glob("mm-*.img") if inodes else ():
+        magic, (memory, *_) = entries.read(source)
+        on_demand = on_demand and not memory_files.mapped_privately(memory)
+        if memory_files.only_read(memory, sealed):
+            entries.write(images / source.name, magic, [memory])
+    return on_demand
+
+
+def _restore(request: Restore, folder: int, prepared: _Prepared, audit: Audit) -> None:
     arguments = [
         "restore",
         "--restore-detached",
@@ -125,7 +153,7 @@ def _restore(request: Restore, folder: int, made: str, audit: Audit) -> None:
         "--file-validation=filesize",
         "--log-file=restore.log",
         "--action-script=ask",
-        *(["--lazy-pages"] if request.lazy else []),
+        *(["--lazy-pages"] if prepared.lazy else []),
     ]
     running = criu.start(
         arguments,
@@ -133,7 +161,7 @@ def _restore(request: Restore, folder: int, made: str, audit: Audit) -> None:
         images=folder,
         work=folder,
         restores=request.target.root_pid,
-        environment={"HOLDFAST_TERMINALS": made},
+        environment={"HOLDFAST_TERMINALS": prepared.terminals},
     )
     try:
         status = _drive(running, audit)

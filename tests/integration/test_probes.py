@@ -19,8 +19,12 @@ LARGE = {"many", "deep"}
 
 
 def test_each_finds_what_it_prepared(hf: Holdfast, probes: Callable[[Session], Any]) -> None:
-    """In the copy and in the captured session, all of one capture."""
+    """In the copy and in the captured session, all of one capture.
+
+    There is so much memory that it comes back on demand if nothing is in the way.
+    """
     parent = hf.new("probes")
+    parent.cell("much = b'x' * (80 << 20)")
     small = probes(parent)
     small.start(parent, *(name for name in small.names if name not in LARGE))
     copy = parent.snapshot().restore("copy")

@@ -176,8 +176,22 @@ static void watched(void)
 	CHECK(inotify_rm_watch(notify, file) == 0);
 }
 
+/* A namespace that was open is the one its process is in now. */
+static void namespaces(void)
+{
+	static const char *const names[] = {"/proc/self/ns/net", "/proc/self/ns/mnt", "/proc/self/ns/pid"};
+	struct stat open_one, own;
+	int fds[3], i;
+
+	for (i = 0; i < 3; i++)
+		CHECK((fds[i] = open(names[i], O_RDONLY | O_CLOEXEC)) >= 0);
+	captured();
+	for (i = 0; i < 3; i++)
+		CHECK(fstat(fds[i], &open_one) == 0 && stat(names[i], &own) == 0 && open_one.st_ino == own.st_ino);
+}
+
 const struct probe FILE_PROBES[] = {
 	{"flags", flags}, {"posix-lock", posix_lock}, {"flock", flock_lock}, {"ofd-lock", ofd_lock},
 	{"lease", lease}, {"unlinked", unlinked}, {"gone-folder", gone_folder}, {"replaced", replaced},
-	{"inotify", watched}, {NULL, NULL},
+	{"inotify", watched}, {"namespaces", namespaces}, {NULL, NULL},
 };

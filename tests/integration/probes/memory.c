@@ -62,13 +62,22 @@ static void sealed(void)
 {
 	int fd = memfd_create("named", MFD_ALLOW_SEALING | MFD_CLOEXEC), other = memfd_create("open", 0);
 	const int seals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW;
-	char link[64], target[64] = "", *writable;
+	char link[64], target[64] = "", *writable, *seen, *private;
 
 	CHECK(write(fd, "content", 7) == 7 && fcntl(fd, F_ADD_SEALS, seals) == 0 && ftruncate(other, PAGE) == 0);
 	writable = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, other, 0);
 	CHECK(writable != MAP_FAILED);
 	strcpy(writable, "written");
+	/* Older kernels let nobody map in this way what is sealed. */
+	seen = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, 0);
+	CHECK(seen != MAP_FAILED || errno == EPERM);
+	private = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	CHECK(private != MAP_FAILED && memcmp(private, "content", 7) == 0);
+	private[0] = 'C';
 	captured();
+	CHECK(memcmp(private, "Content", 7) == 0);
+	CHECK(seen == MAP_FAILED || memcmp(seen, "content", 7) == 0);
+	CHECK(seen == MAP_FAILED || (mprotect(seen, PAGE, PROT_READ | PROT_WRITE) < 0 && errno == EACCES));
 	CHECK(fcntl(fd, F_GET_SEALS) == seals && pread(fd, link, 7, 0) == 7 && memcmp(link, "content", 7) == 0);
 	CHECK(pwrite(fd, "x", 1, 0) < 0 && errno == EPERM);
 	CHECK(pread(other, link, 8, 0) == 8 && strcmp(link, "written") == 0);
