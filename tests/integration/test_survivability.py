@@ -181,7 +181,7 @@ def test_a_capture_is_refused_and_the_parent_is_untouched(held: Held) -> None:
     assert {one["drop"] for one in refused.value.findings} == set(held.names())
     assert "--force-drop" in refused.value.hint
     assert held.hf.snapshots() == []
-    assert not held.hf.store.open_operations()
+    assert not held.hf.store.operations.open()
     assert answer(held.session, held) == {"answer": "answered", "size": 257 << 20}
     assert runs(held.session, held.facts["traced"])
 

@@ -53,6 +53,7 @@ def _creds(**given: Any) -> Message:
         ("/proc/12/stat", os.O_RDONLY),
         ("/proc/12/net/tcp", os.O_RDONLY),
         ("/proc/12/task/13/status", os.O_RDONLY),
+        ("/proc/12/task/12/children", os.O_RDONLY),
         ("/proc", os.O_RDONLY),
         ("/proc/12", os.O_RDONLY),
         ("/process/mem", os.O_RDWR),
@@ -94,9 +95,14 @@ def test_sockets_are_judged_by_their_paths() -> None:
         assert len(outside.strange(Images(files=[Message(type=5, usk=Message(name=name))]))) == 1
 
 
-@pytest.mark.parametrize("kind", [0, 10, 14, 15, 16, 19, 99])
+def test_a_namespace_that_is_open_is_the_sessions_own() -> None:
+    """CRIU opens that of a restored process, not one by a name or number."""
+    assert outside.strange(Images(files=[Message(type=14)])) == []
+
+
+@pytest.mark.parametrize("kind", [0, 10, 15, 16, 19, 99])
 def test_files_of_kinds_that_no_session_has_are_told(kind: int) -> None:
-    """Namespaces, tunnels, packets, what is external, what nobody knows."""
+    """Tunnels, packets, what is external, what nobody knows."""
     assert outside.strange(Images(files=[Message(type=kind)]))
 
 

@@ -13,8 +13,11 @@ from typing import Any, Protocol
 
 MOST = 20
 """Sentences; what comes after them does not matter."""
-_KINDS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 17, 18, 20})
-"""fd_types of CRIU's fdinfo.proto that a session can have: nothing external, no tunnels, no namespaces."""
+_KINDS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 17, 18, 20})
+"""fd_types of CRIU's fdinfo.proto that a session can have: nothing external, no tunnels.
+
+A namespace is opened anew as that of a restored process, and those are all in the session's own.
+"""
 _TERMINALS = frozenset({1, 4})
 """tty_info.proto: pseudo terminals, and the one that controls a process."""
 _PLUGIN = 1 << 27
@@ -25,7 +28,19 @@ _PROFILES = frozenset({"", "unconfined", "docker-default", "docker-default (enfo
 # What programs read of each other below /proc/PID; nothing of it leads anywhere.
 _READABLE = frozenset(
     {
-        *("cgroup", "cmdline", "comm", "environ", "io", "limits", "loginuid", "maps", "mountinfo", "mounts"),
+        *(
+            "cgroup",
+            "children",
+            "cmdline",
+            "comm",
+            "environ",
+            "io",
+            "limits",
+            "loginuid",
+            "maps",
+            "mountinfo",
+            "mounts",
+        ),
         *(
             "mountstats",
             "net",
