@@ -11,7 +11,7 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from holdfast.errors import EngineError
 
@@ -69,9 +69,10 @@ class Link:
 
         Raises:
             Refused: it failed; everything it had done is undone.
+            LinkLost: it ended with something unread.
         """
         with self._socket.makefile("rb") as lines:
-            for line in lines:
+            while line := self._read(lines):
                 event = json.loads(line)
                 if event["event"] == "error":
                     raise Refused(event["code"], event["message"], [str(item) for item in event["errors"]])
@@ -87,11 +88,18 @@ class Link:
         for event in self.events():
             if event["event"] == last:
                 return event
-        raise LinkLost("cannot go on: the checkpointer ended in the middle of an operation")
+        raise _lost()
 
     def decide(self, word: str) -> None:
-        """Answer a question of the checkpointer: `go`, or anything else to make it undo."""
-        self._socket.sendall(word.encode() + b"\n")
+        """Answer a question of the checkpointer: `go`, or anything else to make it undo.
+
+        Raises:
+            LinkLost: it ended meanwhile.
+        """
+        try:
+            self._socket.sendall(word.encode() + b"\n")
+        except OSError as error:
+            raise _lost() from error
 
     def close(self) -> None:
         """Hang up."""
@@ -103,5 +111,15 @@ class Link:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _read(self, lines: BinaryIO) -> bytes:
+        try:
+            return lines.readline()
+        except OSError as error:
+            raise _lost() from error
+
     def _say(self, request: dict[str, object]) -> None:
         self._socket.sendall(json.dumps(request).encode() + b"\n")
+
+
+def _lost() -> LinkLost:
+    return LinkLost("cannot go on: the checkpointer ended in the middle of an operation")

@@ -1,0 +1,36 @@
+"""What the host says when the checkpointer dies in the middle of a conversation."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.snapshots.link import SOCKET, Link, LinkLost
+
+
+@pytest.fixture
+def ends(tmp_path: Path) -> tuple[Link, socket.socket]:
+    """A link, and the other end of it."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / SOCKET))
+        listener.listen()
+        link = Link(tmp_path, "dump")
+        return link, listener.accept()[0]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [lambda link: list(link.events()), lambda link: link.until("done"), lambda link: link.decide("go")],
+    ids=["events", "until", "decide"],
+)
+def test_an_end_with_something_unread_is_a_lost_link(
+    ends: tuple[Link, socket.socket], call: Callable[[Link], object]
+) -> None:
+    """The kernel answers with ECONNRESET or EPIPE then, not with the end of the stream (unix(7))."""
+    link, other = ends
+    other.close()
+    with link, pytest.raises(LinkLost, match="ended in the middle"):
+        call(link)
