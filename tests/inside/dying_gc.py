@@ -12,6 +12,7 @@ from typing import Any
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.engine_images import Images
+from holdfast.runtime.store.operations import Operations
 from holdfast.runtime.store.store import Store
 
 left = int(sys.argv[1])
@@ -33,7 +34,8 @@ if __name__ == "__main__":
     places: tuple[tuple[Any, str], ...] = (
         (Engine, "kill_remove"),
         *((Images, name) for name in ("remove", "having")),
-        *((Store, name) for name in ("forget_snapshot", "snapshots", "sessions", "open_operations")),
+        *((Store, name) for name in ("forget_snapshot", "snapshots", "sessions")),
+        (Operations, "open"),
         *((shutil, name) for name in ("rmtree",)),
         *((os, name) for name in ("unlink", "rmdir")),
     )

@@ -28,8 +28,8 @@ class Node:
         self.modified = 0  # 0: not set by hand
 
 
-class Tree:
-    """A tree of files and what it should be, changed in every way a program may change it."""
+class Remembered:
+    """Files in a tree, and what they should be; in a copy, what overlayfs does with names of one file."""
 
     def __init__(self, folder: Path) -> None:
         self.top = folder
@@ -39,28 +39,15 @@ class Tree:
         self.pipes: set[str] = set()
         self.folders = ["", "a", "a/b", "c", "d"]
         self.serial = 0
-        for name in self.folders:
-            (folder / name).mkdir(exist_ok=True)
-        for number in range(30):
-            self._write(self._new(), self._bytes(200 * number))
-        self.log = os.open(folder / "log", os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
-        self.nodes["log"] = Node(b"")
-        self.changes = [getattr(self, name) for name in sorted(dir(self)) if name.startswith("do_")]
         self.host = socket.gethostname()
         self.complaint = ""
         self.at_hand: list[Node] = []
 
-    def step(self) -> str:
-        """Change one thing; returns what was done. A copy is looked at before anything in it is changed."""
-        if socket.gethostname() != self.host:
-            self.host = socket.gethostname()
-            # A name that was being written to at the moment of the capture is apart from its others.
-            self.complaint = self.complaint or self.wrong(except_for=self.at_hand)
-            self._part_links()
-        self.at_hand.clear()
-        change = self.choose.choice(self.changes)
-        change()
-        return str(change.__name__)
+    def look(self) -> str:
+        """What is wrong; also what was wrong in a copy before anything in it was changed."""
+        self._arrive()
+        found, self.complaint = self.complaint or self.wrong(), ""
+        return found
 
     def wrong(self, except_for: Sequence[Node] = ()) -> str:
         """What is not as remembered; empty if all is."""
@@ -78,7 +65,8 @@ class Tree:
             if node in except_for:
                 continue
             if difference := self._differs(self.top / name, node, links[id(node)]):
-                return f"{name}: {difference}"
+                others = [each for each, same in self.nodes.items() if same is node and each != name]
+                return f"{name}: {difference}; also called {', '.join(others) or 'nothing else'}"
         for name, target in self.targets.items():
             if str((self.top / name).readlink()) != target:
                 return f"{name} leads to {(self.top / name).readlink()} instead of {target}"
@@ -103,7 +91,86 @@ class Tree:
             return f"labelled {_label(path)!r} instead of {node.label!r}"
         return ""
 
-    # What is done to it.
+    def _arrive(self) -> None:
+        """In a copy: look at all before the next change, except for what was changed when it was captured.
+
+        A name that was being written to then is apart from the others of its file.
+        """
+        if socket.gethostname() != self.host:
+            self.host = socket.gethostname()
+            self.complaint = self.complaint or self.wrong(except_for=self.at_hand)
+            self._part_links()
+
+    def _part_links(self) -> None:
+        """In a copy overlayfs keeps names of one file together only until one of them is written to."""
+        names: dict[int, list[str]] = {}
+        for name, node in self.nodes.items():
+            names.setdefault(id(node), []).append(name)
+        for several in names.values():
+            if len(several) > 1:
+                for name in several:
+                    node = self.nodes[name]
+                    content, mode = bytes(node.content), node.mode
+                    self._remove(name)
+                    self._write(name, content).mode = mode
+                    (self.top / name).chmod(mode)
+
+    def _bytes(self, size: int) -> bytes:
+        return self.choose.randbytes(size)
+
+    def _name(self) -> str:
+        name = self.choose.choice([name for name in self.nodes if name != "log"])
+        self.at_hand.append(self.nodes[name])
+        return name
+
+    def _pick(self, *, filled: bool = False) -> tuple[Path, Node]:
+        fits = range(1 if filled else 0, 10**6)
+        names = [name for name, node in self.nodes.items() if name != "log" and len(node.content) in fits]
+        name = self.choose.choice(names)
+        self.at_hand.append(self.nodes[name])
+        return self.top / name, self.nodes[name]
+
+    def _new(self) -> str:
+        self.serial += 1
+        folder = self.choose.choice(self.folders)
+        return f"{folder}/file{self.serial}".lstrip("/")
+
+    def _write(self, name: str, data: bytes) -> Node:
+        path = self.top / name
+        path.write_bytes(data)
+        path.chmod(0o600)
+        self.nodes[name] = Node(data)
+        return self.nodes[name]
+
+    def _remove(self, name: str) -> None:
+        if name in self.nodes:
+            self.at_hand.append(self.nodes[name])
+        (self.top / name).unlink()
+        self.nodes.pop(name, None)
+        self.targets.pop(name, None)
+        self.pipes.discard(name)
+
+
+class Tree(Remembered):
+    """A tree of files that is changed in every way a program may change it."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        for name in self.folders:
+            (folder / name).mkdir(exist_ok=True)
+        for number in range(30):
+            self._write(self._new(), self._bytes(200 * number))
+        self.log = os.open(folder / "log", os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        self.nodes["log"] = Node(b"")
+        self.changes = [getattr(self, name) for name in sorted(dir(self)) if name.startswith("do_")]
+
+    def step(self) -> str:
+        """Change one thing; returns what was done."""
+        self._arrive()
+        self.at_hand.clear()
+        change = self.choose.choice(self.changes)
+        change()
+        return str(change.__name__)
 
     def do_append(self) -> None:
         path, node = self._pick()
@@ -280,57 +347,6 @@ class Tree:
             os.mkfifo(self.top / name)
             self.pipes.add(name)
 
-    # What that is made of.
-
-    def _part_links(self) -> None:
-        """In a copy overlayfs keeps names of one file together only until one of them is written to."""
-        names: dict[int, list[str]] = {}
-        for name, node in self.nodes.items():
-            names.setdefault(id(node), []).append(name)
-        for several in names.values():
-            if len(several) > 1:
-                for name in several:
-                    node = self.nodes[name]
-                    content, mode = bytes(node.content), node.mode
-                    self._remove(name)
-                    self._write(name, content).mode = mode
-                    (self.top / name).chmod(mode)
-
-    def _bytes(self, size: int) -> bytes:
-        return self.choose.randbytes(size)
-
-    def _name(self) -> str:
-        name = self.choose.choice([name for name in self.nodes if name != "log"])
-        self.at_hand.append(self.nodes[name])
-        return name
-
-    def _pick(self, *, filled: bool = False) -> tuple[Path, Node]:
-        fits = range(1 if filled else 0, 10**6)
-        names = [name for name, node in self.nodes.items() if name != "log" and len(node.content) in fits]
-        name = self.choose.choice(names)
-        self.at_hand.append(self.nodes[name])
-        return self.top / name, self.nodes[name]
-
-    def _new(self) -> str:
-        self.serial += 1
-        folder = self.choose.choice(self.folders)
-        return f"{folder}/file{self.serial}".lstrip("/")
-
-    def _write(self, name: str, data: bytes) -> Node:
-        path = self.top / name
-        path.write_bytes(data)
-        path.chmod(0o600)
-        self.nodes[name] = Node(data)
-        return self.nodes[name]
-
-    def _remove(self, name: str) -> None:
-        if name in self.nodes:
-            self.at_hand.append(self.nodes[name])
-        (self.top / name).unlink()
-        self.nodes.pop(name, None)
-        self.targets.pop(name, None)
-        self.pipes.discard(name)
-
 
 def _label(path: Path) -> bytes:
     try:
@@ -344,7 +360,6 @@ def files(folder: Path, status: Status) -> None:
     tree = Tree(folder)
     done: list[str] = []
     while True:
-        complaint = tree.complaint or tree.wrong()
-        tree.complaint = ""
+        complaint = tree.look()
         status.round(f"{complaint} (after {', '.join(done)})" if complaint else "")
         done = [tree.step() for _ in range(8)]

@@ -49,7 +49,7 @@ def alive(session: Session) -> bool:
 
 def sane(hf: Holdfast) -> None:
     """Nothing is under way, half-made or paused; what is there works."""
-    assert not hf.store.open_operations()
+    assert not hf.store.operations.open()
     assert not list(hf.home.staging.iterdir())
     assert {row.state for row in hf.store.snapshots(pending=True)} <= {"ready"}
     for session in hf.sessions():
