@@ -12,10 +12,12 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from holdfast.errors import GuestError, StoreError
+from holdfast.errors import GuestError, HoldfastError, StoreError
 from holdfast.runtime import awakening, run_dir
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_client import GuestClient
+from holdfast.snapshots import service
+from holdfast.snapshots.link import Refused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,8 +39,13 @@ _PAUSED = re.compile(re.escape(layout.paused_name("")) + r"([0-9a-f]{32})")
 _LOOKED_AT = 1000
 
 
-def look(controller: Holdfast, row: SessionRow) -> None:
-    """See whether a running session answers after a capture of it failed, and remember if it does not."""
+def look(controller: Holdfast, row: SessionRow, *, cut: bool = False) -> None:
+    """See whether a running session answers after a capture of it failed, and remember if it does not.
+
+    With `cut`, the checkpointer had begun to capture its processes, and may have died over it.
+    """
+    if cut:
+        _mend(controller, row)
     folder = controller.home.run_dir(row.id)
     for token in _pauses(folder):
         with suppress(StoreError):
@@ -77,6 +84,18 @@ def answers(folder: Path, patience: float) -> bool:
             return True
         time.sleep(_POLL)
     return False
+
+
+def _mend(controller: Holdfast, row: SessionRow) -> None:
+    """What a checkpointer that died could not put right itself."""
+    with suppress(HoldfastError, Refused):
+        state = controller.engine.inspect(row.container_id or "")
+        if state is not None and state.running:
+            asked = {"container": state.id, "init_pid": state.pid}
+            with service.ask(
+                controller.engine, controller.home, controller.progress, "mend", **asked
+            ) as link:
+                link.until("done")
 
 
 def _pauses(folder: Path) -> list[str]:

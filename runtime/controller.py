@@ -14,15 +14,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import (
-    HoldfastError,
     SessionExists,
     SessionNotFound,
     SnapshotNotFound,
 )
-from holdfast.runtime import actors, health, ids, locks, recovery
+from holdfast.runtime import actors, health, ids, locks, naming, recovery
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.home import Home
-from holdfast.runtime.interrupts import held
 from holdfast.runtime.keeping import policy as policies
 from holdfast.runtime.keeping.keeping import Keeping
 from holdfast.runtime.moving.handles import Incoming
@@ -68,11 +66,7 @@ class Holdfast(Incoming, Thawing):
         actor: str | None = None,
         reason: str | None = None,
     ) -> None:
-        if home is None:
-            home = Home.default()
-        elif not isinstance(home, Home):
-            home = Home(Path(home).absolute())
-        self.home = home.create()
+        self.home = Home.at(home).create()
         self.progress: Progress = progress or (lambda _line: None)
         self.actor = actors.checked(actor)
         self.reason = reason
@@ -129,14 +123,15 @@ class Holdfast(Incoming, Thawing):
             )
         image = provision.image(self.engine, chosen.image, self.progress)
         with self.operation("new") as operation:
-            row = self._add(name, image, chosen.model_dump(mode="json"), operation)
+            self.store.operations.update(operation.id, session_id=(session_id := ids.new_id()))
+            row = naming.add(self.store, name, image, chosen.model_dump(mode="json"), session_id=session_id)
             self.store.keep_details(row.id, policy=kept.as_dict() or None)
             folder = provision.prepare_run_dir(self.home, row)
             container = provision.create_container(self.engine, self.home, row, operation.id)
             row = self.store.update_session(row.id, container_id=container)
             provision.start(self.engine, container)
             provision.await_guest(self.engine, container, folder)
-            self.store.complete(operation.id, sessions={row.id: {"state": "running"}})
+            self.store.operations.complete(operation.id, sessions={row.id: {"state": "running"}})
         happenings.note(self, row.id, "created", name=row.name, image=row.image)
         return self.session(row.id)
 
@@ -220,9 +215,8 @@ class Holdfast(Incoming, Thawing):
             try:
                 source = self.snapshot(ref)
             except SnapshotNotFound:
-                raise SessionNotFound(
-                    str(missing).replace("session", "session or snapshot", 1), hint=missing.hint
-                ) from None
+                text = str(missing).replace("session", "session or snapshot", 1)
+                raise SessionNotFound(text, hint=missing.hint) from None
         return source.fork(n, name)
 
     def fits(self, source: str, *, plain_http: bool = False) -> Ladder:
@@ -263,23 +257,14 @@ class Holdfast(Incoming, Thawing):
         """Do something that takes several steps, all of it or nothing.
 
         The intent is recorded first.  If the block fails or is interrupted, what it had begun is undone; if
-        the process dies, the next controller undoes it.  A block that ends with `store.complete` has nothing
-        to undo from there on.
+        the process dies, the next controller undoes it.  A block that ends with `store.operations.complete`
+        has nothing to undo from there on.
         """
-        begun = self.store.begin_operation(
+        begun = self.store.operations.begin(
             kind, session_id=session_id, snapshot_id=snapshot_id, details=details
         )
-        try:
+        with recovery.ended(self, begun):
             yield begun
-        except BaseException as error:
-            with held():
-                try:
-                    recovery.undo(self, begun.id)
-                except HoldfastError as second:
-                    error.add_note(f"what was begun could not be undone yet: {second}")
-            raise
-        with held():
-            self.store.end_operation(begun.id, "done")
 
     def lock(self, session_id: str, what: str) -> AbstractContextManager[None]:
         """Be the only one who does something exclusive to a session, after waiting a while for others.
@@ -303,15 +288,3 @@ class Holdfast(Incoming, Thawing):
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         self.close()
-
-    def _add(
-        self, name: str | None, image: str, options: dict[str, Any], operation: OperationRow
-    ) -> SessionRow:
-        session_id = ids.new_id()
-        self.store.update_operation(operation.id, session_id=session_id)
-        for chosen in [name] if name else [*(ids.new_name() for _ in range(8)), f"s-{session_id[:6]}"]:
-            try:
-                return self.store.add_session(chosen, image, options, session_id=session_id)
-            except SessionExists as error:
-                taken = error
-        raise taken

@@ -56,7 +56,7 @@ def guarded(name: str, look: Callable[[], Check]) -> Check:
 
 
 def _home(controller: Holdfast) -> Check:
-    controller.store.open_operations()
+    controller.store.operations.open()
     root = controller.home.root
     if not os.access(root, os.W_OK):
         return Check(
@@ -120,7 +120,7 @@ def _isolation(_controller: Holdfast) -> Check:
 
 def _leftovers(controller: Holdfast) -> Check:
     known = {row.container_id for row in controller.store.sessions()}
-    busy = {row.id for row in controller.store.open_operations()}
+    busy = {row.id for row in controller.store.operations.open()}
     found = [
         container
         for container, labels in controller.engine.containers(

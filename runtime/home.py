@@ -32,6 +32,13 @@ class Home:
     root: Path
 
     @classmethod
+    def at(cls, where: Home | Path | str | None) -> Home:
+        """The home meant; `default` if that is not said."""
+        if where is None:
+            return cls.default()
+        return where if isinstance(where, Home) else cls(Path(where).absolute())
+
+    @classmethod
     def default(cls) -> Home:
         """The directory named by HOLDFAST_HOME, else `holdfast` under the XDG state directory."""
         if chosen := os.environ.get("HOLDFAST_HOME"):

@@ -8,9 +8,12 @@ be repeated, so undoing may itself be cut short.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from holdfast.errors import EngineUnavailable, SessionBusy, SessionNotFound
+from holdfast.errors import EngineUnavailable, HoldfastError, SessionBusy, SessionNotFound
+from holdfast.runtime.interrupts import held
 from holdfast.runtime.locks import exclusive
 from holdfast.runtime.store import owner, peek
 from holdfast.runtime.store.rows import OperationRow, SessionRow
@@ -28,7 +31,7 @@ def recover(controller: Holdfast) -> None:
         return
     orphans = [
         operation
-        for operation in controller.store.open_operations()
+        for operation in controller.store.operations.open()
         if not owner.alive(operation.owner_pid, operation.owner_start)
     ]
     if not orphans:
@@ -41,9 +44,25 @@ def recover(controller: Holdfast) -> None:
         return
 
 
+@contextmanager
+def ended(controller: Holdfast, operation: OperationRow) -> Iterator[None]:
+    """Close the row of an operation when the block ends; if it fails, undo what it had begun."""
+    try:
+        yield
+    except BaseException as error:
+        with held():
+            try:
+                undo(controller, operation.id)
+            except HoldfastError as second:
+                error.add_note(f"what was begun could not be undone yet: {second}")
+        raise
+    with held():
+        controller.store.operations.end(operation.id, "done")
+
+
 def undo(controller: Holdfast, operation_id: str) -> None:
     """Take back everything the operation made, or finish it if it was a removal, and close its row."""
-    operation = next((row for row in controller.store.open_operations() if row.id == operation_id), None)
+    operation = next((row for row in controller.store.operations.open() if row.id == operation_id), None)
     if operation is None:
         return
     if operation.kind in ("remove", "ci", "retry"):  # a job without its controller is as good as removed
@@ -56,21 +75,26 @@ def undo(controller: Holdfast, operation_id: str) -> None:
             from holdfast.runtime.erasing import erase
 
             erase(controller, session_id)
-        controller.store.end_operation(operation.id, "done")
+        controller.store.operations.end(operation.id, "done")
         return
     if operation.kind == "suspend" and _finished(controller, operation):
         return
     if operation.kind == "rewind" and _rewound(controller, operation):
         return
+    from holdfast.snapshots.raw import IMAGES
+
     engine, store = controller.engine, controller.store
     for container_id in engine.containers(holdfast_operation=operation.id):
         engine.kill_remove(container_id)
     for image_id in engine.images.having(holdfast_operation=operation.id):
         engine.images.remove(image_id)
-    shutil.rmtree(controller.home.staging / operation.id, ignore_errors=True)
-    _undo_sessions(controller, operation)
+    staging = controller.home.staging / operation.id
+    # A checkpointer that ends in good order takes them away itself.
+    cut = (staging / IMAGES).exists()
+    shutil.rmtree(staging, ignore_errors=True)
+    _undo_sessions(controller, operation, cut)
     _undo_snapshots(controller, operation)
-    store.end_operation(operation.id, "failed")
+    store.operations.end(operation.id, "failed")
 
 
 def _copies(controller: Holdfast, operation: OperationRow) -> set[str]:
@@ -82,7 +106,7 @@ def _copies(controller: Holdfast, operation: OperationRow) -> set[str]:
     return {row.id for row in rows if row.name in names and row.parent_snapshot_id == of}
 
 
-def _undo_sessions(controller: Holdfast, operation: OperationRow) -> None:
+def _undo_sessions(controller: Holdfast, operation: OperationRow, cut: bool) -> None:
     """Remove the sessions that were being made; let the one that was being captured run on."""
     made = {operation.session_id, *_listed(operation, "session_ids")}
     for row in controller.store.sessions():
@@ -101,7 +125,7 @@ def _undo_sessions(controller: Holdfast, operation: OperationRow) -> None:
             if state is not None and state.paused:
                 controller.engine.unpause(row.container_id)
             if state is not None and state.running:
-                _look_after(controller, row)
+                _look_after(controller, row, cut)
 
 
 def _undo_snapshots(controller: Holdfast, operation: OperationRow) -> None:
@@ -118,11 +142,11 @@ def _undo_snapshots(controller: Holdfast, operation: OperationRow) -> None:
         snapshotting.sweep_images(controller)
 
 
-def _look_after(controller: Holdfast, row: SessionRow) -> None:
+def _look_after(controller: Holdfast, row: SessionRow, cut: bool) -> None:
     # Imported late: a command that has nothing to undo does without it.
     from holdfast.runtime import aftermath
 
-    aftermath.look(controller, row)
+    aftermath.look(controller, row, cut=cut)
 
 
 def _finished(controller: Holdfast, operation: OperationRow) -> bool:

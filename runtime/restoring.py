@@ -78,7 +78,7 @@ class Restoring:
         containers = self.containers(rows)
         store = self.controller.store
         made = {"state": "running", "parent_snapshot_id": self.snapshot.id, "image": self.kept.image}
-        store.complete(
+        store.operations.complete(
             self._operation,
             sessions={
                 row.id: {**made, "container_id": container, "generation": row.generation}

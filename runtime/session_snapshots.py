@@ -53,8 +53,7 @@ class SessionSnapshots:
             CaptureFailed, SessionBusy, SessionDead: nothing was taken.
         """
         self._settle()
-        session = self._line.fresh()
-        row = machinery().take(self._controller, session, label, kind, reason, force_drop, failure)
+        row = machinery().take(self._controller, self._line.row, label, kind, reason, force_drop, failure)
         return Snapshot(self._controller, row)
 
     def check(self) -> Survivability:

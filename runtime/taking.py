@@ -14,7 +14,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from holdfast.errors import CaptureFailed, GuestError, SessionDead
-from holdfast.runtime import awakening, checking, fields, ids, refusals, retrying, run_dir, storing, unchanged
+from holdfast.runtime import (
+    awakening,
+    checking,
+    fields,
+    health,
+    ids,
+    refusals,
+    retrying,
+    run_dir,
+    storing,
+    unchanged,
+)
 from holdfast.runtime.drift import baseline, remember
 from holdfast.runtime.drift.baseline import Baseline
 from holdfast.runtime.engine import ContainerState
@@ -35,6 +46,7 @@ from holdfast.snapshots.manifest import Manifest, Processes
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotKind, SnapshotRow
+    from holdfast.runtime.store.store import Store
     from holdfast.snapshots.failure import Failure
 
 
@@ -79,6 +91,7 @@ class Taking:
         self._run_dir = controller.home.run_dir(session.id)
         container = controller.engine.inspect(session.container_id or "")
         if container is None or not container.running:
+            health.check(controller, session.id)
             raise SessionDead(f"cannot snapshot session {session.name}: its container is gone")
         self._container: ContainerState = container
         labels = {
@@ -272,7 +285,7 @@ class Taking:
         if self._ends_session:
             # Not complete before the session's processes are gone; until then all of it may be undone.
             return store.update_snapshot(self.row.id, **ready)
-        store.complete(self._operation, snapshots={self.row.id: ready})
+        store.operations.complete(self._operation, snapshots={self.row.id: ready})
         return store.snapshot(self.row.id)
 
     def _refuse(self, refusal: Refused) -> NoReturn:
@@ -296,7 +309,7 @@ def new_row(
         kind,
         label=label,
         snapshot_id=operation.snapshot_id or ids.new_id(),
-        parent_snapshot_id=parent.before(session, controller.store.snapshots()),
+        parent_snapshot_id=_comes_after(controller.store, session),
         details={
             "generation": session.generation,
             "actor": controller.actor,
@@ -305,6 +318,13 @@ def new_row(
         },
         reason=reason or controller.reason,
     )
+
+
+def _comes_after(store: Store, session: SessionRow) -> str | None:
+    latest = store.latest_snapshot(session.id)
+    if latest is not None and parent.continues(session, latest):
+        return latest.id
+    return parent.before(session, store.snapshots())
 
 
 def moment_of(frame: Frame) -> dict[str, Any]:

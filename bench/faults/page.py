@@ -92,7 +92,9 @@ the error or event that says what is not. Made by `python -m bench.faults`.
   them notices that nobody talks to it and restores the task. Where CRIU was just exchanging a task's
   registers, that task dies of it; its end is an event as that of any other process. TCP connections are in
   repair mode (TCP_REPAIR), in which reading and writing fail with EPERM, only for the moment in which CRIU
-  reads them; one that is cut off in its own stays in it.
+  reads them. One that is cut off in its own is taken out of it a moment later, by who drove CRIU or, if that
+  one died, too, by the next checkpointer (`snapshots/checkpointer/mending.py`); only a program that waited
+  in a read of it is told EPERM.
 - **Memory is being loaded on demand.** A session that was restored a moment ago cannot go on without the
   process that has its memory; with zeros in its place it must not. It ends with that process, as a whole, and
   is found dead.

@@ -132,7 +132,7 @@ class Storm:
 
     def _left(self) -> list[str]:
         hf = self._holdfast
-        found = [f"operation {row.kind}" for row in hf.store.open_operations()]
+        found = [f"operation {row.kind}" for row in hf.store.operations.open()]
         found += [str(path) for folder in (hf.home.staging,) for path in folder.iterdir()]
         known = {row.container_id: row for row in hf.store.sessions()}
         for container in hf.engine.containers(holdfast_home=hf.home.digest, holdfast_role="session"):

@@ -35,7 +35,8 @@ def note(
     if controller.reason is not None and actor is None:
         body["reason"] = controller.reason
     try:
-        mirror(store, controller.home, session_id)
+        if position is None or store.entries.last(session_id) < position:
+            mirror(store, controller.home, session_id)
         store.entries.note(
             session_id,
             kind,

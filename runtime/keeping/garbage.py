@@ -125,7 +125,7 @@ def _folders(controller: Holdfast) -> Iterator[Garbage]:
     home, store = controller.home, controller.store
     places: tuple[tuple[Path, str, Callable[[], set[str]]], ...] = (
         (home.snapshots, "its snapshot is gone", lambda: {row.id for row in store.snapshots(pending=True)}),
-        (home.staging, "its operation ended", lambda: {row.id for row in store.open_operations()}),
+        (home.staging, "its operation ended", lambda: {row.id for row in store.operations.open()}),
         (home.run, "its session is gone", lambda: _running(controller)),
         (home.intents, "its session is gone", lambda: {row.id for row in store.sessions(removed=True)}),
     )

@@ -14,9 +14,11 @@ def before(session: SessionRow, snapshots: Sequence[SnapshotRow]) -> str | None:
     A session that went back to an earlier snapshot has later ones of its own that are not before it any more:
     those of another generation.
     """
-    mine = [
-        row.id
-        for row in snapshots
-        if row.session_id == session.id and int(row.details.get("generation", 0)) == session.generation
-    ]
+    mine = [row.id for row in snapshots if continues(session, row)]
     return mine[-1] if mine else parents.of_session(session, {row.id for row in snapshots})
+
+
+def continues(session: SessionRow, snapshot: SnapshotRow) -> bool:
+    """Whether a session goes on from one of its own: what it went back from is not before it any more."""
+    same = int(snapshot.details.get("generation", 0)) == session.generation
+    return same and snapshot.session_id == session.id

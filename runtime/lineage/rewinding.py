@@ -145,7 +145,7 @@ class _Rewinding:
     def _know(self, operation: OperationRow, **facts: Any) -> None:
         """Write down what is needed to finish this or to take it back, also by another process."""
         self._known |= facts
-        self._controller.store.update_operation(operation.id, details=self._known)
+        self._controller.store.operations.update(operation.id, details=self._known)
 
     def _hold(self, live: ContainerState) -> None:
         """From here on it does nothing that could be lost, and its address is free."""

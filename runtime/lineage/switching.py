@@ -28,7 +28,7 @@ def finish(controller: Holdfast, operation_id: str) -> bool:
     The folder comes first and the row with it, so that whoever loses the old connection finds the new one;
     then the old container ends.
     """
-    operation = next((row for row in controller.store.open_operations() if row.id == operation_id), None)
+    operation = next((row for row in controller.store.operations.open() if row.id == operation_id), None)
     session = None if operation is None else _session(controller, operation)
     if operation is None or session is None or not _may_finish(controller, operation, session):
         return False
@@ -47,7 +47,7 @@ def finish(controller: Holdfast, operation_id: str) -> bool:
     shutil.rmtree(left, ignore_errors=True)
     with suppress(EngineError):  # its name is for people
         standing.rename(engine, told["proven"], provision.container_name(session.id))
-    store.complete(operation.id)
+    store.operations.complete(operation.id)
     return True
 
 

@@ -311,7 +311,7 @@ class _Receiving:
             "bytes": grown + stored.files + stored.own,
             "details": {**row.details, **storing.details(stored, grown)},
         }
-        controller.store.complete(self._operation, snapshots={self._id: ready})
+        controller.store.operations.complete(self._operation, snapshots={self._id: ready})
         self._progress(self._all, self._all)
         done = controller.store.snapshot(self._id)
         happenings.note(controller, done.session_id, "imported", snapshot=done.id, label=done.label)

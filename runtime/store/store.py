@@ -6,8 +6,6 @@ snapshot; nothing here knows engines or guests.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,17 +22,18 @@ from sqlalchemy.exc import IntegrityError
 from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, SnapshotNotFound
 from holdfast.runtime import ids
 from holdfast.runtime.refs import resolve
-from holdfast.runtime.store import details, owner, parents, schema
+from holdfast.runtime.store import details, parents, schema
 from holdfast.runtime.store.database import Database
 from holdfast.runtime.store.entries import Entries
+from holdfast.runtime.store.operations import Operations
 from holdfast.runtime.store.rows import (
-    OperationRow,
-    OperationState,
     SessionRow,
     SessionState,
     SnapshotKind,
     SnapshotRow,
 )
+
+_VALID = schema.snapshots.c.state != "pending"
 
 
 class Store:
@@ -173,14 +172,28 @@ class Store:
         Raises:
             SnapshotNotFound, InvalidArgument: none or several fit.
         """
+        table = schema.snapshots
+        with self._db.reading() as db:
+            exact = db.execute(select(table).where((table.c.id == ref) & _VALID)).one_or_none()
+        if exact is not None:  # an exact id wins (`resolve`), and is how the library asks
+            return _snapshot(exact)
         rows = {row.id: row for row in self.snapshots()}
         return rows[resolve(ref, ((row.id, row.name) for row in rows.values()), "snapshot")]
+
+    def latest_snapshot(self, session_id: str) -> SnapshotRow | None:
+        """The newest snapshot of a session, unfinished ones left out; None if it has none."""
+        table = schema.snapshots
+        query = select(table).where((table.c.session_id == session_id) & _VALID)
+        newest = query.order_by(table.c.created_at.desc(), table.c.id.desc()).limit(1)
+        with self._db.reading() as db:
+            row = db.execute(newest).one_or_none()
+        return None if row is None else _snapshot(row)
 
     def snapshots(self, *, pending: bool = False) -> list[SnapshotRow]:
         """All snapshots, oldest first; unfinished ones only if asked for."""
         query = select(schema.snapshots).order_by(schema.snapshots.c.created_at, schema.snapshots.c.id)
         if not pending:
-            query = query.where(schema.snapshots.c.state != "pending")
+            query = query.where(_VALID)
         with self._db.reading() as db:
             return [_snapshot(row) for row in db.execute(query)]
 
@@ -207,74 +220,10 @@ class Store:
             parents.close_gap(db, snapshot_id)
             db.execute(delete(schema.snapshots).where(schema.snapshots.c.id == snapshot_id))
 
-    # Operations.
-
-    def begin_operation(
-        self,
-        kind: str,
-        *,
-        session_id: str | None = None,
-        snapshot_id: str | None = None,
-        details: dict[str, Any] | None = None,
-    ) -> OperationRow:
-        """Record the intent of this process to do something that may have to be undone."""
-        row = OperationRow(
-            id=ids.new_id(),
-            kind=kind,
-            state="intent",
-            owner_pid=os.getpid(),
-            owner_start=owner.start_of(os.getpid()) or "",
-            started_at=datetime.now(UTC),
-            session_id=session_id,
-            snapshot_id=snapshot_id,
-            details=details or {},
-        )
-        with self._db.writing() as db:
-            db.execute(insert(schema.operations).values(**_values(row)))
-        return row
-
-    def update_operation(self, operation_id: str, **changes: Any) -> OperationRow:
-        """Change session_id, snapshot_id or details of an operation that is under way."""
-        table = schema.operations
-        with self._db.writing() as db:
-            db.execute(update(table).where(table.c.id == operation_id).values(**changes))
-            return _operation(db.execute(select(table).where(table.c.id == operation_id)).one())
-
-    def complete(
-        self,
-        operation_id: str,
-        *,
-        sessions: Mapping[str, Mapping[str, Any]] | None = None,
-        snapshots: Mapping[str, Mapping[str, Any]] | None = None,
-    ) -> None:
-        """Make what an operation made valid and end it, in one step: from here on there is nothing to undo.
-
-        Args:
-            operation_id: of an operation that is under way.
-            sessions: columns to change, by the session's id.
-            snapshots: columns to change, by the snapshot's id.
-        """
-        table = schema.operations
-        with self._db.writing() as db:
-            for rows, changed in ((schema.sessions, sessions), (schema.snapshots, snapshots)):
-                for row_id, columns in (changed or {}).items():
-                    db.execute(update(rows).where(rows.c.id == row_id).values(**columns))
-            ended = update(table).where(table.c.id == operation_id)
-            db.execute(ended.values(state="done", ended_at=datetime.now(UTC)))
-
-    def end_operation(self, operation_id: str, state: OperationState) -> None:
-        """Record that an operation is done, or failed and was undone."""
-        table = schema.operations
-        with self._db.writing() as db:
-            ended = update(table).where(table.c.id == operation_id)
-            db.execute(ended.values(state=state, ended_at=datetime.now(UTC)))
-
-    def open_operations(self) -> list[OperationRow]:
-        """Operations that neither ended nor were undone, oldest first."""
-        table = schema.operations
-        query = select(table).where(table.c.state == "intent").order_by(table.c.started_at)
-        with self._db.reading() as db:
-            return [_operation(row) for row in db.execute(query)]
+    @property
+    def operations(self) -> Operations:
+        """What is under way, and what was."""
+        return Operations(self._db)
 
     @property
     def entries(self) -> Entries:
@@ -287,7 +236,7 @@ class Store:
         return self._db
 
 
-def _values(row: SessionRow | SnapshotRow | OperationRow) -> dict[str, Any]:
+def _values(row: SessionRow | SnapshotRow) -> dict[str, Any]:
     return {name: getattr(row, name) for name in row.__slots__}
 
 
@@ -297,7 +246,3 @@ def _session(row: Row[Any]) -> SessionRow:
 
 def _snapshot(row: Row[Any]) -> SnapshotRow:
     return SnapshotRow(**row._mapping)
-
-
-def _operation(row: Row[Any]) -> OperationRow:
-    return OperationRow(**row._mapping)

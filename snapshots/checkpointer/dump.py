@@ -21,7 +21,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import criu, folders, last_words, tmpfs, tree
+from holdfast.snapshots.checkpointer import criu, folders, last_words, mending, tmpfs, tree
 from holdfast.snapshots.checkpointer.channel import Channel
 from holdfast.snapshots.checkpointer.layers import keep
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
@@ -124,7 +124,8 @@ def run(request: Dump, channel: Channel) -> None:
             )
     finally:
         running.control.close()
-        _reap(running.process)
+        if _reap(running.process) < 0:
+            mending.mend(target.init_pid)
         os.close(folder)
         if not capture.agreed:
             folders.discard_staging(request.folder, folders.PROCESS_IMAGES)
@@ -175,11 +176,11 @@ def _keep_facts(capture: _Capture) -> None:
     folders.give_to_owner(capture.images.parent)
 
 
-def _reap(process: subprocess.Popen[bytes]) -> None:
+def _reap(process: subprocess.Popen[bytes]) -> int:
     # Reached with a live CRIU only when this process failed: closing the control socket made its
     # script fail, so it resumes the tasks and ends. Killing it could leave its code inside them.
     try:
-        process.wait(timeout=HOLD_LIMIT)
+        return process.wait(timeout=HOLD_LIMIT)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.wait()
+        return process.wait()

@@ -10,14 +10,13 @@ Knows the kernel's tables of sockets and descriptors of other processes; nothing
 
 from __future__ import annotations
 
-import ctypes
-import os
 import socket
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
+from holdfast.snapshots.checkpointer import borrowed
 from holdfast.snapshots.checkpointer.proc import net, walk
 from holdfast.snapshots.checkpointer.proc.net import Internet
 
@@ -31,7 +30,6 @@ _TABLES = ("tcp", "tcp6")
 _HUNG_UP = ("fin_wait1", "closing", "last_ack")
 _FIN = 1
 
-_SYS_PIDFD_GETFD = 438
 # asm-generic/socket.h. The kernel doubles the number, for what it needs itself (socket(7)).
 _SO_RCVBUFFORCE = 33
 
@@ -67,7 +65,7 @@ def deliver(root: int) -> None:
     if not waiting:
         return
     room = {reader.inode: min(reader.waiting, LARGEST) for reader in waiting}
-    for pid, fd, inode in _sockets(root):
+    for pid, fd, inode in borrowed.sockets(root):
         if inode in room:
             with suppress(OSError):
                 _make_room(pid, fd, room.pop(inode))
@@ -81,23 +79,8 @@ def _table(pid: int) -> Iterator[Internet]:
         yield from net.internet(walk.read(f"{pid}/net/{name}") or b"", name)
 
 
-def _sockets(root: int) -> Iterator[tuple[int, int, int]]:
-    for pid in walk.tree(root).pids:
-        for fd in walk.descriptors(pid):
-            link = walk.link_of(pid, fd)
-            if link is not None and link.kind == "socket":
-                yield pid, fd, link.inode
-
-
 def _make_room(pid: int, fd: int, size: int) -> None:
-    process = os.pidfd_open(pid)
-    try:
-        copy = ctypes.CDLL(None, use_errno=True).syscall(_SYS_PIDFD_GETFD, process, fd, 0)
-    finally:
-        os.close(process)
-    if copy < 0:
-        raise OSError(ctypes.get_errno(), "pidfd_getfd")
-    with socket.socket(fileno=copy) as reader:
+    with borrowed.borrow(pid, fd) as reader:
         before = reader.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
         if before < 2 * size:
             reader.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, size)

@@ -77,6 +77,14 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
+class Mend:
+    """Let connections in the container go on that a capture which was cut short left standing."""
+
+    container: str
+    init_pid: int
+
+
+@dataclass(frozen=True, slots=True)
 class Restore:
     """Bring the tree in snapshot `folder` to life inside the target.
 
@@ -122,7 +130,7 @@ class Files:
     last: bool
 
 
-Request = Dump | Restore | Hello | Check | End | Describe | Files
+Request = Dump | Restore | Hello | Check | End | Mend | Describe | Files
 
 
 def parse(line: bytes) -> Request:
@@ -150,6 +158,8 @@ def _parsed(raw: dict[str, object]) -> Request:
             return Check(_target(raw), bool(raw.get("everything")), _strings(raw, "mounts"))
         case "end":
             return End(_target(raw), _pids(raw, "pids"))
+        case "mend":
+            return Mend(_container(raw), _pid(raw, "init_pid"))
         case "restore":
             return Restore(
                 target=_target(raw),

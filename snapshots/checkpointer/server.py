@@ -26,6 +26,7 @@ from holdfast.snapshots.checkpointer import (
     ending,
     folders,
     machine,
+    mending,
     requests,
     restore,
     tree,
@@ -134,6 +135,8 @@ def _carry_out(request: requests.Request, channel: Channel) -> None:
             check.run(request, channel)
         case requests.End():
             ending.run(request, channel)
+        case requests.Mend():
+            mending.run(request, channel)
         case requests.Restore(target=target):
             with folders.loading(target.container):
                 restore.run(request, channel)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partialmethod
 
 import pytest
 from bench.faults import victims
@@ -16,9 +18,12 @@ from holdfast.errors import HoldfastError, SessionUnhealthy
 from holdfast.runtime import aftermath
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.session import Session
+from holdfast.snapshots.checkpointer import borrowed
 from holdfast.snapshots.link import Link
 
 pytestmark = pytest.mark.engine
+
+TCP_REPAIR = 19  # linux/tcp.h
 
 
 @pytest.fixture
@@ -53,6 +58,48 @@ def test_connections_outlive_a_killed_criu(hf: Holdfast, monkeypatch: pytest.Mon
             with pytest.raises(HoldfastError):
                 getattr(hf.session("victim"), operation)()
         assert look(hf.session("victim")) == ""
+
+
+def test_connections_outlive_a_death_in_the_middle_of_one(
+    hf: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed while it reads a connection, CRIU leaves it in repair mode: someone else mends that.
+
+    If it was CRIU alone, the process that drives it; if the whole checkpointer ended, the next one.
+    """
+    session = hf.new("reading")
+    session.cell(
+        "import socket\n"
+        "with socket.create_server(('127.0.0.1', 0)) as listener:\n"
+        "    near = socket.create_connection(listener.getsockname(), 10)\n"
+        "    far = listener.accept()[0]"
+    )
+    decide = Link.decide
+    state = hf.engine.inspect(session.row.container_id or "")
+    assert state is not None
+
+    def killed_instead(link: Link, answer: str, doomed: Sequence[str]) -> None:
+        assert being_read(state.pid) == 2
+        for pid in [pid for victim in doomed for pid in victims.find(hf, victim)]:
+            victims.kill(pid)
+        decide(link, answer)
+
+    for doomed in (("criu",), ("checkpointer", "worker", "criu")):
+        with monkeypatch.context() as patch:
+            patch.setattr(Link, "decide", partialmethod(killed_instead, doomed=doomed))
+            with pytest.raises(HoldfastError):
+                session.snapshot()
+        assert session.cell("near.sendall(b'said'); far.recv(4)", timeout=60).text == "b'said'"
+
+
+def being_read(container_pid: int) -> int:
+    """Put every connection of a session into the mode in which CRIU reads one; how many."""
+    found = 0
+    for pid, fd, _ in borrowed.sockets(container_pid):
+        with suppress(OSError), borrowed.borrow(pid, fd) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
+            found += 1
+    return found
 
 
 def supervisor(session: Session, hf: Holdfast) -> int:

@@ -29,7 +29,7 @@ from holdfast.runtime.engine import Engine
 from holdfast.runtime.guest import layout
 from holdfast.runtime.home import Home
 from holdfast.runtime.session import Session
-from holdfast.runtime.store.store import Store
+from holdfast.runtime.store.operations import Operations
 from holdfast.runtime.taking import Taking
 
 pytestmark = pytest.mark.engine
@@ -45,7 +45,7 @@ def alive(session: Session) -> bool:
 
 def nothing_begun(hf: Holdfast) -> bool:
     """Whether no operation is open and no folder of one is left."""
-    return not hf.store.open_operations() and not list(hf.home.staging.iterdir())
+    return not hf.store.operations.open() and not list(hf.home.staging.iterdir())
 
 
 def pages(folder: Path) -> Path:
@@ -253,7 +253,7 @@ def test_interrupting_a_snapshot_leaves_nothing(hf: Holdfast, cli: Any) -> None:
     session.cell("import os; block = os.urandom(100 << 20)", timeout=60)
     for _ in range(4):
         process = cli.start("snapshot", "parent", stderr=subprocess.PIPE, stdout=subprocess.PIPE)
-        while process.poll() is None and not hf.store.open_operations():
+        while process.poll() is None and not hf.store.operations.open():
             pass
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=120)
@@ -268,15 +268,15 @@ def test_an_interrupt_after_the_last_step_takes_nothing_back(
 ) -> None:
     """What is complete stays complete: an interrupted suspension can be resumed, a snapshot restored."""
     session = hf.new("parent")
-    complete = Store.complete
+    complete = Operations.complete
 
-    def completed_and_interrupted(store: Store, *args: Any, **kwargs: Any) -> None:
-        complete(store, *args, **kwargs)
+    def completed_and_interrupted(operations: Operations, *args: Any, **kwargs: Any) -> None:
+        complete(operations, *args, **kwargs)
         raise KeyboardInterrupt
 
     def interrupted(call: Callable[[], object]) -> None:
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):  # noqa: PT012
-            patch.setattr(Store, "complete", completed_and_interrupted)
+            patch.setattr(Operations, "complete", completed_and_interrupted)
             call()
         assert nothing_begun(hf)
 

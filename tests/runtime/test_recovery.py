@@ -94,7 +94,7 @@ def test_what_fails_or_is_interrupted_is_undone(controller: Holdfast, engine: Fa
     bystander = _session(controller, engine)
     with pytest.raises(error), controller.operation("new") as operation:  # noqa: PT012
         row = controller.store.add_session("half", "image", {})
-        controller.store.update_operation(operation.id, session_id=row.id)
+        controller.store.operations.update(operation.id, session_id=row.id)
         controller.home.run_dir(row.id).mkdir()
         (controller.home.staging / operation.id).mkdir()
         engine.container("c-half", holdfast_operation=operation.id)
@@ -106,24 +106,24 @@ def test_what_fails_or_is_interrupted_is_undone(controller: Holdfast, engine: Fa
     assert engine.tags == {}
     assert list(controller.home.staging.iterdir()) == []
     assert [bystander.id] == [folder.name for folder in controller.home.run.iterdir()]
-    assert controller.store.open_operations() == []
+    assert controller.store.operations.open() == []
 
 
 def test_what_is_complete_is_not_undone(controller: Holdfast, engine: FakeEngine) -> None:
     """An interrupt after the last step, before the operation's end: nothing of it is taken away."""
     with pytest.raises(KeyboardInterrupt), controller.operation("restore") as operation:  # noqa: PT012
         row = controller.store.add_session("whole", "image", {})
-        controller.store.update_operation(operation.id, session_id=row.id)
+        controller.store.operations.update(operation.id, session_id=row.id)
         engine.container("c-whole", holdfast_operation=operation.id)
         engine.tags["i-whole"] = {"holdfast.operation": operation.id}
         changes = {"state": "running", "container_id": "c-whole"}
-        controller.store.complete(operation.id, sessions={row.id: changes})
+        controller.store.operations.complete(operation.id, sessions={row.id: changes})
         raise KeyboardInterrupt
 
     assert controller.session("whole").state == "running"
     assert {"c-whole"} == set(engine.made)
     assert {"i-whole"} == set(engine.tags)
-    assert controller.store.open_operations() == []
+    assert controller.store.operations.open() == []
 
 
 def test_what_a_dead_process_left_is_undone_by_the_next_controller(
@@ -136,7 +136,7 @@ from holdfast.runtime.controller import Holdfast
 hf = Holdfast({str(home.root)!r})
 with hf.operation("new") as operation:
     row = hf.store.add_session("half", "image", {{}})
-    hf.store.update_operation(operation.id, session_id=row.id)
+    hf.store.operations.update(operation.id, session_id=row.id)
     print(operation.id, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -150,15 +150,15 @@ with hf.operation("new") as operation:
 
     assert again.store.sessions() == []
     assert engine.made == {}
-    assert again.store.open_operations() == []
+    assert again.store.operations.open() == []
 
 
 def test_without_an_engine_recovery_waits(
     controller: Holdfast, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A controller opens without an engine, and leaves to a later one what cannot be undone now."""
-    row = controller.store.begin_operation("new")
-    controller.store.update_operation(row.id, owner_start="0:0")
+    row = controller.store.operations.begin("new")
+    controller.store.operations.update(row.id, owner_start="0:0")
 
     def refuse() -> None:
         raise EngineUnavailable("cannot reach Docker")
@@ -166,7 +166,7 @@ def test_without_an_engine_recovery_waits(
     monkeypatch.setattr("holdfast.runtime.controller.Engine.connect", refuse)
     again = Holdfast(home)
 
-    assert [row.id] == [operation.id for operation in again.store.open_operations()]
+    assert [row.id] == [operation.id for operation in again.store.operations.open()]
 
 
 def test_an_undo_that_fails_keeps_the_intent(
@@ -182,7 +182,7 @@ def test_an_undo_that_fails_keeps_the_intent(
         raise RuntimeError
 
     assert "could not be undone yet" in raised.value.__notes__[0]
-    assert len(controller.store.open_operations()) == 1
+    assert len(controller.store.operations.open()) == 1
 
 
 def test_a_pending_snapshot_is_undone(
@@ -193,7 +193,7 @@ def test_a_pending_snapshot_is_undone(
     row = _session(controller, engine, paused=True)
     with pytest.raises(RuntimeError), controller.operation("new", session_id=row.id) as operation:  # noqa: PT012
         taken = controller.store.add_snapshot(row.id, "live")
-        controller.store.update_operation(operation.id, snapshot_id=taken.id)
+        controller.store.operations.update(operation.id, snapshot_id=taken.id)
         (controller.home.snapshots / taken.id).mkdir()
         engine.tags[f"holdfast/snapshot:{taken.id}"] = {}
         raise RuntimeError

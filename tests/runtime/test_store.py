@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, SnapshotNotFound, StoreError
 from holdfast.runtime.home import Home
@@ -62,6 +63,20 @@ def test_pending_snapshots_are_not_listed(store: Store) -> None:
     assert ready.bytes == 5 << 32
 
 
+def test_the_latest_snapshot_is_the_newest_that_is_whole(store: Store) -> None:
+    """Unfinished ones and those of other sessions do not count."""
+    session = store.add_session("work", "image", {})
+    assert store.latest_snapshot(session.id) is None
+    for state in ("ready", "ready", "pending"):
+        store.update_snapshot(store.add_snapshot(session.id, "live").id, state=state)
+    other = store.add_session("other", "image", {})
+    store.update_snapshot(store.add_snapshot(other.id, "live").id, state="ready")
+    mine = [row for row in store.snapshots() if row.session_id == session.id]
+
+    assert len(mine) == 2
+    assert store.latest_snapshot(session.id) == mine[-1]
+
+
 def test_a_label_is_taken_once(store: Store) -> None:
     """A label in use is refused; that of a forgotten snapshot is free."""
     session = store.add_session("work", "image", {})
@@ -76,12 +91,23 @@ def test_a_label_is_taken_once(store: Store) -> None:
 
 def test_operations_are_open_until_they_end(store: Store) -> None:
     """An operation is listed from its intent to its end."""
-    operation = store.begin_operation("new", details={"a": 1})
-    changed = store.update_operation(operation.id, session_id="x")
+    operation = store.operations.begin("new", details={"a": 1})
+    changed = store.operations.update(operation.id, session_id="x")
 
-    assert [changed] == store.open_operations()
-    store.end_operation(operation.id, "done")
-    assert store.open_operations() == []
+    assert [changed] == store.operations.open()
+    store.operations.end(operation.id, "done")
+    assert store.operations.open() == []
+
+
+def test_an_operation_ends_once(store: Store) -> None:
+    """What was completed is not made a failure by whoever closes it again."""
+    operation = store.operations.begin("snapshot")
+    store.operations.complete(operation.id)
+    store.operations.end(operation.id, "failed")
+    with store.database.reading() as db:
+        states = db.execute(select(schema.operations.c.state)).scalars().all()
+
+    assert states == ["done"]
 
 
 def test_writers_wait_for_each_other(home: Home) -> None:
@@ -190,12 +216,12 @@ def test_peeking_without_a_database_asks_the_store(tmp_path: Path) -> None:
 
 def test_an_operation_of_a_dead_process_is_abandoned(store: Store, home: Home) -> None:
     """An operation of a living process is its own; after the process it is anybody's."""
-    store.begin_operation("new")
+    store.operations.begin("new")
     assert peek.abandoned(home.database) is False
     code = f"""
 from pathlib import Path
 from holdfast.runtime.store.store import Store
-Store.open(Path({str(home.database)!r})).begin_operation("new")
+Store.open(Path({str(home.database)!r})).operations.begin("new")
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 

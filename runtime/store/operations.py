@@ -1,0 +1,100 @@
+"""Operations: what a process set out to do with sessions and snapshots, until it is done or undone.
+
+Knows nothing of how anything is undone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Row, insert, select, update
+
+from holdfast.runtime import ids
+from holdfast.runtime.store import owner, schema
+from holdfast.runtime.store.rows import OperationRow, OperationState
+
+if TYPE_CHECKING:
+    from holdfast.runtime.store.database import Database
+
+
+class Operations:
+    """The operations of one home."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def begin(
+        self,
+        kind: str,
+        *,
+        session_id: str | None = None,
+        snapshot_id: str | None = None,
+        details: dict[str, Any] | None = None,
+    ) -> OperationRow:
+        """Record the intent of this process to do something that may have to be undone."""
+        row = OperationRow(
+            id=ids.new_id(),
+            kind=kind,
+            state="intent",
+            owner_pid=os.getpid(),
+            owner_start=owner.start_of(os.getpid()) or "",
+            started_at=datetime.now(UTC),
+            session_id=session_id,
+            snapshot_id=snapshot_id,
+            details=details or {},
+        )
+        with self._db.writing() as db:
+            db.execute(
+                insert(schema.operations).values(**{name: getattr(row, name) for name in row.__slots__})
+            )
+        return row
+
+    def update(self, operation_id: str, **changes: Any) -> OperationRow:
+        """Change session_id, snapshot_id or details of an operation that is under way."""
+        table = schema.operations
+        with self._db.writing() as db:
+            db.execute(update(table).where(table.c.id == operation_id).values(**changes))
+            return _operation(db.execute(select(table).where(table.c.id == operation_id)).one())
+
+    def complete(
+        self,
+        operation_id: str,
+        *,
+        sessions: Mapping[str, Mapping[str, Any]] | None = None,
+        snapshots: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Make what an operation made valid and end it, in one step: from here on there is nothing to undo.
+
+        Args:
+            operation_id: of an operation that is under way.
+            sessions: columns to change, by the session's id.
+            snapshots: columns to change, by the snapshot's id.
+        """
+        table = schema.operations
+        with self._db.writing() as db:
+            for rows, changed in ((schema.sessions, sessions), (schema.snapshots, snapshots)):
+                for row_id, columns in (changed or {}).items():
+                    db.execute(update(rows).where(rows.c.id == row_id).values(**columns))
+            ended = update(table).where(table.c.id == operation_id)
+            db.execute(ended.values(state="done", ended_at=datetime.now(UTC)))
+
+    def end(self, operation_id: str, state: OperationState) -> None:
+        """Record that an operation is done, or failed and was undone; one that has ended stays as it is."""
+        table = schema.operations
+        with self._db.writing() as db:
+            ended = update(table).where((table.c.id == operation_id) & (table.c.state == "intent"))
+            db.execute(ended.values(state=state, ended_at=datetime.now(UTC)))
+
+    def open(self) -> list[OperationRow]:
+        """Operations that neither ended nor were undone, oldest first."""
+        table = schema.operations
+        query = select(table).where(table.c.state == "intent").order_by(table.c.started_at)
+        with self._db.reading() as db:
+            return [_operation(row) for row in db.execute(query)]
+
+
+def _operation(row: Row[Any]) -> OperationRow:
+    return OperationRow(**row._mapping)
