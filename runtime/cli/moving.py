@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -38,6 +38,13 @@ EncryptTo = Annotated[
 WithPassphrase = Annotated[
     bool, typer.Option("--passphrase", help=f"Encrypt it with one: asked for, or from {BUNDLE_PASSPHRASE}.")
 ]
+OpeningPassphrase = Annotated[
+    bool, typer.Option("--passphrase", help=f"It is encrypted with one: asked for, or {BUNDLE_PASSPHRASE}.")
+]
+Label = Annotated[str | None, typer.Option("--label", "-l", help="A name for the snapshot here.")]
+Memory = Annotated[str | None, typer.Option("--memory", help="Of sessions made of it: 512m, 4g.")]
+Cores = Annotated[float | None, typer.Option("--cpus", help="Cores.")]
+Network = Annotated[str | None, typer.Option("--network", help="`default` or `none`.")]
 FilesOnly = Annotated[
     bool, typer.Option("--files-only", help="Leave memory and processes; needs no trust in who signed it.")
 ]
@@ -81,19 +88,16 @@ def export(
 
 def import_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="What `holdfast export` wrote.")],
-    label: Annotated[str | None, typer.Option("--label", "-l", help="A name for the snapshot here.")] = None,
+    label: Label = None,
     files_only: FilesOnly = False,
-    memory: Annotated[str | None, typer.Option("--memory", help="Of sessions made of it: 512m, 4g.")] = None,
-    cpus: Annotated[float | None, typer.Option("--cpus", help="Cores.")] = None,
-    network: Annotated[str | None, typer.Option("--network", help="`default` or `none`.")] = None,
-    passphrase: Annotated[
-        bool,
-        typer.Option("--passphrase", help=f"It is encrypted with one: asked for, or {BUNDLE_PASSPHRASE}."),
-    ] = False,
+    memory: Memory = None,
+    cpus: Cores = None,
+    network: Network = None,
+    passphrase: OpeningPassphrase = False,
     json: Json = False,
 ) -> None:
     """Take in a snapshot from a file. What nobody you trust has signed is refused."""
-    chosen = {"memory": memory, "cpus": cpus, "network": network}
+    limits = given(memory=memory, cpus=cpus, network=network)
     secret = opening_passphrase(ask=passphrase)
     with controller() as holdfast, bar("importing") as progress:
         found = holdfast.import_(
@@ -103,9 +107,14 @@ def import_(
             passphrase=secret,
             key_passphrase=os.environ.get(PASSPHRASE),
             progress=progress,
-            **{key: value for key, value in chosen.items() if value is not None},
+            **limits,
         )
     arrived(found, as_json=wants_json(json))
+
+
+def given(**limits: Any) -> dict[str, Any]:
+    """Limits of sessions, those that were said."""
+    return {key: value for key, value in limits.items() if value is not None}
 
 
 def arrived(found: Snapshot, *, as_json: bool) -> None:

@@ -10,17 +10,23 @@ import typer
 from holdfast.runtime.cli import output
 from holdfast.runtime.cli.arguments import Json, SnapshotRef, controller, wants_json
 from holdfast.runtime.cli.moving import (
-    BUNDLE_PASSPHRASE,
     PASSPHRASE,
     Compression,
+    Cores,
     EncryptTo,
     FilesOnly,
     KeyName,
+    Label,
+    Memory,
+    Network,
+    OpeningPassphrase,
     WithPassphrase,
     arrived,
     bar,
     bundle_passphrase,
+    given,
     notes,
+    opening_passphrase,
 )
 
 Reference = Annotated[str, typer.Argument(metavar="REFERENCE", help="host[:port]/name[:tag]")]
@@ -72,25 +78,27 @@ def push(
 
 def pull(
     reference: Annotated[str, typer.Argument(metavar="REFERENCE", help="host[:port]/name[:tag][@digest]")],
-    label: Annotated[str | None, typer.Option("--label", "-l", help="A name for the snapshot here.")] = None,
+    label: Label = None,
     files_only: FilesOnly = False,
-    memory: Annotated[str | None, typer.Option("--memory", help="Of sessions made of it: 512m, 4g.")] = None,
-    cpus: Annotated[float | None, typer.Option("--cpus", help="Cores.")] = None,
-    network: Annotated[str | None, typer.Option("--network", help="`default` or `none`.")] = None,
+    memory: Memory = None,
+    cpus: Cores = None,
+    network: Network = None,
+    passphrase: OpeningPassphrase = False,
     plain_http: PlainHttp = False,
     json: Json = False,
 ) -> None:
     """Take in a snapshot from a registry. What nobody you trust has signed is refused."""
-    chosen = {"memory": memory, "cpus": cpus, "network": network}
+    limits = given(memory=memory, cpus=cpus, network=network)
+    secret = opening_passphrase(ask=passphrase)
     with controller() as holdfast, bar("pulling") as progress:
         found = holdfast.pull(
             reference,
             label=label,
             files_only=files_only,
-            passphrase=os.environ.get(BUNDLE_PASSPHRASE),
+            passphrase=secret,
             key_passphrase=os.environ.get(PASSPHRASE),
             plain_http=plain_http,
             progress=progress,
-            **{key: value for key, value in chosen.items() if value is not None},
+            **limits,
         )
     arrived(found, as_json=wants_json(json))

@@ -11,7 +11,7 @@ import typer
 from holdfast.errors import InvalidArgument, LiveUnsupported
 from holdfast.runtime.cli import fitness, output
 from holdfast.runtime.cli.arguments import Json, NameOption, controller, snapshot_names, wants_json
-from holdfast.runtime.cli.moving import BUNDLE_PASSPHRASE, PASSPHRASE, bar, opening_passphrase
+from holdfast.runtime.cli.moving import PASSPHRASE, OpeningPassphrase, bar, given, opening_passphrase
 
 if TYPE_CHECKING:
     from holdfast.runtime.thawing import Thawed
@@ -39,10 +39,7 @@ def thaw(
     memory: Annotated[str | None, typer.Option(help="Limit of the session: 512m, 4g.")] = None,
     cpus: Annotated[float | None, typer.Option(help="Limit in cores.")] = None,
     network: Annotated[str | None, typer.Option(help="`default` or `none`.")] = None,
-    passphrase: Annotated[
-        bool,
-        typer.Option("--passphrase", help=f"It is encrypted with one: asked for, or {BUNDLE_PASSPHRASE}."),
-    ] = False,
+    passphrase: OpeningPassphrase = False,
     plain_http: Annotated[
         bool, typer.Option("--plain-http", help="Pull without TLS, also from another machine.")
     ] = False,
@@ -63,9 +60,8 @@ def thaw(
     as_json = wants_json(json)
     if run_commands and as_ != "commands":
         raise InvalidArgument("cannot run commands without --as commands", hint="add it, or leave them")
-    chosen = {"memory": memory, "cpus": cpus, "network": network}
     secret = opening_passphrase(ask=passphrase)
-    options: dict[str, Any] = {key: value for key, value in chosen.items() if value is not None}
+    options = given(memory=memory, cpus=cpus, network=network)
     with controller() as holdfast:
         try:
             with bar("taking it in") as progress:

@@ -132,7 +132,7 @@ class Wire:
         scopes = tuple(scopes)
         refusals = redirects = 0
         while True:
-            ours = self._is_ours(url)
+            ours = _is_ours(self.base, url)
             sent = self.authorization.header(scopes) if ours else None
             with self.passing():
                 told = dict(headers or {}) | ({"Authorization": sent} if sent else {})
@@ -145,11 +145,11 @@ class Wire:
                 answer = self.read(response)
                 asked = challenge.parse(answer.headers.get_list("www-authenticate"))
                 if answer.status_code == 403 or not self.authorization.refused(asked, scopes, sent):
-                    raise self._denied(answer)
+                    raise _denied(self, answer)
                 refusals += 1
                 # What was a stream is read up; it is only sent when a token is there already.
                 if refusals > MAX_REFUSALS or not isinstance(content, bytes):
-                    raise self._denied(answer)
+                    raise _denied(self, answer)
             elif response.has_redirect_location and method in ("GET", "HEAD"):
                 response.close()
                 redirects += 1
@@ -237,19 +237,6 @@ class Wire:
     ) -> None:
         self.close()
 
-    def _denied(self, answer: httpx.Response) -> RegistryDenied:
-        """What is said when the registry knows who it is, but does not do this for them."""
-        user = self.authorization.user
-        who = f"user '{user}'" if user else "who is not logged in"
-        return RegistryDenied(
-            f"cannot use {self.reference.host}/{self.reference.repository}: {who} may not do that there "
-            f"({answers.said(answer)})",
-            hint=self.authorization.hint,
-        )
-
-    def _is_ours(self, url: httpx.URL) -> bool:
-        return (url.scheme, url.host, url.port) == (self.base.scheme, self.base.host, self.base.port)
-
     def _speaks_tls(self) -> bool:
         def knock() -> bool:
             try:
@@ -296,3 +283,18 @@ class Wire:
         raise RegistryError(
             f"cannot log in to {self.reference.host}: its token server answers {answer.status_code}"
         )
+
+
+def _denied(wire: Wire, answer: httpx.Response) -> RegistryDenied:
+    """What is said when the registry knows who it is, but does not do this for them."""
+    user = wire.authorization.user
+    who = f"user '{user}'" if user else "who is not logged in"
+    return RegistryDenied(
+        f"cannot use {wire.reference.host}/{wire.reference.repository}: {who} may not do that there "
+        f"({answers.said(answer)})",
+        hint=wire.authorization.hint,
+    )
+
+
+def _is_ours(base: httpx.URL, url: httpx.URL) -> bool:
+    return (url.scheme, url.host, url.port) == (base.scheme, base.host, base.port)

@@ -1,9 +1,16 @@
-"""Which registries are used without TLS."""
+"""Which registries are used without TLS, and what is asked for on the way in."""
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
+from typing import Any
 
+import pytest
+import typer
+
+from holdfast.errors import RegistryError
+from holdfast.runtime.cli.app import call
+from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.moving import registries
 
 
@@ -20,3 +27,22 @@ def test_without_tls_only_where_it_is_said(monkeypatch: pytest.MonkeyPatch) -> N
     assert scheme("one.test/a:b") == "https"
     assert scheme("three.test/a:b") == "https"
     assert scheme("three.test/a:b", plain_http=True) == "http"
+
+
+def test_who_pulls_what_is_encrypted_may_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for `import`: only with the option, and not if the environment knows."""
+    given: list[Any] = []
+
+    def pull(_self: Holdfast, _reference: str, **options: Any) -> None:
+        given.append(options["passphrase"])
+        raise RegistryError("cannot pull: that is another test")
+
+    monkeypatch.setattr(Holdfast, "pull", pull)
+    monkeypatch.setattr(typer, "prompt", lambda *_words, **_how: "typed")
+    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "home"))
+    for words in ([], ["--passphrase"]):
+        assert call(["pull", "one.test/a:b", *words]) == 1
+    monkeypatch.setenv("HOLDFAST_BUNDLE_PASSPHRASE", "known")
+    assert call(["pull", "one.test/a:b", "--passphrase"]) == 1
+
+    assert given == [None, "typed", "known"]
