@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError
@@ -48,7 +48,12 @@ def share(
     own: int | None = None
     source = home.snapshots / last.id
     try:
-        with raw.held(source), Chunks(home.root) as chunks, chunks.changing(PATIENCE):
+        with (
+            raw.held(source),
+            Chunks(home.root) as chunks,
+            chunks.changing(PATIENCE),
+            ThreadPoolExecutor(1, "tag") as meanwhile,
+        ):
             kept = manifest.read(source).model_copy(
                 update={
                     "id": row.id,
@@ -58,9 +63,11 @@ def share(
                     "failure": of_row(row.details),
                 }
             )
-            own = _link(source, staging, last.id, kept)
-        if own is not None:
-            controller.engine.images.tag(kept.image, image_ref(row.id))
+            # If it comes to nothing: the capture that follows gives the name to its own image, or is undone.
+            tagged = meanwhile.submit(controller.engine.images.tag, kept.image, image_ref(row.id))
+            linked = _link(source, staging, last.id, kept)
+            tagged.result()
+            own = linked
     except (HoldfastError, RecipeDamaged, Busy, OSError):
         own = None
     if own is None:
@@ -76,7 +83,7 @@ def share(
         "details": {**inherited, **row.details, **timing, **_storage(last, own)},
     }
     staging.rename(home.snapshots / row.id)
-    controller.store.complete(operation.id, snapshots={row.id: ready})
+    controller.store.operations.complete(operation.id, snapshots={row.id: ready})
     return controller.store.snapshot(row.id)
 
 
@@ -90,17 +97,17 @@ def _storage(last: SnapshotRow, own: int) -> dict[str, Any]:
 
 def _link(source: Path, folder: Path, last: str, kept: Manifest) -> int | None:
     """Make a folder like another, with a manifest of its own; bytes that take space. None: it cannot be."""
-    found = recipe.read(source, last)
-    if found is None:
-        return None
     (folder / raw.IMAGES).mkdir(mode=0o700, parents=True)
+    packed = recipe.pass_on(source, last, folder, kept.id)
+    if packed is None:
+        return None
     for entry in kept.files:
         try:
-            os.link(source / entry.name, folder / entry.name)
+            os.link(f"{source}/{entry.name}", f"{folder}/{entry.name}")
         except FileNotFoundError:
-            if entry.name not in found.files:
+            if entry.name not in packed:
                 return None
     manifest.write(folder, kept)
-    recipe.write(folder, replace(found, snapshot=kept.id))
-    files.make_durable(folder, {entry.name for entry in kept.files} | {recipe.FILE})
+    # The rest is links to what is on the disk.
+    files.sync((folder / manifest.FILE, folder / recipe.FILE, folder / raw.IMAGES, folder))
     return (folder / manifest.FILE).stat().st_size + (folder / recipe.FILE).stat().st_size

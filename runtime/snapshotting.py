@@ -15,11 +15,10 @@ from holdfast.errors import (
     EngineError,
     InvalidArgument,
     SessionError,
-    SessionExists,
     SnapshotDamaged,
     SnapshotInUse,
 )
-from holdfast.runtime import ids, sharing, storing, unchanged
+from holdfast.runtime import ids, naming, sharing, storing, unchanged
 from holdfast.runtime.interrupts import held
 from holdfast.runtime.journal import happenings
 from holdfast.runtime.keeping import holding, tidying
@@ -145,7 +144,7 @@ def restore(
     with holding.used(controller, snapshot), controller.operation("restore") as operation:
         restoring = Restoring(controller, snapshot, operation, rung=rung)
         session_ids = [ids.new_id() for _ in range(count)]
-        controller.store.update_operation(operation.id, details={"session_ids": session_ids})
+        controller.store.operations.update(operation.id, details={"session_ids": session_ids})
         rows = [
             _add(controller, restoring, session_id, _name(name, number, count))
             for number, session_id in enumerate(session_ids, start=1)
@@ -216,7 +215,7 @@ def _put_away(controller: Holdfast, session: SessionRow, taken: SnapshotRow, ope
     happenings.taken(controller, session, taken, "suspended")
     shutil.rmtree(controller.home.run_dir(session.id), ignore_errors=True)
     suspended = {"state": "suspended", "container_id": None, "parent_snapshot_id": taken.id}
-    controller.store.complete(operation_id, sessions={session.id: suspended})
+    controller.store.operations.complete(operation_id, sessions={session.id: suspended})
     return controller.store.session(session.id)
 
 
@@ -233,17 +232,12 @@ def _name(chosen: str | None, number: int, count: int) -> str | None:
 
 
 def _add(controller: Holdfast, restoring: Restoring, session_id: str, name: str | None) -> SessionRow:
-    candidates = [name] if name else [*(ids.new_name() for _ in range(8)), f"s-{session_id[:6]}"]
-    for candidate in candidates:
-        try:
-            return controller.store.add_session(
-                candidate,
-                restoring.kept.image,
-                restoring.kept.options,
-                session_id=session_id,
-                parent_snapshot_id=restoring.snapshot.id,
-                generation=restoring.kept.generation + 1,
-            )
-        except SessionExists as error:
-            taken = error
-    raise taken
+    return naming.add(
+        controller.store,
+        name,
+        restoring.kept.image,
+        restoring.kept.options,
+        session_id=session_id,
+        parent_snapshot_id=restoring.snapshot.id,
+        generation=restoring.kept.generation + 1,
+    )

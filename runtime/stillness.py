@@ -7,6 +7,7 @@ each task has run, so that a later look tells whether one did. What cannot be to
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -139,7 +140,7 @@ def look(init_pid: int, supervisor: int, proc: Path = _PROC, cgroups: Path = _CG
         usage = _usage(counter)
         tasks: Tasks = {}
         own: Tasks = {}
-        for pid in members.read_text().split():
+        for pid in _text(members).split():
             mine = _inner(proc / pid) == supervisor
             for task in sorted((proc / pid / "task").iterdir()):
                 key, seen = _task(pid, task)
@@ -174,9 +175,9 @@ def clocked(look: Look, proc: Path = _PROC) -> bool:
 
 
 def _task(pid: str, task: Path) -> tuple[str, tuple[int, str]]:
-    after = (task / "stat").read_text().rpartition(")")[2].split()
-    ran = int((task / "schedstat").read_text().split()[0])
-    line = (task / "syscall").read_text().strip()
+    after = _text(f"{task}/stat").rpartition(")")[2].split()
+    ran = int(_text(f"{task}/schedstat").split()[0])
+    line = _text(f"{task}/syscall").strip()
     return f"{pid} {task.name} {after[19]}", (ran, line if after[0] == "S" and endless(line) else "")
 
 
@@ -185,7 +186,7 @@ def _inner(process: Path) -> int:
 
 
 def _field(process: Path, name: str) -> str:
-    for line in (process / "status").read_text().splitlines():
+    for line in _text(process / "status").splitlines():
         if line.startswith(name):
             return line.removeprefix(name).strip()
     raise ValueError(name)
@@ -209,3 +210,13 @@ def _cgroup(init_pid: int, proc: Path, cgroups: Path) -> tuple[Path, Path]:
 def _usage(counter: Path) -> int:
     words = counter.read_text().split()
     return int(words[1]) * 1000 if words[0] == "usage_usec" else int(words[0])
+
+
+def _text(path: str | Path) -> str:
+    """A file of proc(5), without what a text file costs: a look reads dozens of them. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        parts = list(iter(lambda: os.read(descriptor, 1 << 16), b""))
+    finally:
+        os.close(descriptor)
+    return b"".join(parts).decode("utf-8", "replace")

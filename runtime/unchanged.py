@@ -123,8 +123,7 @@ def done(frame: Frame) -> dict[str, Any]:
 def since(controller: Holdfast, session: SessionRow) -> tuple[SnapshotRow, Frame] | None:
     """The last live snapshot of a session and what its supervisor says, if nothing has happened since."""
     try:
-        mine = [row for row in controller.store.snapshots() if row.session_id == session.id]
-        last = mine[-1] if mine else None
+        last = controller.store.latest_snapshot(session.id)
         note = last.details.get(NOTE) if last is not None else None
         if last is None or last.state != "ready" or not isinstance(note, dict):
             return None

@@ -7,7 +7,7 @@ long as starting a container, and is checked meanwhile.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from blake3 import blake3
@@ -35,13 +35,17 @@ def describe(folder: Path) -> list[StoredFile]:
 
 
 def make_durable(folder: Path, besides: Collection[str] = ()) -> None:
-    """Wait until everything below a folder is on the disk (fsync(2)): files first, then the folders.
+    """Wait until everything below a folder is on the disk: files first, then the folders. Raises OSError.
 
     `besides` are files that are safe elsewhere, by their names below the folder.
     """
-    for path in (*folder.rglob("*"), folder):
-        if str(path.relative_to(folder)) in besides:
-            continue
+    below = (path for path in folder.rglob("*") if str(path.relative_to(folder)) not in besides)
+    sync((*below, folder))
+
+
+def sync(paths: Iterable[Path]) -> None:
+    """Wait until files and folders are on the disk (fsync(2)), one after the other. Raises OSError."""
+    for path in paths:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
         try:
             os.fsync(descriptor)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,9 +50,32 @@ class Recipe:
 
 def write(folder: Path, recipe: Recipe) -> None:
     """Put a recipe into a snapshot's folder, durably and in one step. Raises OSError."""
+    new = folder / f".{FILE}.part"
+    with new.open("wb") as file:
+        file.write(_packed(_told(recipe)))
+        file.flush()
+        os.fsync(file.fileno())
+    new.rename(folder / FILE)
+    sync_folder(folder)
+
+
+def pass_on(source: Path, snapshot: str, folder: Path, new: str) -> set[str] | None:
+    """Put the recipe of a snapshot into the folder of a new one that has all the same; it is not durable yet.
+
+    Returns the names of the files it tells of; None if there is none. Raises RecipeDamaged, OSError.
+    """
+    told = _kept(source, snapshot)
+    if told is None:
+        return None
+    (folder / FILE).write_bytes(_packed({**told, "snapshot": new}))
+    files = told["files"]
+    return {str(name) for name in files} if isinstance(files, dict) else None
+
+
+def _told(recipe: Recipe) -> dict[str, object]:
     packs = sorted(recipe.packs() | {NOWHERE})
     numbers = {pack: number for number, pack in enumerate(packs)}
-    told = {
+    return {
         "snapshot": recipe.snapshot,
         "packs": packs,
         "files": {
@@ -59,19 +83,25 @@ def write(folder: Path, recipe: Recipe) -> None:
             for name, file in recipe.files.items()
         },
     }
+
+
+def _packed(told: Mapping[str, object]) -> bytes:
     text = json.dumps(told, separators=(",", ":")).encode()
     data = MAGIC + zstandard.ZstdCompressor(level=3).compress(text)
-    new = folder / f".{FILE}.part"
-    with new.open("wb") as file:
-        file.write(data + blake3(data).digest())
-        file.flush()
-        os.fsync(file.fileno())
-    new.rename(folder / FILE)
-    sync_folder(folder)
+    return data + blake3(data).digest()
 
 
 def read(folder: Path, snapshot: str | None = None) -> Recipe | None:
     """The recipe in a folder, None if there is none. Raises RecipeDamaged."""
+    told = _kept(folder, snapshot)
+    try:
+        return None if told is None else _recipe(told)
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        raise RecipeDamaged("its recipe is not valid") from error
+
+
+def _kept(folder: Path, snapshot: str | None) -> dict[str, object] | None:
+    """What a recipe says, read no closer than to see that it is whole and whose it is."""
     try:
         data = (folder / FILE).read_bytes()
     except FileNotFoundError:
@@ -83,12 +113,13 @@ def read(folder: Path, snapshot: str | None = None) -> Recipe | None:
         raise RecipeDamaged("its recipe is damaged")
     try:
         text = zstandard.ZstdDecompressor().decompress(body[len(MAGIC) :], max_output_size=MAX_BYTES)
-        recipe = _recipe(json.loads(text))
-    except (zstandard.ZstdError, ValueError, TypeError, KeyError, IndexError) as error:
+        told = json.loads(text)
+        whose = str(told["snapshot"])
+    except (zstandard.ZstdError, ValueError, TypeError, KeyError) as error:
         raise RecipeDamaged("its recipe is not valid") from error
-    if snapshot is not None and recipe.snapshot != snapshot:
-        raise RecipeDamaged(f"its recipe is that of {recipe.snapshot[:64]}")
-    return recipe
+    if snapshot is not None and whose != snapshot:
+        raise RecipeDamaged(f"its recipe is that of {whose[:64]}")
+    return dict(told)
 
 
 def _triple(run: Run, numbers: dict[str, int]) -> tuple[int, int, int]:

@@ -194,6 +194,23 @@ def test_a_recipe_is_bound_to_its_snapshot(home: Home, rng: random.Random) -> No
         recipe.read(home.snapshots / "a", "a")
 
 
+def test_a_recipe_is_passed_on_to_a_snapshot_of_the_same(home: Home, rng: random.Random) -> None:
+    """It tells of the same pages under the new name; a wrong or a damaged one is not passed on."""
+    data = rng.randbytes(3 * PAGE)
+    home.keep("a", data)
+    folder = home.snapshots / "b"
+    folder.mkdir()
+    assert recipe.pass_on(home.snapshots / "a", "a", folder, "b") == {"memory"}
+    assert home.back("b") == data
+
+    empty = home.snapshots / "empty"
+    empty.mkdir()
+    assert recipe.pass_on(empty, "empty", folder, "c") is None
+    with pytest.raises(RecipeDamaged, match="is that of a"):
+        recipe.pass_on(home.snapshots / "a", "b", folder, "c")
+    assert home.back("b") == data
+
+
 def test_sweeping_takes_what_nobody_needs(home: Home, rng: random.Random) -> None:
     """A removed snapshot's pages go; those that others need stay."""
     data = rng.randbytes(4 * MIB)
