@@ -23,9 +23,6 @@ from holdfast.runtime.interrupts import held
 if TYPE_CHECKING:
     import docker
 
-# Sessions are apart from each other and from other containers: a bridge of their own, without traffic
-# between its ports.  It is made once for an engine (0.1-0.2 s) and shared by all homes.
-NETWORK = "holdfast"
 # The engine answers in milliseconds, except for a commit of gigabytes.
 TIMEOUT_SECONDS = 900
 START_HINT = "start it (`systemctl start docker`), or point DOCKER_HOST at one that runs"
@@ -97,6 +94,21 @@ class Engine:
         """
         with translated("create container"):
             return str(self.client.containers.create(**options).id)
+
+    def reserve(self, name: str, image: str, labels: Mapping[str, str]) -> str | None:
+        """Take a container's name by a container that is never started, and return its id.
+
+        None if the name is taken, also by a container that the engine is making at this moment.
+        """
+        import docker.errors
+
+        with translated("ask for the name of a container"):
+            try:
+                return str(self.client.api.create_container(image, name=name, labels=dict(labels))["Id"])
+            except docker.errors.APIError as error:
+                if error.status_code != 409:
+                    raise
+        return None
 
     def start(self, container_id: str) -> None:
         """Start a created container."""
@@ -246,29 +258,6 @@ class Engine:
                 pause=pause,
             )
         return str(made["Id"])
-
-    # Network.
-
-    def ensure_network(self) -> str:
-        """Make the sessions' own bridge if it is missing, and return its name."""
-        import docker.errors
-
-        with translated(f"create network {NETWORK}"):
-            try:
-                self.client.api.inspect_network(NETWORK)
-            except docker.errors.NotFound:
-                try:
-                    self.client.api.create_network(
-                        NETWORK,
-                        driver="bridge",
-                        check_duplicate=True,
-                        options={"com.docker.network.bridge.enable_icc": "false"},
-                        labels={"holdfast.role": "network"},
-                    )
-                except docker.errors.APIError as error:
-                    if error.status_code != 409:  # another process made it just now
-                        raise
-        return NETWORK
 
     def _raw(self, container_id: str) -> dict[str, Any] | None:
         import docker.errors

@@ -122,7 +122,7 @@ def create_container(
     for mount in options.mounts:
         if not Path(mount.source).exists():
             raise InvalidArgument(f"cannot mount {plain(mount.source, 200)}: there is no such file or folder")
-    network = engine.ensure_network() if options.network == "default" else "none"
+    network = networks.ensure(engine) if options.network == "default" else "none"
     made: dict[str, Any] = container_options(
         options,
         name=container_name(row.id) + place.aside,

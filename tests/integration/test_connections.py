@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.runtime import networks
 from holdfast.runtime.controller import Holdfast
 
 pytestmark = pytest.mark.engine
@@ -190,7 +191,7 @@ def peer() -> Iterator[Peer]:
 
 
 def gateway(hf: Holdfast) -> str:
-    network = hf.engine.client.api.inspect_network(hf.engine.ensure_network())
+    network = hf.engine.client.api.inspect_network(networks.ensure(hf.engine))
     return str(network["IPAM"]["Config"][0]["Gateway"])
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from holdfast.runtime import networks
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.home import Home
 from holdfast.runtime.session import Session
@@ -100,7 +101,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Three]:
             done = parent.exec(SHELL, timeout=60)
             assert done.exit_code == 0, done.text
             assert parent.cell(KERNEL, timeout=60).status == "ok"
-            network = controller.engine.client.api.inspect_network(controller.engine.ensure_network())
+            network = controller.engine.client.api.inspect_network(networks.ensure(controller.engine))
             gateway = network["IPAM"]["Config"][0]["Gateway"]
             listener.settimeout(30)
             reach = (

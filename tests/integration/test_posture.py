@@ -17,6 +17,7 @@ import docker
 import pytest
 
 from holdfast.images import build, seccomp
+from holdfast.runtime import networks
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.guest import layout
 from holdfast.runtime.session_options import SessionOptions, container_options
@@ -48,7 +49,7 @@ def found(client: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory)
         labels={"holdfast.role": "test"},
         run_dir=tmp_path_factory.mktemp("run"),
         seccomp=seccomp.profile(),
-        network=Engine(client).ensure_network(),
+        network=networks.ensure(Engine(client)),
         mptcp=Path("/proc/sys/net/mptcp/enabled").exists(),
     )
     Engine(client).kill_remove("holdfast-test-posture")

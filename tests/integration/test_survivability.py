@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidArgument, LiveUnsupported
+from holdfast.runtime import networks
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.session import Session
 
@@ -113,7 +114,7 @@ class Held:
 
 def gateway(hf: Holdfast) -> str:
     """The host, as sessions see it."""
-    network = hf.engine.client.api.inspect_network(hf.engine.ensure_network())
+    network = hf.engine.client.api.inspect_network(networks.ensure(hf.engine))
     return str(network["IPAM"]["Config"][0]["Gateway"])
 
 
