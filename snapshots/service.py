@@ -48,6 +48,7 @@ CAPABILITIES = (
     "LEASE",  # learn whether a file is open for writing (fcntl(2), F_SETLEASE)
 )
 _OPTIONAL = "SYS_RESOURCE"
+_FOLDER = "holdfast.folder"
 
 
 def ask(engine: Engine, home: Home, progress: Callable[[str], None], op: str, /, **fields: object) -> Link:
@@ -98,11 +99,20 @@ def socket_folder(home: Home, image: str) -> Path:
     return folder
 
 
+def _folder(home: Home, image: str) -> str:
+    """Which folder it is, by more than its name. While it is mounted, no other one gets its number."""
+    found = socket_folder(home, image).stat()
+    return f"{found.st_dev}-{found.st_ino}"
+
+
 def _start(engine: Engine, home: Home, image: str) -> None:
-    """Start the container. One that another process started meanwhile is as good."""
+    """Start the container. One that another process started meanwhile is as good.
+
+    Except if it serves a folder that was removed since: what is there by the same name is another one.
+    """
     name = container_name(home, image)
     state = engine.inspect(name)
-    if state is not None and state.running:
+    if state is not None and state.running and state.labels.get(_FOLDER) == _folder(home, image):
         return
     if state is not None:
         engine.kill_remove(state.id)
@@ -126,7 +136,11 @@ def _start(engine: Engine, home: Home, image: str) -> None:
 def _run(engine: Engine, home: Home, image: str, capabilities: tuple[str, ...]) -> None:
     options: dict[str, Any] = {
         "name": container_name(home, image),
-        "labels": {"holdfast.home": home.digest, "holdfast.role": "checkpointer"},
+        "labels": {
+            "holdfast.home": home.digest,
+            "holdfast.role": "checkpointer",
+            _FOLDER: _folder(home, image),
+        },
         "detach": True,
         "auto_remove": True,
         "pid_mode": "host",

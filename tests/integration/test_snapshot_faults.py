@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -214,6 +215,16 @@ def test_a_checkpointer_that_is_killed_leaves_no_snapshot(hf: Holdfast) -> None:
 
     assert session.snapshot("after").state == "ready"
     assert alive(session)
+
+
+def test_a_checkpointer_whose_folder_was_removed_is_replaced(hf: Holdfast) -> None:
+    """As when a home is removed and made again: the one that still runs cannot be reached."""
+    session = hf.new("parent")
+    session.snapshot("before")
+    shutil.rmtree(hf.home.root / "checkpointer")
+    session.exec("echo changed > /srv/file")
+
+    assert session.snapshot("after").state == "ready"
 
 
 @pytest.mark.parametrize("moment", ["frozen", "dumped"])
