@@ -21,6 +21,8 @@ from holdfast.runtime.store.rows import OperationRow, SessionRow
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
 
+_MAKE_CONTAINERS = ("new", "restore", "resume", "rewind")
+
 
 def recover(controller: Holdfast) -> None:
     """Undo what processes that are gone had begun. Cheap when there is nothing to do.
@@ -29,16 +31,13 @@ def recover(controller: Holdfast) -> None:
     """
     if peek.abandoned(controller.home.database) is False:
         return
-    orphans = [
-        operation
-        for operation in controller.store.operations.open()
-        if not owner.alive(operation.owner_pid, operation.owner_start)
-    ]
+    orphans = [operation for operation in controller.store.operations.open() if _orphaned(operation)]
     if not orphans:
         return
     try:
         with exclusive(controller.home.locks, "recovery", "recover"):
-            for operation in orphans:
+            # The latest first: one may have been begun within another.
+            for operation in reversed(orphans):
                 undo(controller, operation.id)
     except (SessionBusy, EngineUnavailable):
         return
@@ -84,6 +83,8 @@ def undo(controller: Holdfast, operation_id: str) -> None:
     from holdfast.snapshots.raw import IMAGES
 
     engine, store = controller.engine, controller.store
+    if _orphaned(operation) and not _is_made(controller, operation):
+        return  # the next one looks again
     for container_id in engine.containers(holdfast_operation=operation.id):
         engine.kill_remove(container_id)
     for image_id in engine.images.having(holdfast_operation=operation.id):
@@ -95,6 +96,21 @@ def undo(controller: Holdfast, operation_id: str) -> None:
     _undo_sessions(controller, operation, cut)
     _undo_snapshots(controller, operation)
     store.operations.end(operation.id, "failed")
+
+
+def _orphaned(operation: OperationRow) -> bool:
+    return not owner.alive(operation.owner_pid, operation.owner_start)
+
+
+def _is_made(controller: Holdfast, operation: OperationRow) -> bool:
+    """Whether the engine makes no more containers for it: whoever asked for them is dead, not the engine."""
+    if operation.kind not in _MAKE_CONTAINERS:
+        return True
+    from holdfast.runtime import in_flight
+
+    known = {row.id for row in controller.store.sessions()}
+    made = {operation.session_id, *_listed(operation, "session_ids")} & known
+    return all(in_flight.clear(controller, operation, session_id) for session_id in made if session_id)
 
 
 def _copies(controller: Holdfast, operation: OperationRow) -> set[str]:

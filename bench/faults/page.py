@@ -87,7 +87,9 @@ the error or event that says what is not. Made by `python -m bench.faults`.
 ## What happens then
 
 - **The controller is killed.** The checkpointer notices at once and lets the session go on. The next command
-  undoes what was begun, ends the pause of the session, and waits for its answer.
+  undoes what was begun, ends the pause of the session, and waits for its answer. A container that the engine
+  was about to make goes on being made, and cannot be removed before: it is waited for
+  (`runtime/in_flight.py`).
 - **CRIU or who drives it is killed.** The kernel lets go of all tasks. CRIU's code that is still in one of
   them notices that nobody talks to it and restores the task. Where CRIU was just exchanging a task's
   registers, that task dies of it; its end is an event as that of any other process. TCP connections are in

@@ -51,6 +51,7 @@ class Garbage:
 def find(controller: Holdfast, older: timedelta = OLD) -> Iterator[Garbage]:
     """All there is, one after the other: what is yielded may be removed before the next is looked for."""
     yield from _expired(controller)
+    yield from _containers(controller)
     yield from _images(controller)
     yield from _folders(controller)
     yield from _scratch(controller)
@@ -98,6 +99,19 @@ def _pages(controller: Holdfast) -> Iterator[Garbage]:
     if wasted:
         sweep = partial(storing.sweep, controller, deep=True)
         yield Garbage("pages", "in packs", "no snapshot needs them", wasted, sweep)
+
+
+def _containers(controller: Holdfast) -> Iterator[Garbage]:
+    """Containers of sessions that have others, or are not there."""
+    engine, store = controller.engine, controller.store
+    found = engine.containers(holdfast_home=controller.home.digest, holdfast_role="session")
+    going_on = {row.id for row in store.operations.open()}
+    needed = {row.container_id for row in store.sessions()}
+    for container, labels in found.items():
+        if container not in needed and labels.get("holdfast.operation") not in going_on:
+            yield Garbage(
+                "container", container[:12], "no session has it", 0, partial(engine.kill_remove, container)
+            )
 
 
 def _images(controller: Holdfast) -> Iterator[Garbage]:

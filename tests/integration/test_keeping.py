@@ -98,6 +98,13 @@ def test_garbage_is_what_nothing_needs(hf: Holdfast, cli: Any) -> None:
         },
         pause=False,
     )
+    labels = {
+        "holdfast.home": hf.home.digest,
+        "holdfast.role": "session",
+        "holdfast.operation": "000000000000",
+    }
+    container = hf.engine.reserve("holdfast-000000000000", fork.row.image, labels)
+    assert container is not None
     planted = [hf.home.root / place / "000000000000" for place in ("snapshots", "staging", "run")]
     for folder in planted:
         folder.mkdir()
@@ -117,6 +124,7 @@ def test_garbage_is_what_nothing_needs(hf: Holdfast, cli: Any) -> None:
     ]
     assert not any(folder.exists() for folder in planted)
     assert hf.engine.images.id(image) is None
+    assert hf.engine.inspect(container) is None
     assert {each.id for each in hf.snapshots()} >= {kept["pinned"].id, kept["base"].id}
     assert kept["expired"].id not in {each.id for each in hf.snapshots()}
     assert hf.session("work").resume().exec("echo $name").text == "base\n"

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partialmethod
@@ -100,6 +103,35 @@ def being_read(container_pid: int) -> int:
             connection.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
             found += 1
     return found
+
+
+@pytest.fixture
+def slow_image(hf: Holdfast) -> Iterator[str]:
+    """An image that the engine needs a while to make a container of: it copies a volume's content."""
+    ref = "holdfast-test/slow"
+    session = hf.new("source")
+    assert session.exec("mkdir /srv/volume && head -c 400M /dev/zero > /srv/volume/zeros", timeout=120).ok
+    engine = hf.engine.client.api
+    engine.commit(session.row.container_id or "", ref, changes=["VOLUME /srv/volume"])
+    session.remove()
+    yield ref
+    hf.engine.images.remove(ref)
+
+
+def test_a_container_made_after_the_death_of_who_asked_is_removed(hf: Holdfast, slow_image: str) -> None:
+    """The engine goes on with a request whose client was killed; until it is done, none can be removed."""
+    mine = {"holdfast_home": hf.home.digest, "holdfast_role": "session"}
+    asking = subprocess.Popen([sys.executable, "-m", "holdfast", "new", "--image", slow_image])
+    while not hf.engine.containers(**mine):
+        assert asking.poll() is None
+        time.sleep(0.005)
+    victims.kill(asking.pid)
+    asking.wait()
+    (container,) = hf.engine.containers(**mine)
+    assert hf.engine.inspect(container) is None
+
+    with Holdfast(hf.home):
+        assert not hf.engine.containers(**mine)
 
 
 def supervisor(session: Session, hf: Holdfast) -> int:

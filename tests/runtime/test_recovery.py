@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import EngineUnavailable, SessionBusy, SessionDead, SessionError, SessionNotFound
-from holdfast.runtime import aftermath, health, locks
+from holdfast.runtime import aftermath, health, in_flight, locks
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.engine import ContainerState
 from holdfast.runtime.home import Home
@@ -38,12 +38,24 @@ class FakeEngine:
         self.images = FakeImages(self.tags)
         self.states: dict[str, ContainerState] = {}
         self.unpaused: list[str] = []
+        self.coming: dict[str, dict[str, str]] = {}
+        self.refused = 0
 
     def container(self, identity: str, *, running: bool = True, paused: bool = False, **labels: str) -> None:
         self.made[identity] = {key.replace("_", "."): value for key, value in labels.items()}
         self.states[identity] = ContainerState(
             identity, running, paused, 1, 137, self.made[identity], "i", False
         )
+
+    def reserve(self, name: str, _image: str, labels: dict[str, str]) -> str | None:
+        """A container that is being made is there after it was asked for three times."""
+        if name not in self.coming:
+            self.made[name] = labels
+            return name
+        self.refused += 1
+        if self.refused == 3:
+            self.made["c-late"] = self.coming.pop(name)
+        return None
 
     def containers(self, **labels: str) -> dict[str, dict[str, str]]:
         return {key: value for key, value in self.made.items() if _fits(value, labels)}
@@ -126,10 +138,9 @@ def test_what_is_complete_is_not_undone(controller: Holdfast, engine: FakeEngine
     assert controller.store.operations.open() == []
 
 
-def test_what_a_dead_process_left_is_undone_by_the_next_controller(
-    controller: Holdfast, engine: FakeEngine, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A process killed in the middle leaves an intent; opening a controller takes back what it had made."""
+@pytest.fixture
+def half(controller: Holdfast, home: Home, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The session and the operation of a process that was killed in the middle."""
     code = f"""
 import os, signal
 from holdfast.runtime.controller import Holdfast
@@ -137,20 +148,64 @@ hf = Holdfast({str(home.root)!r})
 with hf.operation("new") as operation:
     row = hf.store.add_session("half", "image", {{}})
     hf.store.operations.update(operation.id, session_id=row.id)
-    print(operation.id, flush=True)
+    print(row.id, operation.id, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
     died = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert died.returncode == -signal.SIGKILL
-    engine.container("c-half", holdfast_operation=died.stdout.strip())
     assert [row.name for row in controller.store.sessions()] == ["half"]
-
     monkeypatch.setattr("holdfast.runtime.controller.Engine.connect", lambda: engine)
+    return died.stdout.split()
+
+
+def test_what_a_dead_process_left_is_undone_by_the_next_controller(
+    engine: FakeEngine, home: Home, half: list[str]
+) -> None:
+    """A process killed in the middle leaves an intent; opening a controller takes back what it had made."""
+    session, operation = half
+    engine.container("c-half", holdfast_session=session, holdfast_operation=operation)
+
     again = Holdfast(home)
 
     assert again.store.sessions() == []
     assert engine.made == {}
     assert again.store.operations.open() == []
+
+
+def test_what_the_engine_makes_after_a_death_is_undone_too(
+    engine: FakeEngine, home: Home, half: list[str]
+) -> None:
+    """The process died, the request it had made goes on: its container is awaited, and removed."""
+    session, operation = half
+    labels = {"holdfast.session": session, "holdfast.operation": operation}
+    engine.coming[f"holdfast-{session}"] = labels
+
+    again = Holdfast(home)
+
+    assert engine.refused == 3
+    assert again.store.sessions() == []
+    assert engine.made == {}
+    assert again.store.operations.open() == []
+
+
+def test_what_the_engine_does_not_end_is_left_for_later(
+    engine: FakeEngine, home: Home, half: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is kept waiting for ever, and the next controller looks again."""
+    monkeypatch.setattr(in_flight, "PATIENCE", 0.0)
+    session, operation = half
+    engine.coming[f"holdfast-{session}"] = {
+        "holdfast.session": session,
+        "holdfast.operation": operation,
+    }
+
+    again = Holdfast(home)
+
+    assert [operation] == [row.id for row in again.store.operations.open()]
+    monkeypatch.undo()
+    monkeypatch.setattr("holdfast.runtime.controller.Engine.connect", lambda: engine)
+    assert Holdfast(home).store.operations.open() == []
+    assert engine.made == {}
 
 
 def test_without_an_engine_recovery_waits(
