@@ -161,10 +161,10 @@ def clocked(look: Look, proc: Path = _PROC) -> bool:
     try:
         for pid in {key.split()[0] for key in look.tasks}:
             process = proc / pid
-            if (process / "timers").read_text().strip():
+            if _text(process / "timers").strip():
                 return True
             caught = _field(process, "SigCgt:")
-            if int(caught, 16) & _ALARMS and (process / "comm").read_text().strip() not in _SHELLS:
+            if int(caught, 16) & _ALARMS and _text(process / "comm").strip() not in _SHELLS:
                 return True
             for fd in (process / "fd").iterdir():
                 if str(fd.readlink()) == "anon_inode:[timerfd]":
@@ -194,7 +194,7 @@ def _field(process: Path, name: str) -> str:
 
 def _cgroup(init_pid: int, proc: Path, cgroups: Path) -> tuple[Path, Path]:
     """The list of a container's processes, and the file that tells how long they ran (cgroups(7))."""
-    for line in (proc / str(init_pid) / "cgroup").read_text().splitlines():
+    for line in _text(proc / str(init_pid) / "cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if "cpuacct" in controllers.split(","):
             for name in (controllers, "cpuacct", "cpu,cpuacct"):
@@ -208,7 +208,7 @@ def _cgroup(init_pid: int, proc: Path, cgroups: Path) -> tuple[Path, Path]:
 
 
 def _usage(counter: Path) -> int:
-    words = counter.read_text().split()
+    words = _text(counter).split()
     return int(words[1]) * 1000 if words[0] == "usage_usec" else int(words[0])
 
 

@@ -14,7 +14,7 @@ from sqlalchemy import Row, insert, select, update
 
 from holdfast.runtime import ids
 from holdfast.runtime.store import owner, schema
-from holdfast.runtime.store.rows import OperationRow, OperationState
+from holdfast.runtime.store.rows import OperationRow, OperationState, columns
 
 if TYPE_CHECKING:
     from holdfast.runtime.store.database import Database
@@ -47,9 +47,7 @@ class Operations:
             details=details or {},
         )
         with self._db.writing() as db:
-            db.execute(
-                insert(schema.operations).values(**{name: getattr(row, name) for name in row.__slots__})
-            )
+            db.execute(insert(schema.operations).values(**columns(row)))
         return row
 
     def update(self, operation_id: str, **changes: Any) -> OperationRow:

@@ -72,3 +72,8 @@ class OperationRow:
     snapshot_id: str | None = None
     ended_at: datetime | None = None
     details: dict[str, Any] = field(default_factory=dict)
+
+
+def columns(row: SessionRow | SnapshotRow | OperationRow) -> dict[str, Any]:
+    """Its values by name."""
+    return {name: getattr(row, name) for name in row.__slots__}

@@ -31,6 +31,7 @@ from holdfast.runtime.store.rows import (
     SessionState,
     SnapshotKind,
     SnapshotRow,
+    columns,
 )
 
 _VALID = schema.snapshots.c.state != "pending"
@@ -77,7 +78,7 @@ class Store:
         )
         try:
             with self._db.writing() as db:
-                db.execute(insert(schema.sessions).values(**_values(row)))
+                db.execute(insert(schema.sessions).values(**columns(row)))
         except IntegrityError as error:
             raise SessionExists(
                 f"cannot name session '{name}': the name is taken",
@@ -158,7 +159,7 @@ class Store:
         )
         try:
             with self._db.writing() as db:
-                db.execute(insert(schema.snapshots).values(**_values(row)))
+                db.execute(insert(schema.snapshots).values(**columns(row)))
         except IntegrityError as error:
             raise InvalidArgument(
                 f"cannot label snapshot '{label}': the label is taken",
@@ -234,10 +235,6 @@ class Store:
     def database(self) -> Database:
         """For what is kept beside: `lives`, `history`."""
         return self._db
-
-
-def _values(row: SessionRow | SnapshotRow) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in row.__slots__}
 
 
 def _session(row: Row[Any]) -> SessionRow:
