@@ -3,15 +3,19 @@
 A captured process may wake as itself, or as a copy in another container with another name. A connection to
 the outside could not be captured, so there is none, and the host speaks through a file. It is looked for at
 the ticks of an interval timer: unlike the loop's own timers, that one is captured with the time it has left,
-and works whatever the clock says after a restore.
+and works whatever the clock says after a restore. Nothing else is done meanwhile: what would be captured in
+the middle of a look at a process would have files of it open that a copy is not given.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from holdfast.runtime.guest.call import Call
@@ -98,17 +102,25 @@ class Pause:
         signal.setitimer(signal.ITIMER_REAL, TICK, TICK)
 
     def _tick(self) -> None:
-        if not self._token:
+        if not self._token or self._server.connected:
             return
+        with _signals_kept():
+            while not self._told():
+                signal.pause()
+
+    def _told(self) -> bool:
+        """Whether the pause is over: somebody has said so, or nobody has for long."""
         layout = self._guest.layout
         if layout.wake.exists():
             told = read_object(layout.wake)
             if told is not None and told.get("token") == self._token:
                 self._end(told)
-                return
+                return True
         if self._loop.time() - self._began > PATIENCE:
             logger.warning("nobody ended the pause in %.0f s", PATIENCE)
             self._end(read_object(layout.session) or {})
+            return True
+        return False
 
     def _end(self, told: dict[str, Any]) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -129,3 +141,19 @@ class Pause:
         guest.watch.resume()
         logger.info("%s as %s", told.get("event", "woke"), guest.identity)
         self._waking = self._loop.create_task(self._server.listen())
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Keep signals for the loop that come while it does not run; ticks alone would be too many for it."""
+    reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    loops = signal.set_wakeup_fd(writing)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(loops)
+        with suppress(BlockingIOError):
+            came = os.read(reading, 1 << 16).replace(bytes([signal.SIGALRM]), b"")
+            os.write(loops, came)
+        os.close(reading)
+        os.close(writing)

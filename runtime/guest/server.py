@@ -31,6 +31,11 @@ class Server:
         self._server: asyncio.Server | None = None
         self._connections: set[Connection] = set()
 
+    @property
+    def connected(self) -> bool:
+        """Whether anybody is connected."""
+        return bool(self._connections)
+
     async def listen(self) -> None:
         """Begin to listen."""
         self._path.unlink(missing_ok=True)

@@ -349,6 +349,8 @@ HELD: dict[str, Callable[[], object]] = {
     "path_to_terminal": opened("/dev/ptmx", os.O_PATH),
     "path_to_folder": opened("/srv", os.O_PATH),
     "proc": opened("/proc/self/status"),
+    "proc_links": opened("/proc/self/fd"),
+    "proc_memory": opened("/proc/self/mem"),
     "proc_of_thread": of_thread,
     "namespace": opened("/proc/self/ns/net"),
     "pidfd_child": pidfd(sleeper),

@@ -25,35 +25,15 @@ _PLUGIN = 1 << 27
 _SCHEDULERS = frozenset({0, 3, 5})
 """SCHED_OTHER, SCHED_BATCH, SCHED_IDLE (sched(7)); others need a capability that no session has."""
 _PROFILES = frozenset({"", "unconfined", "docker-default", "docker-default (enforce)"})
-# What programs read of each other below /proc/PID; nothing of it leads anywhere.
-_READABLE = frozenset(
-    {
-        *(
-            "cgroup",
-            "children",
-            "cmdline",
-            "comm",
-            "environ",
-            "io",
-            "limits",
-            "loginuid",
-            "maps",
-            "mountinfo",
-            "mounts",
-        ),
-        *(
-            "mountstats",
-            "net",
-            "oom_score",
-            "oom_score_adj",
-            "personality",
-            "sched",
-            "schedstat",
-            "sessionid",
-        ),
-        *("smaps", "smaps_rollup", "stat", "statm", "status", "task", "wchan"),
-    }
+# What programs read of each other below /proc/PID; nothing of it leads anywhere. Of a folder of links the
+# list may be open: who follows one by it is asked for permission then.
+_NAMES = (
+    "cgroup children cmdline comm environ fd fdinfo io limits loginuid maps mountinfo mounts mountstats net "
+    "oom_score oom_score_adj personality sched schedstat sessionid smaps smaps_rollup stat statm status "
+    "syscall task wchan"
 )
+_READABLE = frozenset(_NAMES.split())
+_WITH_FILES = frozenset({"fdinfo", "net"})
 _OF_PROCESS = re.compile(r"/proc/(?:\d+|self|thread-self)(?:/task/\d+)?(?:/([^/]+))?(/.*)?")
 
 
@@ -145,6 +125,8 @@ def leads_out(name: str, flags: int, *, of_socket: bool = False) -> str:
     if flags & os.O_ACCMODE != os.O_RDONLY:
         return "for writing below /proc"
     match = _OF_PROCESS.fullmatch(path)
-    if match and match[1] is not None and (match[1] not in _READABLE or (match[2] and match[1] != "net")):
+    if not match or match[1] is None:
+        return ""
+    if match[1] not in _READABLE or (match[2] and match[1] not in _WITH_FILES):
         return "which leads into a process"
     return ""

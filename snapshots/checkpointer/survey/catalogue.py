@@ -129,6 +129,12 @@ CATALOGUE: dict[str, Kind] = {
         "has a file of /proc open that tells of a single thread, which a copy cannot open again",
         _STOP,
     ),
+    "proc_file_inside": Kind(
+        BLOCKS,
+        "file of /proc that leads into a process",
+        "has a file of /proc open that is memory or can be written to, which a copy is not given",
+        _STOP,
+    ),
     "namespace": Kind(SURVIVES, "namespace held open", "has that of the copy"),
     # What is held by a descriptor and has no name.
     "pipe": Kind(SURVIVES, "pipe", "has what was written to it"),

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 
+from holdfast.snapshots.checkpointer.record import outside
 from holdfast.snapshots.checkpointer.survey.judge_processes import GHOST_LIMIT
 from holdfast.snapshots.checkpointer.survey.seen import Descriptor, Process, World
 
@@ -109,7 +110,7 @@ def _path(world: World, process: Process, one: Descriptor) -> tuple[str, str]:
     if file is not None and file.kind == "socket file" and by_name:
         return "path_only", path
     if path.startswith("/proc/"):
-        return _proc(path)
+        return _proc(path, one.info.flags if one.info is not None else os.O_RDONLY)
     return _unreachable(world, process, one) or _regular(world, one)
 
 
@@ -157,7 +158,9 @@ def _special(path: str, node: tuple[int, int]) -> tuple[str, str]:
     return "device_hardware", path
 
 
-def _proc(path: str) -> tuple[str, str]:
+def _proc(path: str, flags: int) -> tuple[str, str]:
     """What tells of a process is opened anew by its number; threads get there only later."""
+    if outside.leads_out(path, flags):
+        return "proc_file_inside", path
     thread = _THREAD.match(path)
     return ("proc_file_gone" if thread is not None and thread[1] != thread[2] else "proc_file"), path

@@ -30,6 +30,7 @@ BLOCKS = {
     "path_to_socket": "path_only",
     "path_to_terminal": "path_only",
     "proc_of_thread": "proc_file_gone",
+    "proc_memory": "proc_file_inside",
     "pidfd_first": "pidfd_outside",
     "pidfd_thread": "pidfd_outside",
     "polled_lost": "poll_lost",
@@ -65,9 +66,9 @@ BLOCKS_ALLOWED = {
 }
 SURVIVES = (
     "nothing", "deleted", "deleted_large_linked", "fifo", "locks", "watch", "watch_memory", "memory_file",
-    "system_v", "path_to_folder", "proc", "namespace", "pidfd_child", "terminal", "polled", "scheduled_io",
-    "null", "random", "listener", "loopback", "not_accepted", "udp", "unix_waiting", "unix_passed", "netlink",
-    "ping", "stopped", "zombie", "filtered",
+    "system_v", "path_to_folder", "proc", "proc_links", "namespace", "pidfd_child", "terminal", "polled",
+    "scheduled_io", "null", "random", "listener", "loopback", "not_accepted", "udp", "unix_waiting",
+    "unix_passed", "netlink", "ping", "stopped", "zombie", "filtered",
 )  # fmt: skip
 
 

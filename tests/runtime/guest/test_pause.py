@@ -114,6 +114,36 @@ def test_nothing_is_on_its_way_in_the_terminal_while_paused(guest: Guest) -> Non
     assert lines == [str(number).encode() for number in range(1000000, 3000001)]
 
 
+def test_no_process_is_looked_at_while_paused(guest: Guest) -> None:
+    """A supervisor captured in the middle of that would hold files that a copy is not given."""
+    supervisor = guest.process.pid
+    with guest.begin("echo up; sleep 1000", id="job") as running:
+        running.until_output(b"up\r\n")
+        while counted(supervisor, "Threads") > 1:  # it imports in the background
+            os.sched_yield()
+        head = prepare(guest)
+    await_ticks(supervisor, 5)
+    reads = counted(supervisor, "syscr", "io")
+    await_ticks(supervisor, 100)
+    assert counted(supervisor, "syscr", "io") == reads
+    wake(guest, token=head["token"], event="resumed")
+    assert guest.ask("signal", signal="INT")
+
+
+def await_ticks(pid: int, ticks: int) -> None:
+    """Wait until a process has waited for something so many times."""
+    before = counted(pid, "voluntary_ctxt_switches")
+    while counted(pid, "voluntary_ctxt_switches") < before + ticks:
+        os.sched_yield()
+
+
+def counted(pid: int, name: str, file: str = "status") -> int:
+    """A number that the kernel keeps of a process, see proc(5)."""
+    found = re.search(rf"^{name}:\s+(\d+)$", Path(f"/proc/{pid}/{file}").read_text(), re.MULTILINE)
+    assert found is not None
+    return int(found[1])
+
+
 def test_a_restored_session_has_its_new_name(guest: Guest) -> None:
     """The host tells a copy who it is."""
     head = prepare(guest)
