@@ -115,6 +115,15 @@ def _answered(session: Session, task: str, text: str) -> str:
     return done.text
 
 
+def _last_line(session: Session, task: str) -> str:
+    """Of a program that has ended."""
+    done = session.task(task).wait(wait=True, patience=120)
+    if done.exit_code is None:
+        there = session.exec("ps -eo pid,ppid,pgid,tpgid,stat,tty,wchan:24,args", timeout=60).text
+        pytest.fail(f"in {session.name} {task} goes on, {done.text!r}:\n{there}")
+    return done.text.splitlines()[-1]
+
+
 def test_prompts_and_terminals_in_copies_and_in_the_parent(hf: Holdfast) -> None:
     """What asks by /dev/tty or has changed its user is answered; what has a terminal keeps it, jobs too."""
     parent = hf.new("prompts")
@@ -154,11 +163,10 @@ def test_what_is_on_its_way_in_a_terminal_stays_in_order(hf: Holdfast) -> None:
     copy = parent.snapshot().restore("copy")
     for session in (copy, parent):
         assert session.exec("touch /srv/go").ok
-        full = session.task(tasks["full"]).wait(wait=True, patience=120)
-        ahead = session.task(tasks["ahead"]).wait(wait=True, patience=120)
-        assert full.text.splitlines()[-1] == "all 100000"
+        assert _last_line(session, tasks["full"]) == "all 100000"
         lines = r"[b'one\\n', b'two\\n', b'thee\\n']"
-        assert ahead.text.splitlines()[-1] == f'b"one\\r\\ntwo\\r\\nthr\\x08 \\x08ee\\r\\n{lines}\\r\\n"'
+        shown = f'b"one\\r\\ntwo\\r\\nthr\\x08 \\x08ee\\r\\n{lines}\\r\\n"'
+        assert _last_line(session, tasks["ahead"]) == shown
 
 
 def test_what_cannot_be_kept_can_be_left_out(
