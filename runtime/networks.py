@@ -11,12 +11,14 @@ from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from holdfast.errors import EngineError
 from holdfast.runtime.engine_calls import translated
 
 if TYPE_CHECKING:
     from docker.errors import APIError
+    from docker.types import IPAMPool
 
     from holdfast.runtime.engine import Engine
 
@@ -24,9 +26,12 @@ if TYPE_CHECKING:
 # between its ports.  It is made once for an engine (0.1-0.2 s) and shared by all homes.
 NETWORK = "holdfast"
 _MAKING_SECONDS = 20.0
+# What engines say.
+_TAKEN = ("address already in use", "no available ipv4", "address is in use")
+_NO_CHOICE = "user configured subnets"
 
 
-def ensure(engine: Engine, name: str = NETWORK) -> str:
+def ensure(engine: Engine) -> str:
     """Make the sessions' own bridge if it is missing, and return its name.
 
     Older engines (20.10 is one) make two networks of one name if asked twice at once, and then refuse
@@ -36,16 +41,16 @@ def ensure(engine: Engine, name: str = NETWORK) -> str:
         EngineError: it cannot be made.
     """
     deadline = time.monotonic() + _MAKING_SECONDS
-    with translated(f"create network {name}"):
-        while not _exists(engine, name):
-            failure = _made(engine, name)
+    with translated(f"create network {NETWORK}"):
+        while not _exists(engine, NETWORK):
+            failure = _made(engine, NETWORK)
             if failure is None:
                 break
             # Another process makes it at this moment; else it will not be there.
             if time.monotonic() > deadline:
                 raise failure
             time.sleep(0.02)
-    return name
+    return NETWORK
 
 
 def endpoint(network: str, addresses: Iterable[str]) -> dict[str, Any]:
@@ -65,15 +70,27 @@ def leave(engine: Engine, container_id: str) -> None:
 
 def join(engine: Engine, container_id: str, addresses: Iterable[str]) -> None:
     """Give a container its place in the network back; nothing if it is in it."""
+    import docker.errors
+
     with translated("put a container into the network"):
-        if NETWORK not in _networks(engine, container_id):
+        if NETWORK in _networks(engine, container_id):
+            return
+        try:
             engine.client.api.connect_container_to_network(container_id, NETWORK, **_families(addresses))
+        except docker.errors.APIError as error:
+            if _NO_CHOICE not in str(error):
+                raise
+            engine.client.api.connect_container_to_network(container_id, NETWORK)
 
 
-def is_taken(error: EngineError) -> bool:
-    """Whether an error of the engine means that another container has the address."""
+def why_another(error: EngineError) -> str | None:
+    """Why a container cannot have the addresses it was to have; None if the error is about something else."""
     text = str(error).lower()
-    return "address already in use" in text or "no available ipv4" in text or "address is in use" in text
+    if any(word in text for word in _TAKEN):
+        return "belongs to somebody else now"
+    if _NO_CHOICE in text:
+        return f"cannot be asked for in the network `{NETWORK}` as it is; it is made anew if you remove it"
+    return None
 
 
 def _exists(engine: Engine, name: str) -> bool:
@@ -93,17 +110,38 @@ def _exists(engine: Engine, name: str) -> bool:
 def _made(engine: Engine, name: str) -> APIError | None:
     """Make it. Returns what the engine says if it does not."""
     import docker.errors
+    from docker.types import IPAMConfig
 
     engine_id = engine.info().get("ID")  # two engines of a machine may not share an interface either
     interface = f"hf-{sha256(f'{engine_id} {name}'.encode()).hexdigest()[:12]}"
-    options = {"com.docker.network.bridge.enable_icc": "false", "com.docker.network.bridge.name": interface}
     try:
         engine.client.api.create_network(
-            name, driver="bridge", check_duplicate=True, options=options, labels={"holdfast.role": "network"}
+            name,
+            driver="bridge",
+            check_duplicate=True,
+            options={
+                "com.docker.network.bridge.enable_icc": "false",
+                "com.docker.network.bridge.name": interface,
+            },
+            labels={"holdfast.role": "network"},
+            ipam=IPAMConfig(pool_configs=[_unused_pool(engine, name)]),
         )
     except docker.errors.APIError as error:
         return error
     return None
+
+
+def _unused_pool(engine: Engine, name: str) -> IPAMPool:
+    """What the engine would choose itself; if it is asked for that, containers may ask for addresses."""
+    from docker.types import IPAMPool
+
+    api = engine.client.api
+    probe = api.create_network(f"{name}-{uuid4().hex[:12]}", driver="bridge")["Id"]
+    try:
+        (chosen,) = api.inspect_network(probe)["IPAM"]["Config"]
+    finally:
+        api.remove_network(probe)
+    return IPAMPool(subnet=chosen["Subnet"], gateway=chosen.get("Gateway"))
 
 
 def _remove_duplicates(engine: Engine, name: str) -> None:

@@ -158,13 +158,14 @@ class _Rewinding:
         try:
             return restoring.containers([row])[0]
         except EngineError as error:
-            if not (self._known["addresses"] and networks.is_taken(error)):
+            why = networks.why_another(error) if self._known["addresses"] else None
+            if why is None:
                 raise
         engine = self._controller.engine
         for container in engine.containers(holdfast_operation=operation.id):
             engine.kill_remove(container)
-        taken = ", ".join(self._known["addresses"])
-        self._deviations.append(f"its address is another: {taken} belongs to somebody else now")
+        wanted = ", ".join(self._known["addresses"])
+        self._deviations.append(f"its address is another: {wanted} {why}")
         elsewhere = provision.Place(self._known["aside"])
         return Restoring(self._controller, self._snapshot, operation, elsewhere).containers([row])[0]
 
