@@ -8,8 +8,10 @@ be repeated, so undoing may itself be cut short.
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import EngineUnavailable, HoldfastError, SessionBusy, SessionNotFound
@@ -21,6 +23,7 @@ from holdfast.runtime.store.rows import OperationRow, SessionRow
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
 
+_WRITTEN_SECONDS = 5.0
 _MAKE_CONTAINERS = ("new", "restore", "resume", "rewind")
 
 
@@ -92,10 +95,18 @@ def undo(controller: Holdfast, operation_id: str) -> None:
     staging = controller.home.staging / operation.id
     # A checkpointer that ends in good order takes them away itself.
     cut = (staging / IMAGES).exists()
-    shutil.rmtree(staging, ignore_errors=True)
+    _remove(staging)
     _undo_sessions(controller, operation, cut)
     _undo_snapshots(controller, operation)
     store.operations.end(operation.id, "failed")
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder in which a checkpointer may still write, until it hears that nobody wants that."""
+    deadline = time.monotonic() + _WRITTEN_SECONDS
+    while folder.exists() and time.monotonic() < deadline:
+        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(0.001)
 
 
 def _orphaned(operation: OperationRow) -> bool:

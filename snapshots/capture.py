@@ -110,6 +110,9 @@ def run(
                         time.monotonic() - started,
                     )
         raise LinkLost("cannot go on: the checkpointer ended in the middle of a capture")
+    except BaseException:
+        link.abandon()  # what it has written is about to be removed
+        raise
     finally:
         link.close()
         if work is not None:

@@ -9,6 +9,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,6 +18,7 @@ from holdfast.errors import EngineError
 
 PROTOCOL = 1
 SOCKET = "checkpointer.sock"
+_UNDONE_SECONDS = 20.0
 
 
 class LinkLost(EngineError, ConnectionError):
@@ -100,6 +102,15 @@ class Link:
             self._socket.sendall(word.encode() + b"\n")
         except OSError as error:
             raise _lost() from error
+
+    def abandon(self) -> None:
+        """Have the checkpointer undo what it does, and wait a while until it has."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+            self._socket.settimeout(_UNDONE_SECONDS)
+            while self._socket.recv(1 << 16):
+                pass
+        self.close()
 
     def close(self) -> None:
         """Hang up."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -34,3 +35,16 @@ def test_an_end_with_something_unread_is_a_lost_link(
     other.close()
     with link, pytest.raises(LinkLost, match="ended in the middle"):
         call(link)
+
+
+def test_who_gives_up_waits_until_all_is_undone(ends: tuple[Link, socket.socket]) -> None:
+    """The checkpointer hears of it at once, and has hung up when the call returns."""
+    link, other = ends
+    with ThreadPoolExecutor(1) as pool, link:
+        waiting = pool.submit(link.abandon)
+        with other:
+            while other.recv(1 << 16):
+                pass
+            assert not waiting.done()
+            other.sendall(b'{"event": "error", "code": "abandoned", "message": "", "errors": []}\n')
+        waiting.result(timeout=60)
