@@ -13,7 +13,6 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from holdfast.errors import EngineError
 from holdfast.runtime.engine_calls import translated
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def leave(engine: Engine, container_id: str) -> None:
 
 
 def join(engine: Engine, container_id: str, addresses: Iterable[str]) -> None:
-    """Give a container its place in the network back; nothing if it is in it."""
+    """Give a container its place in the network back, if need be another one; nothing if it is in it."""
     import docker.errors
 
     with translated("put a container into the network"):
@@ -78,12 +77,12 @@ def join(engine: Engine, container_id: str, addresses: Iterable[str]) -> None:
         try:
             engine.client.api.connect_container_to_network(container_id, NETWORK, **_families(addresses))
         except docker.errors.APIError as error:
-            if _NO_CHOICE not in str(error):
+            if why_another(error) is None:
                 raise
             engine.client.api.connect_container_to_network(container_id, NETWORK)
 
 
-def why_another(error: EngineError) -> str | None:
+def why_another(error: Exception) -> str | None:
     """Why a container cannot have the addresses it was to have; None if the error is about something else."""
     text = str(error).lower()
     if any(word in text for word in _TAKEN):

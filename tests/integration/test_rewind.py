@@ -6,12 +6,15 @@ import signal
 import subprocess
 import sys
 import threading
+from ipaddress import ip_network
 from pathlib import Path
+from random import randrange
 from typing import Any
 
 import pytest
 
 from holdfast.errors import RestoreFailed, SessionRewound, SnapshotDamaged
+from holdfast.runtime import networks
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.session import Session
 
@@ -25,10 +28,20 @@ def _address(hf: Holdfast, session: Session) -> Any:
     return state.addresses
 
 
+def _settle(hf: Holdfast, session: Session) -> Any:
+    """Give it an address that nobody else is given, and return it: the engine begins with the lowest ones."""
+    (pool,) = hf.engine.client.api.inspect_network(networks.ensure(hf.engine))["IPAM"]["Config"]
+    address = ip_network(pool["Subnet"]).broadcast_address - 1 - randrange(1000)
+    container = session.row.container_id or ""
+    networks.leave(hf.engine, container)
+    networks.join(hf.engine, container, [str(address)])
+    return _address(hf, session)
+
+
 def test_a_session_goes_back_in_place(hf: Holdfast) -> None:
     """Shell, kernel, files and jobs are those of then; id, name and address stay; the present is kept."""
     work = hf.new("work")
-    address = _address(hf, work)
+    address = _settle(hf, work)
     work.exec("cd /srv; step=1; echo one > file; sleep 100000 &")
     work.cell("step = 1")
     first = work.snapshot("first")
@@ -70,7 +83,7 @@ def test_a_rewind_that_fails_leaves_the_session_as_it_was(
     from holdfast.runtime.restoring import Restoring
 
     work = hf.new("work")
-    address = _address(hf, work)
+    address = _settle(hf, work)
     work.exec("step=1; python3 -m http.server --bind 0.0.0.0 8000 >/dev/null 2>&1 &")
     first = work.snapshot("first")
     work.exec("step=2")
@@ -97,7 +110,7 @@ def test_a_rewind_that_fails_leaves_the_session_as_it_was(
 def test_a_session_that_does_not_run_goes_back(hf: Holdfast, how: str) -> None:
     """What was suspended or has died is brought back to the snapshot under its name and address."""
     work = hf.new("work")
-    address = _address(hf, work)
+    address = _settle(hf, work)
     work.exec("step=1")
     work.snapshot("first")
     work.exec("step=2")
@@ -156,7 +169,7 @@ def test_generations_go_on(shared_hf: Holdfast, shared: Session) -> None:
 def test_a_killed_rewind_is_finished_or_taken_back(hf: Holdfast, cli: Any, step: str) -> None:
     """Whoever comes next finds the session as it was, or where it was going; nothing is left in between."""
     work = hf.new("work")
-    address = _address(hf, work)
+    address = _settle(hf, work)
     work.exec("step=1")
     work.snapshot("first")
     work.exec("step=2")
