@@ -36,7 +36,7 @@ for host in ("127.0.0.1", "::1", socket.gethostbyname(socket.gethostname())):
     left[2].sendall(b"answer"); left[2].close()
     both[1].sendall(b"one"); both[2].sendall(b"two")
     both[1].shutdown(socket.SHUT_WR); both[2].shutdown(socket.SHUT_WR)
-    kind = "own" if host[0] not in ":1" or host[:3] == "172" else host
+    kind = host if host in ("127.0.0.1", "::1") else "own"
     held[kind] = (half, left, both, asking(host, 128, 1), asking(host, 0, 4))
 """
 # Reads to the end of the stream, and says so.
