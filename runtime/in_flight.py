@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from holdfast.errors import SessionBusy, SessionNotFound
+from holdfast.errors import ImageError, SessionBusy, SessionNotFound
 from holdfast.runtime import locks, provision
 
 if TYPE_CHECKING:
@@ -46,8 +46,12 @@ def _cleared(controller: Holdfast, operation: OperationRow, row: SessionRow) -> 
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         made = list(engine.containers(holdfast_session=row.id, holdfast_operation=operation.id))
-        if not made and (placeholder := engine.reserve(name, row.image, labels)) is not None:
-            made = [placeholder]
+        if not made:
+            try:
+                placeholder = engine.reserve(name, row.image, labels)
+            except ImageError:  # of what is not there, nobody makes a container
+                return True
+            made = [] if placeholder is None else [placeholder]
         removed = [engine.kill_remove(container_id) for container_id in made]
         if made and all(removed):
             return True

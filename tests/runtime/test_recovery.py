@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import EngineUnavailable, SessionBusy, SessionDead, SessionError, SessionNotFound
+from holdfast.errors import (
+    EngineUnavailable,
+    ImageError,
+    SessionBusy,
+    SessionDead,
+    SessionError,
+    SessionNotFound,
+)
 from holdfast.runtime import aftermath, health, in_flight, locks
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.engine import ContainerState
@@ -186,6 +193,20 @@ def test_what_the_engine_makes_after_a_death_is_undone_too(
     assert again.store.sessions() == []
     assert engine.made == {}
     assert again.store.operations.open() == []
+
+
+def test_without_the_image_there_is_nothing_to_wait_for(
+    engine: FakeEngine, home: Home, half: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An image that was removed since keeps nobody from going on."""
+    assert half
+
+    def refuse(*_: object) -> None:
+        raise ImageError("cannot ask for the name of a container: no such image")
+
+    monkeypatch.setattr(engine, "reserve", refuse)
+
+    assert Holdfast(home).store.operations.open() == []
 
 
 def test_what_the_engine_does_not_end_is_left_for_later(
