@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.engine import Engine
 
 # Sessions are apart from each other and from other containers: a bridge of their own, without traffic
-# between its ports.  It is made once for an engine (0.1-0.2 s) and shared by all homes.
+# between its ports.  It is made once for an engine and shared by all homes.
 NETWORK = "holdfast"
 _MAKING_SECONDS = 20.0
 # What engines say.
@@ -41,8 +41,8 @@ def ensure(engine: Engine) -> str:
     """
     deadline = time.monotonic() + _MAKING_SECONDS
     with translated(f"create network {NETWORK}"):
-        while not _exists(engine, NETWORK):
-            failure = _made(engine, NETWORK)
+        while not _exists(engine):
+            failure = _made(engine)
             if failure is None:
                 break
             # Another process makes it at this moment; else it will not be there.
@@ -92,30 +92,30 @@ def why_another(error: Exception) -> str | None:
     return None
 
 
-def _exists(engine: Engine, name: str) -> bool:
+def _exists(engine: Engine) -> bool:
     import docker.errors
 
     try:
-        engine.client.api.inspect_network(name)
+        engine.client.api.inspect_network(NETWORK)
     except docker.errors.NotFound:
         return False
     except docker.errors.APIError as error:
         if "ambiguous" not in str(error):
             raise
-        _remove_duplicates(engine, name)
+        _remove_duplicates(engine)
     return True
 
 
-def _made(engine: Engine, name: str) -> APIError | None:
+def _made(engine: Engine) -> APIError | None:
     """Make it. Returns what the engine says if it does not."""
     import docker.errors
     from docker.types import IPAMConfig
 
     engine_id = engine.info().get("ID")  # two engines of a machine may not share an interface either
-    interface = f"hf-{sha256(f'{engine_id} {name}'.encode()).hexdigest()[:12]}"
+    interface = f"hf-{sha256(f'{engine_id} {NETWORK}'.encode()).hexdigest()[:12]}"
     try:
         engine.client.api.create_network(
-            name,
+            NETWORK,
             driver="bridge",
             check_duplicate=True,
             options={
@@ -123,19 +123,19 @@ def _made(engine: Engine, name: str) -> APIError | None:
                 "com.docker.network.bridge.name": interface,
             },
             labels={"holdfast.role": "network"},
-            ipam=IPAMConfig(pool_configs=[_unused_pool(engine, name)]),
+            ipam=IPAMConfig(pool_configs=[_unused_pool(engine)]),
         )
     except docker.errors.APIError as error:
         return error
     return None
 
 
-def _unused_pool(engine: Engine, name: str) -> IPAMPool:
+def _unused_pool(engine: Engine) -> IPAMPool:
     """What the engine would choose itself; if it is asked for that, containers may ask for addresses."""
     from docker.types import IPAMPool
 
     api = engine.client.api
-    probe = api.create_network(f"{name}-{uuid4().hex[:12]}", driver="bridge")["Id"]
+    probe = api.create_network(f"{NETWORK}-{uuid4().hex[:12]}", driver="bridge")["Id"]
     try:
         (chosen,) = api.inspect_network(probe)["IPAM"]["Config"]
     finally:
@@ -143,11 +143,11 @@ def _unused_pool(engine: Engine, name: str) -> IPAMPool:
     return IPAMPool(subnet=chosen["Subnet"], gateway=chosen.get("Gateway"))
 
 
-def _remove_duplicates(engine: Engine, name: str) -> None:
-    """Leave one network of this name: one that is in use."""
+def _remove_duplicates(engine: Engine) -> None:
+    """Leave one network of the name: one that is in use."""
     import docker.errors
 
-    found = [each for each in engine.client.api.networks(names=[name]) if each["Name"] == name]
+    found = [each for each in engine.client.api.networks(names=[NETWORK]) if each["Name"] == NETWORK]
     left = len(found)
     for each in found:
         with suppress(docker.errors.APIError):  # in use
