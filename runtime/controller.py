@@ -112,6 +112,7 @@ class Holdfast(Incoming, Thawing):
         from holdfast.runtime import provision
         from holdfast.runtime.journal import happenings
         from holdfast.runtime.session_options import SessionOptions
+        from holdfast.snapshots import service
 
         if name is not None:
             ids.check_name(name)
@@ -127,7 +128,8 @@ class Holdfast(Incoming, Thawing):
             row = naming.add(self.store, name, image, chosen.model_dump(mode="json"), session_id=session_id)
             self.store.keep_details(row.id, policy=kept.as_dict() or None)
             folder = provision.prepare_run_dir(self.home, row)
-            container = provision.create_container(self.engine, self.home, row, operation.id)
+            init = service.first_process(self.engine, self.home, self.progress)
+            container = provision.create_container(self.engine, self.home, row, operation.id, init)
             row = self.store.update_session(row.id, container_id=container)
             provision.start(self.engine, container)
             provision.await_guest(self.engine, container, folder)

@@ -104,13 +104,15 @@ def create_container(
     home: Home,
     row: SessionRow,
     operation_id: str,
+    init: Path,
     command: Iterable[str] = ("start",),
     kept: Manifest | None = None,
     place: Place = HERE,
 ) -> str:
     """Create, but not start, the container of a session, tell it who it is, and return its id.
 
-    `kept` is the snapshot that it is made from, if it is.
+    `init` is the program of its first process (`service.first_process`); `kept` is the snapshot that it is
+    made from, if it is.
 
     Raises:
         InvalidArgument: the host has not what the options name.
@@ -131,6 +133,7 @@ def create_container(
         command=command,
         labels=labels(home, row, operation_id),
         run_dir=place.run_dir(home, row.id),
+        init=init,
         seccomp=seccomp.profile(),
         network=network,
         mptcp=Path("/proc/sys/net/mptcp/enabled").exists(),

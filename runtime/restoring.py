@@ -114,8 +114,9 @@ class Restoring:
         if processes is not None:
             command = ["await", str(processes.root_pid)]
         started = replace(row, image=self.kept.image)
+        init = service.first_process(engine, home, self.controller.progress)
         container = provision.create_container(
-            engine, home, started, self._operation, command, self.kept, self._place
+            engine, home, started, self._operation, init, command, self.kept, self._place
         )
         if processes is not None:
             became = replace(row, container_id=container)

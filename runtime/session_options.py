@@ -170,6 +170,7 @@ def container_options(
     command: Iterable[str],
     labels: Mapping[str, str],
     run_dir: Path,
+    init: Path,
     seccomp: Mapping[str, Any],
     network: str,
     mptcp: bool,
@@ -206,7 +207,11 @@ def container_options(
         "memswap_limit": options.memory,
         # Shared memory counts as memory anyway; browsers and databases need more than Docker's 64 MiB.
         "shm_size": options.memory // 4,
-        "mounts": [_bind(str(run_dir), str(layout.RUN_DIR), read_only=False)]
+        "mounts": [
+            _bind(str(run_dir), str(layout.RUN_DIR), read_only=False),
+            # Over whatever the image has there: what a session wrote must not be its own first process.
+            _bind(str(init), str(layout.INIT), read_only=True),
+        ]
         + [_bind(m.source, m.target, read_only=m.read_only) for m in options.mounts],
         "log_config": {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "1"}},
     }

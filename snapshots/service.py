@@ -19,7 +19,7 @@ from holdfast.images import build
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.home import Home
 from holdfast.snapshots.layer.image import usable
-from holdfast.snapshots.link import Link, LinkLost
+from holdfast.snapshots.link import Link, LinkLost, Refused
 
 START_SECONDS = 30.0
 POLL_SECONDS = 0.005
@@ -73,6 +73,23 @@ def ask(engine: Engine, home: Home, progress: Callable[[str], None], op: str, /,
                 raise
         _check(engine, container_name(home, image))
         time.sleep(POLL_SECONDS)
+
+
+def first_process(engine: Engine, home: Home, progress: Callable[[str], None]) -> Path:
+    """The program that a session's container is started with: a file of the home, named by its digest.
+
+    It comes with the checkpointer, which recognizes processes that run it.
+
+    Raises:
+        LiveUnsupported, ImageError: as `ask`.
+        EngineError: the checkpointer cannot write it.
+    """
+    try:
+        with ask(engine, home, progress, "hello") as link:
+            digest = str(link.until("done")["init"])
+    except Refused as refusal:
+        raise EngineError(f"cannot prepare the first process of a session: {refusal}") from refusal
+    return home.root / "init" / digest
 
 
 @functools.cache

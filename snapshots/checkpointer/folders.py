@@ -16,8 +16,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 STATE = Path("/state")
+INIT = STATE / "init"
+"""Programs of first processes, by their digests."""
 PROCESS_IMAGES = "images"
 OLD_SCRATCH = 3600.0  # seconds
+# Every capture and restore has a limit of its own; loading 8 GiB on demand from a slow disk takes two
+# minutes.
+LOADING_LIMIT = 600.0  # seconds
+LOADING_POLL = 0.005
+
+
+class Busy(OSError):
+    """Something else is being captured from a container or loaded into it."""
 
 
 def staging(name: str) -> Path:
@@ -87,10 +97,25 @@ def loading(container: str) -> Iterator[None]:
     """Held while something is being captured from a container or loaded into it; one at a time.
 
     Memory that is restored on demand cannot be captured before all of it has arrived.
+
+    Raises:
+        Busy: another one did not end within LOADING_LIMIT.
     """
     descriptor = os.open(f"/run/{container}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + LOADING_LIMIT
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        while not _locked(descriptor):
+            if time.monotonic() > deadline:
+                raise Busy("another capture or restore of this session is still at work")
+            time.sleep(LOADING_POLL)
         yield
     finally:
         os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

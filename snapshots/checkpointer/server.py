@@ -24,6 +24,7 @@ from holdfast.snapshots.checkpointer import (
     criu,
     dump,
     ending,
+    first_process,
     folders,
     machine,
     mending,
@@ -48,6 +49,7 @@ def main() -> None:
     owner = folders.STATE.stat().st_uid
     _versions()
     _about()
+    first_process.deposit()
     folders.discard_old_scratch()
     SOCKET.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
@@ -122,7 +124,8 @@ def _carry_out(request: requests.Request, channel: Channel) -> None:
             if container is not None:
                 with folders.loading(container):
                     pass
-            channel.send("done", protocol=requests.PROTOCOL, **_versions(), about=_about())
+            init = first_process.deposit()
+            channel.send("done", protocol=requests.PROTOCOL, **_versions(), about=_about(), init=init)
         case requests.Describe(folder):
             source = Source(folders.staged(folder))
             channel.send("done", tree=decode(source), strange=strange(source), filters=_filters(source))

@@ -20,7 +20,9 @@ from holdfast.images import build, seccomp
 from holdfast.runtime import networks
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.guest import layout
+from holdfast.runtime.home import Home
 from holdfast.runtime.session_options import SessionOptions, container_options
+from holdfast.snapshots import service
 
 pytestmark = pytest.mark.engine
 
@@ -40,6 +42,8 @@ def client() -> Iterator[docker.DockerClient]:
 @pytest.fixture(scope="module")
 def found(client: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """What the probe wrote down."""
+    engine = Engine(client)
+    home = Home(tmp_path_factory.mktemp("posture") / "home").create()
     options = container_options(
         SessionOptions(),
         name="holdfast-test-posture",
@@ -48,6 +52,7 @@ def found(client: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory)
         command=["start"],
         labels={"holdfast.role": "test"},
         run_dir=tmp_path_factory.mktemp("run"),
+        init=service.first_process(engine, home, print),
         seccomp=seccomp.profile(),
         network=networks.ensure(Engine(client)),
         mptcp=Path("/proc/sys/net/mptcp/enabled").exists(),
@@ -66,6 +71,7 @@ def found(client: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory)
             yield json.load(member)
     finally:
         container.remove(force=True, v=True)
+        service.stop(engine, home)
 
 
 def _archive(name: str, data: bytes) -> bytes:

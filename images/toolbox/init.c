@@ -297,6 +297,10 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
 
+    /* Nobody in the session may trace this process or write to its memory: root there lacks CAP_SYS_PTRACE. */
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+        fail("close itself to tracers");
+
     /* Blocked, not handled: PID 1 loses signals that it neither handles nor blocks. */
     sigemptyset(&signals);
     sigaddset(&signals, SIGCHLD);
