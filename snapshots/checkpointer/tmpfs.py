@@ -1,16 +1,27 @@
 """Carries the contents of a session's tmpfs mounts, which are in neither the image nor the process images.
 
-POSIX shared memory and semaphores live in /dev/shm. Archives are written while everything in the
-session stands still, and unpacked before anything of it runs, so nobody can swap paths meanwhile.
+POSIX shared memory and semaphores live in /dev/shm. Archives are written while everything in the session is
+frozen, and unpacked before anything of it runs. Both are done by processes of their own that give up every
+right they do not need, and that reach the mounts by descriptors: no path of the session is resolved with
+privileges.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
+
+from holdfast.snapshots.checkpointer import beneath, rights, unpack
 
 # Mounts the engine makes itself and fills anew for each container; nothing of the session is in them.
 _ENGINE_OWNED = ("/dev", "/proc", "/sys", "/run/secrets")
+_REASON = 500
+"""Characters of an error that are passed on."""
 
 
 def mounts(mountinfo: str) -> list[str]:
@@ -24,7 +35,7 @@ def mounts(mountinfo: str) -> list[str]:
         # A part of one is the host's (a home or an engine's folder in memory), or mounted whole elsewhere.
         if fields[3] != "/":
             continue
-        point = fields[4].replace("\\040", " ")
+        point = _unescaped(fields[4])
         shared_memory = point == "/dev/shm"  # noqa: S108 - the session's, by its well-known name
         if shared_memory or not any(point == own or point.startswith(own + "/") for own in _ENGINE_OWNED):
             found.append(point)
@@ -32,39 +43,115 @@ def mounts(mountinfo: str) -> list[str]:
 
 
 def save(init_pid: int, folder: Path) -> list[str]:
-    """Archive each tmpfs of the container into `folder`/tmpfs-N.tar; returns the mount points in order."""
-    points = mounts(Path(f"/proc/{init_pid}/mountinfo").read_text())
+    """Archive each tmpfs of the container into `folder`/tmpfs-N.tar; returns the mount points in order.
+
+    Raises:
+        OSError: one cannot be read.
+    """
     kept: list[str] = []
-    for point in points:
-        source = Path(f"/proc/{init_pid}/root{point}")
-        if not any(source.iterdir()):
-            continue
-        _tar(
-            "--create",
-            "--sparse",
-            f"--file={folder / f'tmpfs-{len(kept)}.tar'}",
-            f"--directory={source}",
-            ".",
-        )
-        kept.append(point)
+    for point in mounts(Path(f"/proc/{init_pid}/mountinfo").read_text()):
+        source = _opened(init_pid, point)
+        try:
+            if os.listdir(source):  # noqa: PTH208 - a descriptor
+                _archive(source, folder / f"tmpfs-{len(kept)}.tar")
+                kept.append(point)
+        finally:
+            os.close(source)
     return kept
 
 
 def load(init_pid: int, folder: Path, points: list[str]) -> None:
-    """Unpack what `save` wrote into the tmpfs mounts of a new container."""
+    """Unpack what `save` wrote into the tmpfs mounts of a new container.
+
+    Raises:
+        OSError: an archive cannot be unpacked, or is not one that a session can have made.
+    """
+    present = mounts(Path(f"/proc/{init_pid}/mountinfo").read_text())
     for number, point in enumerate(points):
-        target = Path(f"/proc/{init_pid}/root{point}")
-        _tar(
-            "--extract",
-            "--same-permissions",
-            f"--file={folder / f'tmpfs-{number}.tar'}",
-            f"--directory={target}",
+        if point not in present:
+            raise OSError(f"the new container has no tmpfs at {point[:200]!r}")
+        target = _opened(init_pid, point)
+        namespace = os.open(f"/proc/{init_pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            with (folder / f"tmpfs-{number}.tar").open("rb") as archive:
+                _in_child(lambda: _unpack_inside(namespace, archive, target))  # noqa: B023 - called at once
+        finally:
+            os.close(namespace)
+            os.close(target)
+
+
+def _opened(init_pid: int, point: str) -> int:
+    """The root of a mount, which is a folder whose path has no links: the kernel has just said so."""
+    root = beneath.root_of(init_pid)
+    try:
+        return beneath.opened(root, point, os.O_RDONLY | os.O_DIRECTORY)
+    finally:
+        os.close(root)
+
+
+def _archive(source: int, archive: Path) -> None:
+    command = [
+        "/usr/bin/tar",
+        "--numeric-owner",
+        "--xattrs",
+        "--one-file-system",
+        "--create",
+        "--sparse",
+        f"--file={archive}",
+        f"--directory=/proc/self/fd/{source}",
+        ".",
+    ]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        pass_fds=(source,),
+        # It writes to a folder of the home's owner, and reads files of anybody in the session.
+        preexec_fn=lambda: rights.keep(rights.DAC_OVERRIDE, rights.DAC_READ_SEARCH),
+    )
+    # 1: "some files differ"; sockets are skipped with a warning: CRIU binds them anew.
+    if done.returncode not in (0, 1):
+        raise OSError(f"tar failed: {done.stderr.strip()[:_REASON]}")
+
+
+def _unpack_inside(namespace: int, archive: BinaryIO, target: int) -> None:
+    """Unpack in the session's mounts. Nothing may be imported once inside: paths are theirs."""
+    if sys.version_info < (3, 12):
+        raise RuntimeError("os.setns came with Python 3.12; the checkpointer's image has 3.13")
+    sys.meta_path.clear()
+    sys.path_hooks.clear()
+    os.setns(namespace, os.CLONE_NEWNS)
+    rights.keep(rights.CHOWN, rights.DAC_OVERRIDE, rights.FOWNER, rights.FSETID)
+    os.umask(0)
+    unpack.unpack(archive, target)
+
+
+def _in_child(work: Callable[[], None]) -> None:
+    """Do something in a process of its own. Raises OSError with what went wrong there."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        reason = b"it ended at once"
+        try:
+            os.close(reader)
+            work()
+            os._exit(0)
+        except BaseException as error:  # noqa: BLE001 - the last line of a process of its own
+            reason = str(error).encode("utf-8", "replace")[:_REASON]
+        finally:
+            os.write(writer, reason)
+            os._exit(1)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as told:
+        why = told.read(_REASON)
+    _, status = os.waitpid(child, 0)
+    if status != 0:
+        raise OSError(
+            f"shared memory cannot be unpacked: {why.decode('utf-8', 'replace') or 'it was killed'}"
         )
 
 
-def _tar(*arguments: str) -> None:
-    command = ["/usr/bin/tar", "--numeric-owner", "--xattrs", "--one-file-system", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    # 1: "some files differ"; sockets are skipped with a warning: CRIU binds them anew.
-    if done.returncode not in (0, 1):
-        raise OSError(f"tar failed: {done.stderr.strip()[:500]}")
+def _unescaped(text: str) -> str:
+    """A path as the kernel writes it: blanks, tabs, line ends and backslashes as three octal digits."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found.group(1), 8)), text)
