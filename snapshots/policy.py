@@ -92,10 +92,11 @@ def judge(tree: Tree, policy: Policy) -> list[Violation]:
 
 
 def judge_running(tree: Tree, policy: Policy) -> list[Violation]:
-    """The same of processes that exist, in a container whose first process is known."""
+    """The same of processes that exist, and of the first process of their container, which bounds them."""
     if tree.init is None:
         return [Violation(1, "init", "is gone")]
-    return judge(tree, policy.narrowed(tree.init))
+    first = [Violation(1, "init", text) for text in _of_thread(tree.init, policy)]
+    return first + judge(tree, policy.narrowed(tree.init))
 
 
 def strange(told: Iterable[object]) -> list[Violation]:

@@ -10,11 +10,11 @@ import os
 import socket
 import subprocess
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import namespaces
+from holdfast.snapshots.checkpointer import detached, namespaces
 
 CRIU = "/usr/sbin/criu"
 GUARD = "/opt/holdfast/guard.so"
@@ -40,6 +40,25 @@ class Running:
     process: subprocess.Popen[bytes]
     control: socket.socket
 
+    def question(self) -> str:
+        """What CRIU asks, after `control` became readable; empty when it has ended."""
+        try:
+            return self.control.recv(256).decode("ascii", "replace").strip()
+        except ConnectionError:  # it was killed before it had read the last answer
+            return ""
+
+    def answer(self, *, yes: bool) -> None:
+        """Let CRIU go on, or tell it to give up. One that has ended is found by the next question."""
+        self._say(b"y" if yes else b"n")
+
+    def ask_again(self) -> None:
+        """Have CRIU ask the same once more, which it does if nobody has ended it."""
+        self._say(b"a")
+
+    def _say(self, word: bytes) -> None:
+        with suppress(ConnectionError):
+            self.control.sendall(word)
+
 
 def start(
     arguments: Sequence[str],
@@ -55,10 +74,12 @@ def start(
 
     `images` and `work` are descriptors of folders for -D and -W; those of `also_inherit` stay open, too.
     `restores` is the inner pid of the root of the tree that will be restored; `environment` is for the guard.
+
+    Every folder of ours that it gets is detached: whatever path a session makes it follow, no `..` leads out
+    of it to this container's files, and from there to the host's.
     """
     Path(KDAT).mkdir(exist_ok=True)
     ours, theirs = socket.socketpair()
-    inherited = [images, work, theirs.fileno(), *also_inherit]
     opened: list[int] = []
 
     def opening(path: str, flags: int = os.O_RDONLY) -> int:
@@ -66,13 +87,20 @@ def start(
         opened.append(fd)
         return fd
 
+    def alone(folder: int) -> int:
+        fd = detached.clone(folder)
+        opened.append(fd)
+        return fd
+
     try:
+        images, work = alone(images), alone(work)
+        inherited = [images, work, theirs.fileno(), *also_inherit]
         entered = [-1, -1, -1]
         if init_pid is not None:
             base = f"/proc/{init_pid}/ns"
             entered = [opening(f"{base}/{name}") for name in ("mnt", "net", "uts")]
-        kdat = opening(KDAT, os.O_DIRECTORY)
-        plugins = opening(EMPTY, os.O_DIRECTORY)
+        kdat = alone(opening(KDAT, os.O_DIRECTORY))
+        plugins = alone(opening(EMPTY, os.O_DIRECTORY))
         inherited += [fd for fd in (*entered, kdat, plugins) if fd >= 0]
         variables = {
             **(environment or {}),

@@ -18,6 +18,7 @@ from holdfast.snapshots.checkpointer.proc import links, net, walk
 from holdfast.snapshots.checkpointer.record import credentials, sharing
 from holdfast.snapshots.checkpointer.record.decode import MAX_DESCRIPTORS
 from holdfast.snapshots.checkpointer.record.described import FLAGS
+from holdfast.snapshots.checkpointer.record.mappings import Mappings
 
 _PAGE = os.sysconf("SC_PAGESIZE")
 _FIRST_SLAVE, _LAST_SLAVE = 136, 143
@@ -48,6 +49,7 @@ class _Looking:
         self._cgroups = walk.read(f"{init}/cgroup")
         mountinfo = walk.read(f"{init}/mountinfo") or b""
         self._mounts = {int(line.split(None, 1)[0]) for line in mountinfo.splitlines() if line[:1].isdigit()}
+        self._mappings = Mappings(self._mounted)
         self._inner: dict[int, int] = {}
         self._groups: dict[int, int] = {}
         self._leaders: list[tuple[int, int, int]] = []
@@ -88,6 +90,7 @@ class _Looking:
             for key, name in (("executable", "exe"), ("directory", "cwd"), ("root", "root"))
             if not self._mounted(f"/proc/{pid}/{name}")
         ]
+        found["foreign"] += self._mappings.foreign(pid)
         for fd in walk.descriptors(pid):
             if self._room <= 0:
                 self.left_out += 1

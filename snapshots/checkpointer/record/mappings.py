@@ -1,0 +1,60 @@
+"""Whose files a process has mapped: those of its session, or others.
+
+A mapped file needs no descriptor: it is opened, mapped and closed. What counts is the mount through which it
+was opened, which the kernel tells of a mapping by its entry in /proc/PID/map_files (proc_pid_map_files(5)).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from holdfast.snapshots.checkpointer.proc import maps, walk
+
+MOST = 200_000
+"""Different files that are looked at in a tree; a process has at most 65530 mappings (vm.max_map_count)."""
+
+Key = tuple[int, int, int]
+
+
+class Mappings:
+    """Of all processes of one tree."""
+
+    def __init__(self, mounted: Callable[[str], bool]) -> None:
+        """`mounted` tells of a link of /proc whether it leads to a file on a mount of the container."""
+        self._mounted = mounted
+        self._judged: dict[Key, bool] = {}
+        self._kernel = _devices_of_memory()
+
+    def foreign(self, pid: int) -> list[str]:
+        """What a process has mapped that is not the session's, in words."""
+        found: list[str] = []
+        for one in maps.parse(walk.read(f"{pid}/maps") or b""):
+            if not one.inode:
+                continue
+            key = (one.major, one.minor, one.inode)
+            if key not in self._judged:
+                self._judged[key] = len(self._judged) < MOST and self._is_ours(pid, one)
+            if not self._judged[key]:
+                found.append(f"memory ({one.path[:200]})")
+        return found
+
+    def _is_ours(self, pid: int, one: maps.Mapping) -> bool:
+        # Memory without a file: memfds, System V segments, memory that processes share. No path leads to it.
+        if (one.major, one.minor) in self._kernel:
+            return True
+        return self._mounted(f"/proc/{pid}/map_files/{one.start:x}-{one.end:x}")
+
+
+def _devices_of_memory() -> frozenset[tuple[int, int]]:
+    """The kernel's own file systems of shared memory, of ordinary and of huge pages."""
+    found = set()
+    for flags in (0, os.MFD_HUGETLB):
+        try:
+            descriptor = os.memfd_create("device", os.MFD_CLOEXEC | flags)
+        except OSError:
+            continue  # no huge pages here
+        device = os.fstat(descriptor).st_dev
+        os.close(descriptor)
+        found.add((os.major(device), os.minor(device)))
+    return frozenset(found)
