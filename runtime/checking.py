@@ -116,7 +116,11 @@ class _Check:
         client = GuestClient(controller.home.run_dir(session.id))
         root = _supervisor(client)
         self._target = Target(container.id, container.pid, root)
-        self._mounts = [str(layout.RUN_DIR), *(mount["target"] for mount in session.options["mounts"])]
+        self._mounts = [
+            str(layout.RUN_DIR),
+            str(layout.INIT),
+            *(mount["target"] for mount in session.options["mounts"]),
+        ]
 
     def _ask(self, op: str, **more: object) -> dict[str, Any]:
         home, engine = self._controller.home, self._controller.engine

@@ -136,6 +136,8 @@ KNOWN: tuple[Known, ...] = (
         text="a process uses a pipe in packet mode (O_DIRECT)",
         advice="end that process",
     ),
+    Known(r"outside of the session's tree: (.*)", "outside", passing=True),
+    Known(r"does not stop", "stuck"),
     Known(
         r"outside of its pid namespace|Can't find a session leader",
         "outside",

@@ -40,6 +40,7 @@ from holdfast.runtime.guest.reaper import Reaper, become_subreaper
 from holdfast.runtime.guest.server import Server
 
 _M_ARENA_MAX = -8
+_PR_SET_DUMPABLE = 4
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     # One malloc arena: others would be made for the threads of zmq, and hold megabytes.
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
     _detach()
+    _close_to_tracers()
     for folder in (layout.state, layout.state / "shells", layout.state / "kernels"):
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o711)
@@ -119,6 +121,14 @@ def _layout(argv: Sequence[str] | None) -> Layout:
     parser.add_argument("--workspace", type=Path, default=WORKSPACE)
     parser.add_argument("--hooks", type=Path, default=SYSTEM_HOOKS)
     return Layout(**vars(parser.parse_args(argv)))
+
+
+def _close_to_tracers() -> None:
+    """Let nothing in the session trace this process, which is the root of what is captured (prctl(2)).
+
+    Root in a session has no CAP_SYS_PTRACE. Programs that are started from here are open again.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def _detach() -> None:

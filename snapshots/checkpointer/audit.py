@@ -12,12 +12,14 @@ import os
 import select
 import signal
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from holdfast.snapshots.checkpointer import tree
+from holdfast.snapshots.checkpointer import first_process, standstill, tree
 from holdfast.snapshots.checkpointer.channel import Channel
+from holdfast.snapshots.checkpointer.freezer import Freezer
 from holdfast.snapshots.checkpointer.proc import walk
 from holdfast.snapshots.checkpointer.record import below, leading
 from holdfast.snapshots.checkpointer.record.decode import decode
@@ -49,7 +51,32 @@ class Audit:
         self._killed = False
         # What has that number later is another process; this one can only be gone.
         self._init = os.pidfd_open(target.init_pid)
-        tree.check_container(target.init_pid, target.container)
+        self._freezer = Freezer(target.init_pid)
+        try:
+            tree.check_container(target.init_pid, target.container)
+            self._check_alone()
+        except BaseException:
+            os.close(self._init)
+            raise
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """While the block runs, so does nothing in the container, whose first process is alone there."""
+        self._freezer.freeze()
+        try:
+            self._check_alone()
+            yield
+        finally:
+            self._freezer.thaw()
+        self._check_alone()
+
+    def _check_alone(self, *roots: int) -> None:
+        """Raise NotWanted, TargetMismatch if there is more than our first process and these trees."""
+        first_process.check(self._target.init_pid)
+        try:
+            standstill.check_alone(self._freezer, self._target.init_pid, *roots)
+        except standstill.Outsiders as error:
+            raise NotWanted(str(error)) from error
 
     def images(self, folder: Path) -> None:
         """Ask whether these images may be restored. Raises NotWanted, Unreadable."""
@@ -65,6 +92,8 @@ class Audit:
         """Ask whether the tree CRIU (a pid) has restored may run, and kill it if not. Raises NotWanted."""
         try:
             root = self._root(criu)
+            # This process is in the container's cgroups, too, and CRIU and the tree below it.
+            self._check_alone(root, os.getpid())
             found = look(walk.tree(root).pids, self._target.init_pid)
             self._channel.send("stopped", tree=found, files=self._files)
             self._answer()

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 HOST_CGROUPS = Path("/host/cgroup")
 
 
 def join(init_pid: int) -> None:
-    """Move this process into every cgroup of `init_pid`. Raises OSError.
-
-    The lines of /proc/PID/cgroup are "ID:CONTROLLERS:PATH" (cgroups(7)); with version 2 there is
-    one line with no controllers. Named version 1 hierarchies are mounted under their name.
-    """
+    """Move this process into every cgroup of `init_pid`. Raises OSError."""
     joined = 0
-    for line in Path(f"/proc/{init_pid}/cgroup").read_text().splitlines():
-        _, controllers, path = line.split(":", 2)
-        for base in _mounts(controllers):
-            procs = base / path.lstrip("/") / "cgroup.procs"
-            if procs.exists():
-                procs.write_text(str(os.getpid()))
-                joined += 1
+    for _, folder in folders(init_pid):
+        (folder / "cgroup.procs").write_text(str(os.getpid()))
+        joined += 1
     if not joined:
         raise OSError("none of the container's cgroups is visible to the checkpointer")
 
@@ -29,19 +22,27 @@ def join(init_pid: int) -> None:
 def members(init_pid: int) -> tuple[int, ...]:
     """Every process of the container, those entered from outside included; empty if that cannot be seen."""
     try:
-        lines = Path(f"/proc/{init_pid}/cgroup").read_text().splitlines()
-    except OSError:
-        return ()
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        for base in _mounts(controllers):
-            try:
-                words = (base / path.lstrip("/") / "cgroup.procs").read_text().split()
-            except OSError:
-                continue
+        for _, folder in folders(init_pid):
+            words = (folder / "cgroup.procs").read_text().split()
             # 0 is a process of a namespace that cannot be seen from here.
             return tuple(int(word) for word in words if word != "0")
+    except OSError:
+        pass
     return ()
+
+
+def folders(init_pid: int) -> Iterator[tuple[str, Path]]:
+    """Controllers (empty: version 2) and folder of each visible cgroup of `init_pid`. Raises OSError.
+
+    The lines of /proc/PID/cgroup are "ID:CONTROLLERS:PATH" (cgroups(7)); with version 2 there is
+    one line with no controllers. Named version 1 hierarchies are mounted under their name.
+    """
+    for line in Path(f"/proc/{init_pid}/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        for base in _mounts(controllers):
+            folder = base / path.lstrip("/")
+            if (folder / "cgroup.procs").exists():
+                yield controllers, folder
 
 
 def _mounts(controllers: str) -> list[Path]:

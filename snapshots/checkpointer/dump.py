@@ -3,7 +3,8 @@
 The order is what makes memory, files and tmpfs one instant:
 
   the files are copied beforehand (layers), if they can be
-  CRIU stops all tasks ─► "frozen" to the host, which commits the files meanwhile if they could not
+  the container is frozen, and all of its tasks are seized at once (standstill.py, guard_seize.c)
+  all tasks have stopped ─► "frozen" to the host, which commits the files if they could not be copied
   CRIU writes memory      tmpfs is archived here, and files that changed are copied again
   CRIU holds (post-dump) ─► "dumped" to the host, which answers "go" once the files are kept
   CRIU lets go         ─► "done"
@@ -18,18 +19,30 @@ import os
 import select
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import criu, folders, last_words, mending, tmpfs, tree
+from holdfast.snapshots.checkpointer import (
+    criu,
+    first_process,
+    folders,
+    last_words,
+    mending,
+    standstill,
+    tmpfs,
+    tree,
+)
 from holdfast.snapshots.checkpointer.channel import Channel
+from holdfast.snapshots.checkpointer.freezer import Freezer, NotFrozen
 from holdfast.snapshots.checkpointer.layers import keep
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
 from holdfast.snapshots.checkpointer.requests import Dump
 
 # A host that holds a session frozen for longer than this has lost its way. Seconds.
 HOLD_LIMIT = 120.0
-# CRIU's own limit for stopping tasks covers only that phase. Seconds.
+# A capture that takes longer hangs: 64 GiB at a tenth of a gigabyte a second. Seconds.
+DUMP_LIMIT = 900.0
 POLL = 0.002
 
 
@@ -47,15 +60,21 @@ class _Capture:
     channel: Channel
     root: int
     images: Path
+    freezer: Freezer
     watch: tree.FreezeWatch
     layer: LayerCopy | None
     frozen_at: float = 0.0
+    stopped: bool = False
     agreed: bool = False
     tmpfs: list[str] = field(default_factory=list)
     last_pid: int = 0
 
-    def note_frozen(self) -> None:
-        self.frozen_at = time.monotonic()
+    def check_alone(self) -> None:
+        standstill.check_alone(self.freezer, self.request.target.init_pid, self.root)
+
+    def note_stopped(self) -> None:
+        self.stopped = True
+        self.freezer.hand_over()
         self.last_pid = tree.highest_inner_pid(self.root)
         self.channel.send("frozen")
         self.keep_tmpfs()
@@ -78,6 +97,7 @@ def run(request: Dump, channel: Channel) -> None:
     """Carry out one capture. Raises DumpFailed, TargetMismatch, OSError; the tree runs on in each case."""
     target = request.target
     tree.check_container(target.init_pid, target.container)
+    first_process.check(target.init_pid)
     root = tree.find_by_inner_pid(target.init_pid, target.root_pid)
     last_words.deliver(root)
     layer = keep.begun(request.folder)
@@ -101,18 +121,26 @@ def run(request: Dump, channel: Channel) -> None:
         "HOLDFAST_IMAGES": str(folder),
         **({} if request.leave_running else {"HOLDFAST_ENDS": "1"}),
     }
-    running = criu.start(
-        arguments,
-        init_pid=target.init_pid,
-        images=folder,
-        work=folder,
-        environment=environment,
+
+    def start(more: Mapping[str, str], handles: tuple[int, ...]) -> criu.Running:
+        return criu.start(
+            arguments,
+            init_pid=target.init_pid,
+            images=folder,
+            work=folder,
+            also_inherit=handles,
+            environment={**environment, **more},
+        )
+
+    capture = _Capture(
+        request, channel, root, images, Freezer(target.init_pid), tree.FreezeWatch(root), layer
     )
-    capture = _Capture(request, channel, root, images, tree.FreezeWatch(root), layer)
-    status = -1
+    running: criu.Running | None = None
     try:
+        running, capture.frozen_at = standstill.begin(capture.freezer, start, capture.check_alone)
         _drive(capture, running)
-        status = running.process.wait()
+        status = _reap(running.process)
+        capture.freezer.thaw()
         ended = time.monotonic()
         # Ending the tree ends the container's first process, and with it all of its PID namespace: CRIU, too.
         ended_with_tree = capture.agreed and not request.leave_running
@@ -122,10 +150,14 @@ def run(request: Dump, channel: Channel) -> None:
             raise DumpFailed(
                 f"CRIU ended with status {status}", criu.errors_in(criu.read_log(folder, "dump.log"))
             )
+    except (standstill.Outsiders, NotFrozen) as error:
+        raise DumpFailed(str(error), [str(error)]) from error
     finally:
-        running.control.close()
-        if _reap(running.process) < 0:
-            mending.mend(target.init_pid)
+        if running is not None:
+            running.control.close()
+            if _reap(running.process) < 0:
+                mending.mend(target.init_pid)
+        capture.freezer.thaw()
         os.close(folder)
         if not capture.agreed:
             folders.discard_staging(request.folder, folders.PROCESS_IMAGES)
@@ -140,22 +172,28 @@ def run(request: Dump, channel: Channel) -> None:
 
 
 def _drive(capture: _Capture, running: criu.Running) -> None:
-    """Follow CRIU until it has ended or has been told to go on."""
+    """Follow CRIU until it has ended or has been told to go on. Nothing of the session can hold it up."""
     process, control = running.process, running.control
+    deadline = time.monotonic() + DUMP_LIMIT
     while process.poll() is None:
-        if not capture.frozen_at and capture.watch.all_stopped():
-            capture.note_frozen()
+        if time.monotonic() > deadline:
+            process.kill()
+        if not capture.stopped and capture.watch.all_stopped():
+            capture.note_stopped()
         if not select.select([control], [], [], POLL)[0]:
+            # When it lets go of tasks because it failed, the first ones may stop it before it has come to the
+            # last.
+            standstill.keep_going(process)
             continue
-        action = control.recv(256).decode("ascii", "replace").strip()
+        action = running.question()
         if not action:
             return
-        control.sendall(b"y" if action != "post-dump" or _host_agrees(capture) else b"n")
+        running.answer(yes=action != "post-dump" or _host_agrees(capture))
 
 
 def _host_agrees(capture: _Capture) -> bool:
-    if not capture.frozen_at:
-        capture.note_frozen()
+    if not capture.stopped:
+        capture.note_stopped()
     # A file that was unlinked while open is linked back into the session's files during the dump;
     # files the host kept before that moment lack it.
     changed = (capture.images / "remap-fpath.img").exists()
@@ -164,9 +202,14 @@ def _host_agrees(capture: _Capture) -> bool:
         capture.copy_layer()
     if not capture.request.leave_running:
         capture.save_layer()
+    capture.check_alone()
     _keep_facts(capture)
     capture.channel.send("dumped", files_changed=changed, last_pid=capture.last_pid)
     capture.agreed = capture.channel.ready(HOLD_LIMIT) and capture.channel.receive(64) == b"go"
+    if capture.agreed and capture.request.leave_running:
+        # CRIU lets go of one task after the other; none of them runs before it is done. Those that end do so
+        # now.
+        capture.freezer.hold()
     return capture.agreed
 
 
@@ -179,8 +222,11 @@ def _keep_facts(capture: _Capture) -> None:
 def _reap(process: subprocess.Popen[bytes]) -> int:
     # Reached with a live CRIU only when this process failed: closing the control socket made its
     # script fail, so it resumes the tasks and ends. Killing it could leave its code inside them.
-    try:
-        return process.wait(timeout=HOLD_LIMIT)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return process.wait()
+    deadline = time.monotonic() + HOLD_LIMIT
+    while process.poll() is None:
+        standstill.keep_going(process)
+        if time.monotonic() > deadline:
+            process.kill()
+            return process.wait()
+        time.sleep(POLL)
+    return process.returncode

@@ -1,7 +1,8 @@
 """The operation `end`: ends processes that are in the way of a capture, because a person said so.
 
 Each is named by its pid in the session and ends with its descendants; SIGKILL, since what is to be captured
-next must not depend on how they take a request. Nothing outside of the session's tree can be named.
+next must not depend on how they take a request. Only processes of the session's container can be named, and
+neither its first process nor the supervisor.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import signal
 import time
 from contextlib import suppress
 
-from holdfast.snapshots.checkpointer import tree
+from holdfast.snapshots.checkpointer import cgroups, tree
 from holdfast.snapshots.checkpointer.channel import Channel
 from holdfast.snapshots.checkpointer.proc import walk
 from holdfast.snapshots.checkpointer.requests import End
@@ -27,9 +28,11 @@ def run(request: End, channel: Channel) -> None:
     root = tree.find_by_inner_pid(target.init_pid, target.root_pid)
     top = walk.status_of(root)
     depth = len(top.inner_pids) if top is not None else 0
-    inner = {pid: _inner(pid, depth) for pid in walk.tree(root).pids if pid != root}
+    spared = (target.init_pid, root)
+    inside = dict.fromkeys((*walk.tree(root).pids, *cgroups.members(target.init_pid)))
+    inner = {pid: _inner(pid, depth) for pid in inside if pid not in spared}
     named = [pid for pid, number in inner.items() if number in request.pids]
-    ended = {pid: inner.get(pid, 0) for top in named for pid in walk.tree(top).pids if pid != root}
+    ended = {pid: inner.get(pid, 0) for top in named for pid in walk.tree(top).pids if pid not in spared}
     deadline = time.monotonic() + PATIENCE
     while left := [pid for pid in ended if _lives(pid)]:
         if time.monotonic() > deadline:

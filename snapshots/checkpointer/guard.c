@@ -15,11 +15,14 @@
  *   setsid   controlling terminals of what is restored: see guard_terminals.c
  *   syscall  limits of processes: see guard_limits.c
  *   setsockopt  connections that CRIU reads: see guard_repair.c
+ *   ptrace   stopping all of a container at once: see guard_seize.c
  *   recvmsg  descriptors of the session that CRIU could not keep: see guard_substitute.c
  *
  * HOLDFAST_GUARD="MNT NET UTS CONTROL KDAT ROOT" names five open descriptors (-1: none) and the pid
  * of the root of the tree that is restored (0: nothing is restored). HOLDFAST_SUBSTITUTE is there in a
- * capture, and names what is left out of it: see guard_substitute.c. HOLDFAST_TERMINALS is there in a restore,
+ * capture, and names what is left out of it: see guard_substitute.c. HOLDFAST_FREEZER is there in a capture, too:
+ * see guard_seize.c; then nothing of the session is entered before the checkpointer says that it is frozen.
+ * HOLDFAST_TERMINALS is there in a restore,
  * and names the terminals that come back: see guard_terminals.c. HOLDFAST_ENDS is there if the tasks end with
  * their capture.
  */
@@ -52,10 +55,22 @@ void die(const char *what)
 	_exit(97);
 }
 
+/* Ask the checkpointer something, and wait for its answer: 'y', or anything else for no. */
+static char ask(const char *question)
+{
+	char verdict = 'n';
+
+	if (control_fd >= 0 && dprintf(control_fd, "%s\n", question) > 0)
+		while (read(control_fd, &verdict, 1) < 0 && errno == EINTR)
+			;
+	return verdict;
+}
+
 __attribute__((constructor)) static void enter_session(void)
 {
 	const char *spec = getenv("HOLDFAST_GUARD");
 	int mnt, net, uts;
+	char verdict;
 
 	if (spec == NULL || sscanf(spec, "%d %d %d %d %d %d", &mnt, &net, &uts, &control_fd, &kdat_fd, &root_pid) != 6) {
 		errno = EINVAL;
@@ -66,7 +81,14 @@ __attribute__((constructor)) static void enter_session(void)
 	unsetenv("HOLDFAST_SUBSTITUTE");
 	tasks_end = getenv("HOLDFAST_ENDS") != NULL;
 	unsetenv("HOLDFAST_ENDS");
+	read_freezer(getenv("HOLDFAST_FREEZER"));
+	unsetenv("HOLDFAST_FREEZER");
 	unsetenv("LD_PRELOAD");
+	/* All that takes time to start is done; the session is frozen only now. Asked once more, who has not been
+	 * killed until then can no longer be. */
+	while (freezes() && (verdict = ask("ready")) != 'y')
+		if (verdict != 'a')
+			_exit(96);
 	if (net >= 0 && setns(net, CLONE_NEWNET) < 0)
 		die("enter the network namespace");
 	if (uts >= 0 && setns(uts, CLONE_NEWUTS) < 0)
@@ -91,14 +113,11 @@ pid_t fork(void)
 {
 	static pid_t (*libc_fork)(void);
 	const char *action = getenv("CRTOOLS_SCRIPT_ACTION");
-	char verdict = 'n';
+	char verdict = action != NULL ? ask(action) : 'n';
 	pid_t child;
 
 	if (libc_fork == NULL)
 		*(void **)&libc_fork = dlsym(RTLD_NEXT, "fork");
-	if (action != NULL && control_fd >= 0 && dprintf(control_fd, "%s\n", action) > 0)
-		while (read(control_fd, &verdict, 1) < 0 && errno == EINTR)
-			;
 	/* CRIU would let the tasks go whatever the answer, and they would go on if it ended. It is in their PID
 	 * namespace, and may kill all of them while they stand still (kill(2), -1). */
 	if (verdict != 'y' && action != NULL && strcmp(action, "pre-resume") == 0) {

@@ -13,6 +13,15 @@ long ptrace_registers(ptrace_call *libc, enum __ptrace_request request, pid_t ta
 /* End this process, saying what cannot be done, and errno. */
 void die(const char *what) __attribute__((noreturn));
 
+/* Note the freezer of the container that is captured; NULL: nothing is frozen. */
+void read_freezer(const char *spec);
+
+/* Is the container frozen, and not yet seized? */
+int freezes(void);
+
+/* Whether a call to seize or interrupt a thread is done already; the first one seizes the whole container. */
+int was_seized(ptrace_call *libc, enum __ptrace_request request, pid_t thread);
+
 /* Note what is to be left out of a capture; NULL: nothing is captured. */
 void read_substitutions(const char *spec);
 

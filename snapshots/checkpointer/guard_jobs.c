@@ -30,6 +30,8 @@ long ptrace(enum __ptrace_request request, ...)
 		*(void **)&libc_ptrace = dlsym(RTLD_NEXT, "ptrace");
 	if (request == PTRACE_GETREGSET || request == PTRACE_SETREGSET)
 		return ptrace_registers(libc_ptrace, request, pid, address, data);
+	if (was_seized(libc_ptrace, request, pid))
+		return 0;
 	result = libc_ptrace(request, pid, address, data);
 	info = data;
 	/* A group stop, as PTRACE_SEIZE reports it (ptrace(2)): the event is in the upper bytes of the code. */

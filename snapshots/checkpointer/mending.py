@@ -1,4 +1,4 @@
-"""Lets connections go on that a killed CRIU left in repair mode.
+"""Puts right what a capture left behind that was killed: a frozen container, connections in repair mode.
 
 CRIU reads a connection in that mode (TCP_REPAIR, tcp(7)); the guard takes each out of it as soon as it was
 read, and puts all back if their processes are to end. Who dies in between leaves them so: reading and writing
@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from holdfast.snapshots.checkpointer import borrowed, tree
 from holdfast.snapshots.checkpointer.channel import Channel
+from holdfast.snapshots.checkpointer.freezer import Freezer
 from holdfast.snapshots.checkpointer.requests import Mend
 
 # linux/tcp.h; the last leaves the mode without a packet.
@@ -24,6 +25,7 @@ _OFF_SILENTLY = -1
 def run(request: Mend, channel: Channel) -> None:
     """Mend a container whose capture was cut short. Raises TargetMismatch, OSError."""
     tree.check_container(request.init_pid, request.container)
+    Freezer(request.init_pid).thaw_leftover()
     channel.send("done", mended=mend(request.init_pid))
 
 

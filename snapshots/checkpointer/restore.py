@@ -24,6 +24,7 @@ from holdfast.snapshots.checkpointer import (
     memory_files,
     namespaces,
     sockets,
+    standstill,
     streams,
     terminals,
     tmpfs,
@@ -58,8 +59,9 @@ def run(request: Restore, channel: Channel) -> None:
     lazy: criu.Running | None = None
     try:
         prepared = _prepare(kept, images, request)
-        audit.images(images)
-        tmpfs.load(target.init_pid, kept, facts["tmpfs"])
+        with audit.frozen():
+            audit.images(images)
+            tmpfs.load(target.init_pid, kept, facts["tmpfs"])
         # What is restored inherits these from CRIU, and CRIU from this process.
         cgroups.join(target.init_pid)
         _new_session_keyring()
@@ -177,20 +179,32 @@ def _restore(request: Restore, folder: int, prepared: _Prepared, audit: Audit) -
 
 
 def _drive(running: criu.Running, audit: Audit) -> int:
-    """Follow CRIU to its end. Its question before anything runs is for the audit; others get a yes."""
+    """Follow CRIU to its end. Its question before anything runs is for the audit; others get a yes.
+
+    Once it was told to let the tasks go, it has nothing else to do, and the first ones may stop or kill it
+    before it comes to the last: it is ended then, for the kernel lets go of the rest.
+    """
+    process = running.process
     deadline = time.monotonic() + RESTORE_LIMIT
+    let_go = False
     while time.monotonic() < deadline:
-        if not select.select([running.control], [], [], 1.0)[0]:
-            if running.process.poll() is not None:
-                return running.process.returncode
+        if not select.select([running.control], [], [], standstill.POLL)[0]:
+            if let_go and standstill.is_stopped(process):
+                process.kill()
+            if process.poll() is not None:
+                break
             continue
-        action = running.control.recv(256).decode("ascii", "replace").strip()
+        action = running.question()
         if not action:
-            return running.process.wait()
+            break
         if action == "pre-resume":
-            audit.stopped(running.process.pid)
-        running.control.sendall(b"y")
-    return -1
+            audit.stopped(process.pid)
+            let_go = True
+        running.answer(yes=True)
+    else:
+        return -1
+    status = process.wait()
+    return max(status, 0) if let_go else status
 
 
 def _start_lazy_pages(folder: int, images: Path) -> criu.Running:

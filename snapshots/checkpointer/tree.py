@@ -49,6 +49,17 @@ def inner_pid_of(pid: int) -> int:
     return _inner_of(PROC / str(pid) / "status")
 
 
+def name_of(pid: int) -> str:
+    """What a process calls itself, fit to be shown; empty when it is gone."""
+    try:
+        name = (PROC / str(pid) / "comm").read_bytes()
+    except OSError:
+        return ""
+    return "".join(
+        letter if letter.isprintable() else "?" for letter in name.decode("utf-8", "replace").strip()
+    )
+
+
 def _inner_of(status: Path) -> int:
     """The last number of the NSpid line (proc_pid_status(5))."""
     try:

@@ -120,11 +120,11 @@ def test_a_tracer_within_the_session_is_named() -> None:
 
 
 def test_a_process_of_docker_exec_is_told() -> None:
-    """It is not of the tree, and so in no copy."""
+    """It is not of the tree, and would run while that is frozen."""
     entered = process(pid=4300, inner=43)
     found = list(judge.findings(dataclasses.replace(world(), outside=(entered,))))[-1]
 
-    assert (found.kind, found.pid, found.verdict) == ("outside", 43, "reset")
+    assert (found.kind, found.pid, found.verdict) == ("outside", 43, "blocks")
 
 
 REGULAR = File("file", 50, 5, 4096, 1)

@@ -36,10 +36,12 @@ CATALOGUE: dict[str, Kind] = {
     "stopped": Kind(SURVIVES, "stopped process", "stays stopped"),
     "other_user": Kind(SURVIVES, "process with ids of several users", "keeps all of them"),
     "outside": Kind(
-        RESET,
+        BLOCKS,
         "process outside of the session's tree",
-        "was started from the host with `docker exec`, is not captured, and is in no copy",
-        "start it with `holdfast exec` to have it captured",
+        "is in the session's container but not in its tree, so that it would run while all else is frozen; "
+        "`docker exec` on the host starts such processes",
+        "end it, or start it with `holdfast exec`",
+        passing=True,
     ),
     "traced": Kind(
         BLOCKS,

@@ -1,0 +1,112 @@
+/* Stops a session for a capture without a moment in which any of it runs.
+ *
+ * CRIU finds the tasks of a tree one by one, and seizes each as it finds it (ptrace(2)). What is not in the tree,
+ * or not found yet, runs meanwhile, and may signal, rename or trace. So the whole container is frozen by its
+ * control group, by the checkpointer, before CRIU enters it; here all of its threads are seized at once while they
+ * are frozen, and only then thawed: each stops for its tracer before it runs an instruction of its own. What CRIU
+ * seizes later it has then already. The container's first process, which is in no tree, is held until CRIU ends.
+ *
+ * HOLDFAST_FREEZER="THREADS SWITCH WORD": two open descriptors, of the list of the container's threads and of the
+ * file that thaws it when WORD is written; see freezer.py.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "guard.h"
+
+enum { PID_MAX = 1 << 22 };	/* the kernel's PID_MAX_LIMIT */
+enum { FIRST_PROCESS = 1 };
+
+static int threads_fd = -1, switch_fd = -1;
+static char thaw_word[16];
+/* Of each thread: which calls of CRIU's are still to be answered without asking the kernel again. */
+static unsigned char to_skip[PID_MAX];
+enum { SKIP_SEIZE = 1, SKIP_INTERRUPT = 2 };
+
+void read_freezer(const char *spec)
+{
+	if (spec == NULL)
+		return;
+	if (sscanf(spec, "%d %d %15s", &threads_fd, &switch_fd, thaw_word) != 3) {
+		errno = EINVAL;
+		die("read HOLDFAST_FREEZER");
+	}
+}
+
+int freezes(void)
+{
+	return threads_fd >= 0;
+}
+
+/* Has a thread ended? Nobody can seize it then, and it will not run. */
+static int has_ended(pid_t thread)
+{
+	char path[64], line[512], *state;
+	size_t length;
+	FILE *stat;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", thread);
+	stat = fopen(path, "re");
+	if (stat == NULL)
+		return 1;
+	length = fread(line, 1, sizeof(line) - 1, stat);
+	fclose(stat);
+	line[length] = '\0';
+	state = strrchr(line, ')');
+	return state == NULL || state[1] != ' ' || strchr("ZXx", state[2]) != NULL;
+}
+
+static void seize(ptrace_call *libc, pid_t thread)
+{
+	if (thread <= 0 || thread >= PID_MAX)
+		die("seize a process that cannot be seen");
+	if (libc(PTRACE_SEIZE, thread, NULL, NULL) < 0) {
+		if (!has_ended(thread))
+			die("seize a process that somebody else traces");
+		return;
+	}
+	if (libc(PTRACE_INTERRUPT, thread, NULL, NULL) < 0 && !has_ended(thread))
+		die("interrupt a process");
+	to_skip[thread] = SKIP_SEIZE | SKIP_INTERRUPT;
+}
+
+static void seize_all(ptrace_call *libc)
+{
+	FILE *list = fdopen(threads_fd, "re");
+	int thread, status;
+
+	if (list == NULL)
+		die("list the container's threads");
+	while (fscanf(list, "%d", &thread) == 1)
+		seize(libc, thread);
+	fclose(list);
+	threads_fd = -1;
+	if (write(switch_fd, thaw_word, strlen(thaw_word)) < 0)
+		die("thaw the container");
+	close(switch_fd);
+	/* CRIU does not know of it, and would take its stop for that of a task of its own. */
+	while (waitpid(FIRST_PROCESS, &status, __WALL) < 0 && errno == EINTR)
+		;
+	to_skip[FIRST_PROCESS] = 0;
+}
+
+int was_seized(ptrace_call *libc, enum __ptrace_request request, pid_t thread)
+{
+	int bit = request == PTRACE_SEIZE ? SKIP_SEIZE : request == PTRACE_INTERRUPT ? SKIP_INTERRUPT : 0;
+
+	if (bit == 0 || thread <= 0 || thread >= PID_MAX)
+		return 0;
+	if (freezes())
+		seize_all(libc);
+	if (!(to_skip[thread] & bit))
+		return 0;
+	to_skip[thread] &= (unsigned char)~bit;
+	return 1;
+}

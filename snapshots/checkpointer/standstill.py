@@ -1,0 +1,117 @@
+"""Starts CRIU on a session that is frozen, whatever the session does against it.
+
+CRIU has to be in the session's PID namespace, where root may signal it until nothing of the session runs any
+more. So it is started up to the point before it enters anything of the session, then the session is frozen,
+and only then it goes on. One that was stopped meanwhile is continued; one that was killed is started again,
+this time with the session frozen first, which takes longer.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+
+from holdfast.snapshots.checkpointer import criu, tree
+from holdfast.snapshots.checkpointer.freezer import Freezer
+
+SOON = 1.0
+"""Seconds in which CRIU is ready, if nobody keeps it from that; it takes some 20 ms."""
+POLL = 0.02
+LIMIT = 20.0
+"""Seconds for the same when nobody can."""
+
+Start = Callable[[Mapping[str, str], tuple[int, ...]], criu.Running]
+"""Starts CRIU with these variables for the guard and these open descriptors."""
+
+
+class Outsiders(Exception):
+    """There are processes in the container that are not of the session's tree."""
+
+
+def begin(freezer: Freezer, start: Start, check: Callable[[], None]) -> tuple[criu.Running, float]:
+    """Start CRIU, and freeze the session; returns the moment (monotonic, seconds) at which it was frozen.
+
+    `check` is called when the session is frozen and before CRIU enters it, and may raise.
+
+    Raises:
+        criu.Killed: it cannot be started.
+        NotFrozen: the session cannot be frozen.
+    """
+    for early in (False, True):
+        if early:
+            freezer.freeze()
+        running = _start(freezer, start)
+        try:
+            ready = not early and _is_ready(running, SOON)
+            if not early:
+                freezer.freeze()
+            frozen_at = time.monotonic()
+            if (ready or _is_ready(running, LIMIT)) and _is_alive(running):
+                check()
+                running.answer(yes=True)
+                return running, frozen_at
+        except BaseException:
+            _end(running)
+            raise
+        _end(running)
+        freezer.thaw()
+    raise criu.Killed(abs(running.process.returncode))
+
+
+def is_stopped(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a signal has stopped CRIU."""
+    return tree.thread_states(process.pid) == ["T"]
+
+
+def keep_going(process: subprocess.Popen[bytes]) -> None:
+    """Continue CRIU if somebody has stopped it."""
+    if is_stopped(process):
+        process.send_signal(signal.SIGCONT)
+
+
+def check_alone(freezer: Freezer, init_pid: int, *roots: int) -> None:
+    """Raise Outsiders if a container has other processes than its first one and the trees below `roots`."""
+    known = {init_pid, *(pid for root in roots for pid in tree.tree(root))}
+    outside = [pid for pid in freezer.members() if pid not in known and not _ended(pid)]
+    if outside:
+        names = ", ".join(f"pid {tree.inner_pid_of(pid)} ({tree.name_of(pid)})" for pid in outside[:3])
+        raise Outsiders(f"a process outside of the session's tree: {names}")
+
+
+def _start(freezer: Freezer, start: Start) -> criu.Running:
+    threads, switch, word = freezer.handles()
+    try:
+        return start({"HOLDFAST_FREEZER": f"{threads} {switch} {word}"}, (threads, switch))
+    finally:
+        os.close(threads)
+        os.close(switch)
+
+
+def _is_ready(running: criu.Running, limit: float) -> bool:
+    """Wait for the guard's word that CRIU can begin."""
+    deadline = time.monotonic() + limit
+    while not select.select([running.control], [], [], POLL)[0]:
+        if time.monotonic() > deadline:
+            return False
+        keep_going(running.process)
+    return running.question() == "ready"
+
+
+def _is_alive(running: criu.Running) -> bool:
+    """Whether CRIU, which is ready, has not been killed by what was sent to it until now."""
+    running.ask_again()
+    return _is_ready(running, LIMIT)
+
+
+def _end(running: criu.Running) -> None:
+    running.control.close()
+    running.process.kill()
+    running.process.wait()
+
+
+def _ended(pid: int) -> bool:
+    return all(state in "ZX" for state in tree.thread_states(pid))
