@@ -1,0 +1,322 @@
+"""Attacks by root in a session on captures and restores of it. The files they aim at are made for them."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import statistics
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import HoldfastError, LiveUnsupported, RestoreFailed
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.guest import layout
+from holdfast.runtime.session import Session
+
+ATTACKS = Path(__file__).parent / "attacks"
+# kthreadd, on every host: its root is the host's, for whoever sees the host's processes.
+HOST = "/proc/2/root"
+
+
+@pytest.fixture
+def canary(tmp_path: Path) -> Path:
+    """A folder of the host, with a file that fits into the place of one of the session."""
+    folder = tmp_path / "canary"
+    folder.mkdir(mode=0o755)
+    (folder / "file").write_bytes(b"host only ".ljust(4096, b"."))
+    return folder
+
+
+def compile_in(session: Session, name: str, **defined: str) -> str:
+    """Build an attack in a session; its path there."""
+    source = (ATTACKS / f"{name}.c").read_text()
+    flags = " ".join(f"'-D{key}=\"{value}\"'" for key, value in defined.items())
+    made = session.exec(
+        f"cat > /tmp/{name}.c <<'END'\n{source}\nEND\ngcc -O1 {flags} -o /tmp/{name} /tmp/{name}.c"
+    )
+    assert made.ok, made.text
+    return f"/tmp/{name}"
+
+
+def start_in(session: Session, name: str) -> None:
+    """Start a Python program of the attacks beside the shell."""
+    source = (ATTACKS / f"{name}.py").read_text()
+    made = session.exec(
+        f"cat > /tmp/{name}.py <<'END'\n{source}\nEND\nsetsid python3 /tmp/{name}.py >/dev/null 2>&1 &"
+    )
+    assert made.ok, made.text
+
+
+def init_of(hf: Holdfast, session: Session) -> int:
+    """The first process of a session, in the host's numbers."""
+    state = hf.engine.inspect(str(session.row.container_id))
+    assert state is not None
+    return state.pid
+
+
+def assert_untouched(canary: Path) -> None:
+    assert sorted(path.name for path in canary.iterdir()) == ["file"]
+    assert (canary / "file").read_bytes() == b"host only ".ljust(4096, b".")
+
+
+def replace_init(session: Session, canary: Path) -> None:
+    """Put a hostile program where the session's first process has its own, below the mount that covers it."""
+    mapped = f"/proc/self/cwd/../../..{HOST}{canary}/file"
+    program = compile_in(session, "first_process", SHARED=f"{HOST}{canary}", MAPPED=mapped)
+    done = session.exec(f"cd /opt/holdfast && mv bin old && mkdir bin && cp {program} bin/init; cd")
+    assert done.ok, done.text
+
+
+def test_a_replaced_first_process_writes_nothing_on_the_host(hf: Holdfast, canary: Path) -> None:
+    """The first process of a copy is not the session's: restored, forked and started files-only alike."""
+    session = hf.new("evil")
+    replace_init(session, canary)
+    start_in(session, "mapped")
+    filled = session.exec(
+        "mkdir /dev/shm/x; cd /dev/shm/x; for n in $(seq 0 2999); do echo evil > p$n; done; "
+        "chmod 4755 p7; cd; "
+        "until [ -e /workspace/mapped ]; do :; done",
+        timeout=60,
+    )
+    assert filled.ok, filled.text
+
+    snapshot = session.snapshot("live")
+    (files,) = session.snapshot("files", kind="filesystem").fork(1, "files")
+    copies = [snapshot.restore("copy"), *snapshot.fork(1, "fork"), files]
+
+    ours = {(path.stat().st_dev, path.stat().st_ino) for path in (hf.home.root / "init").iterdir()}
+    for copy in copies:
+        running = Path(f"/proc/{init_of(hf, copy)}/exe").stat()
+        assert (running.st_dev, running.st_ino) in ours
+    assert copies[0].exec("ls /dev/shm/x | wc -l; stat -c %a /dev/shm/x/p7").text.split() == ["3000", "4755"]
+    copies[0].exec("touch /workspace/write; until [ -s /workspace/wrote ]; do sleep 0.01; done", timeout=30)
+    assert_untouched(canary)
+
+
+def test_the_program_of_the_first_process_cannot_be_written(hf: Holdfast) -> None:
+    """Neither by its name in the session, nor through /proc, nor by tracing it."""
+    session = hf.new()
+    before = {path.name: path.read_bytes() for path in (hf.home.root / "init").iterdir()}
+    attempts = (
+        f"echo x >> {layout.INIT}",
+        f"rm -f {layout.INIT}",
+        f"mv {layout.INIT} /tmp/init",
+        f"umount {layout.INIT}",
+        f"mount -o remount,rw {layout.INIT}",
+        "echo x >> /proc/1/exe",
+        "echo x >> /proc/1/mem",
+        "cat /proc/1/environ",
+    )
+    assert [one for one in attempts if session.exec(one).ok] == []
+
+    assert {path.name: path.read_bytes() for path in (hf.home.root / "init").iterdir()} == before
+    assert session.exec(f"cat {layout.INIT} | sha256sum").text.split()[0] in before
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL, signal.SIGTERM], ids=lambda one: one.name)
+def test_signals_to_criu_hold_nothing_up(hf: Holdfast, number: signal.Signals) -> None:
+    """Whatever a session sends to it, its snapshot is taken, and so is the next one."""
+    session = hf.new()
+    program = compile_in(session, "stop_criu")
+    session.exec(f"for n in 1 2 3; do setsid {program} {int(number)} >/dev/null 2>&1 & done")
+    snapshots = [session.snapshot(f"s{turn}") for turn in range(3)]
+    session.exec("touch /tmp/enough")
+
+    assert session.exec("wc -c < /tmp/hit 2>/dev/null || echo 0").text.strip() != "0", "CRIU was never seen"
+    assert "well\n" in snapshots[2].restore("copy").exec("echo well").text
+
+
+def test_the_supervisor_cannot_be_made_to_start_outsiders(hf: Holdfast) -> None:
+    """Root in the session may not trace the root of the tree, nor the first process."""
+    session = hf.new()
+    program = compile_in(session, "inject")
+    supervisor = session.exec("pgrep -of /opt/holdfast/guest").text.strip()
+
+    for victim in (supervisor, "1"):
+        assert session.exec(f"{program} {victim}").text == "not traced: Operation not permitted\n"
+
+
+def test_a_process_outside_of_the_tree_is_refused_by_name(hf: Holdfast) -> None:
+    """It would run while everything else is frozen. Once it is gone, or was named, the snapshot is taken."""
+    session = hf.new()
+    container = hf.engine.client.containers.get(str(session.row.container_id))
+    container.exec_run(["sleep", "1234"], detach=True)
+
+    with pytest.raises(LiveUnsupported, match=r"sleep 1234 .*not in its tree"):
+        session.snapshot("refused")
+    (found,) = [one for one in session.check().resources if one.kind == "outside"]
+    assert session.snapshot("forced", force_drop=[f"pid:{found.pid}"]).restore("copy").exec("true").ok
+    assert session.exec("pgrep -x sleep").exit_code == 1
+
+
+class Counter:
+    """Reads, on the host, what a program in a session counts while it runs."""
+
+    def __init__(self, hf: Holdfast, session: Session) -> None:
+        start_in(session, "counter")
+        path = hf.home.run_dir(session.id) / "counter"
+        deadline = time.monotonic() + 30
+        while not (path.exists() and path.stat().st_size == 4096):
+            assert time.monotonic() < deadline
+        with path.open("rb") as file:
+            self._memory = mmap.mmap(file.fileno(), 4096, prot=mmap.PROT_READ)
+
+    @property
+    def value(self) -> int:
+        return int(struct.unpack("Q", self._memory[0:8])[0])
+
+
+class Watch(threading.Thread):
+    """Notes what is counted while CRIU is in the mounts of a session."""
+
+    def __init__(self, init: int, counter: Counter) -> None:
+        super().__init__()
+        self._mounts = Path(f"/proc/{init}/ns/mnt").readlink()
+        self._counter = counter
+        self.enough = False
+        self.seen: dict[int, list[int]] = {}
+
+    def run(self) -> None:
+        while not self.enough:
+            for criu in _called("criu"):
+                with suppress(OSError):
+                    before = Path(f"/proc/{criu}/ns/mnt").readlink()
+                    value = self._counter.value
+                    if before == Path(f"/proc/{criu}/ns/mnt").readlink() == self._mounts:
+                        self.seen.setdefault(criu, []).append(value)
+
+
+def _called(name: str) -> Iterator[int]:
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            with suppress(OSError):
+                if (folder / "comm").read_text().strip() == name:
+                    yield int(folder.name)
+
+
+def test_nothing_of_the_session_runs_while_criu_is_in_it(hf: Holdfast) -> None:
+    """From the moment at which CRIU enters the session's mounts, until it lets go of the session."""
+    session = hf.new()
+    counter = Counter(hf, session)
+    watch = Watch(init_of(hf, session), counter)
+    watch.start()
+    try:
+        for turn in range(3):
+            session.snapshot(f"s{turn}")
+    finally:
+        watch.enough = True
+        watch.join()
+
+    assert watch.seen
+    # The last ones may be of after CRIU has let go; most are of while it holds the session.
+    for values in watch.seen.values():
+        assert values[0] == statistics.mode(values)
+
+
+class Race(threading.Thread):
+    """Stands in for a hostile process while a container is restored: stops CRIU, acts, and continues it."""
+
+    def __init__(self, act: Callable[[int], None]) -> None:
+        super().__init__()
+        self._act = act
+        self.enough = False
+        self.acted = False
+
+    def run(self) -> None:
+        while not self.enough and not self.acted:
+            for criu in _called("criu"):
+                with suppress(OSError):
+                    os.kill(criu, signal.SIGSTOP)
+                    try:
+                        self._act(criu)
+                        self.acted = True
+                    finally:
+                        os.kill(criu, signal.SIGCONT)
+                    break
+
+
+@pytest.mark.parametrize("target", ["climbing", "planted"])
+def test_a_mapping_is_never_of_a_file_that_is_not_the_sessions(
+    hf: Holdfast, canary: Path, target: str
+) -> None:
+    """Even if its name is swapped while CRIU runs: nothing leads up, and mappings are judged."""
+    session = hf.new()
+    start_in(session, "mapped")
+    assert session.exec("until [ -e /workspace/mapped ]; do :; done", timeout=60).ok
+    snapshot = session.snapshot("live")
+    session.remove()
+    links = {
+        "climbing": f"/proc/self/cwd/../../..{HOST}{canary}/file",
+        "planted": "/proc/self/cwd/planted",  # in CRIU's own folder
+    }
+
+    def swap(criu: int) -> None:
+        (scratch,) = (hf.home.root / "scratch").iterdir()
+        (scratch / "planted").write_bytes(b"\0" * 4096)
+        file = Path(f"/proc/{criu}/root/workspace/d/file")
+        if not scratch.samefile(f"/proc/{criu}/cwd"):
+            raise FileNotFoundError  # not yet, or not the one
+        file.rename(file.with_name("old"))
+        file.symlink_to(links[target])
+
+    race = Race(swap)
+    race.start()
+    try:
+        with pytest.raises(RestoreFailed) as refused:
+            snapshot.restore("copy").exec(
+                "touch /workspace/write; until [ -s /workspace/wrote ]; do sleep 0.01; done", timeout=30
+            )
+    finally:
+        race.enough = True
+        race.join()
+
+    assert race.acted
+    if target == "planted":
+        assert "holds what is not the session's: memory" in str(refused.value)
+    assert_untouched(canary)
+
+
+def test_a_frozen_session_is_let_go_when_the_checkpointer_is_killed(hf: Holdfast) -> None:
+    """A capture that dies between freezing and seizing leaves nothing frozen behind."""
+    session = hf.new()
+    session.snapshot("warm")
+    init = init_of(hf, session)
+    (group,) = [
+        line.split(":", 2)[2]
+        for line in Path(f"/proc/{init}/cgroup").read_text().splitlines()
+        if "freezer" in line.split(":")[1] or line.startswith("0::")
+    ][:1]
+    places = [
+        Path(f"/sys/fs/cgroup/freezer{group}/freezer.state"),
+        Path(f"/sys/fs/cgroup{group}/cgroup.freeze"),
+    ]
+    state = next(place for place in places if place.exists())
+    (checkpointer,) = hf.engine.containers(holdfast_home=hf.home.digest, holdfast_role="checkpointer")
+    killed = threading.Event()
+
+    def kill() -> None:
+        while not killed.is_set():
+            if state.read_text().strip() in ("FROZEN", "FREEZING", "1"):
+                hf.engine.client.containers.get(checkpointer).kill()
+                killed.set()
+
+    hunter = threading.Thread(target=kill)
+    hunter.start()
+    try:
+        with pytest.raises(HoldfastError):
+            session.snapshot("cut")
+    finally:
+        found = killed.is_set()
+        killed.set()
+        hunter.join()
+    assert found
+    assert session.exec("echo well", timeout=60).text == "well\n"
+    assert state.read_text().strip() in ("THAWED", "0")
+    assert session.snapshot("again").restore("copy").exec("true").ok
