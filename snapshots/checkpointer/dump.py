@@ -43,6 +43,8 @@ from holdfast.snapshots.checkpointer.requests import Dump
 HOLD_LIMIT = 120.0
 # A capture that takes longer hangs: 64 GiB at a tenth of a gigabyte a second. Seconds.
 DUMP_LIMIT = 900.0
+# For all tasks to stop: nothing has been changed in them until then. CRIU has a limit of 10 s of its own.
+STOP_LIMIT = 30.0
 POLL = 0.002
 
 
@@ -174,10 +176,12 @@ def run(request: Dump, channel: Channel) -> None:
 def _drive(capture: _Capture, running: criu.Running) -> None:
     """Follow CRIU until it has ended or has been told to go on. Nothing of the session can hold it up."""
     process, control = running.process, running.control
-    deadline = time.monotonic() + DUMP_LIMIT
+    began = time.monotonic()
     while process.poll() is None:
-        if time.monotonic() > deadline:
+        if time.monotonic() - began > (DUMP_LIMIT if capture.stopped else STOP_LIMIT):
             process.kill()
+            if not capture.stopped:
+                raise NotFrozen("a process does not stop")
         if not capture.stopped and capture.watch.all_stopped():
             capture.note_stopped()
         if not select.select([control], [], [], POLL)[0]:

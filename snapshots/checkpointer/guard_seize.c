@@ -63,6 +63,23 @@ static int has_ended(pid_t thread)
 	return state == NULL || state[1] != ' ' || strchr("ZXx", state[2]) != NULL;
 }
 
+/* Is a frozen thread one that a signal had stopped before? The kernel calls both uninterruptible (proc(5)), but
+ * tells in which function of its own a thread sleeps. */
+static int was_stopped(pid_t thread)
+{
+	char path[64], function[64] = "";
+	FILE *wchan;
+
+	snprintf(path, sizeof(path), "/proc/%d/wchan", thread);
+	wchan = fopen(path, "re");
+	if (wchan == NULL)
+		return 0;
+	if (fgets(function, sizeof(function), wchan) == NULL)
+		function[0] = '\0';
+	fclose(wchan);
+	return strcmp(function, "do_signal_stop") == 0 || strcmp(function, "get_signal") == 0;
+}
+
 static void seize(ptrace_call *libc, pid_t thread)
 {
 	if (thread <= 0 || thread >= PID_MAX)
@@ -80,17 +97,30 @@ static void seize(ptrace_call *libc, pid_t thread)
 static void seize_all(ptrace_call *libc)
 {
 	FILE *list = fdopen(threads_fd, "re");
-	int thread, status;
+	int thread, status, *stopped = NULL;
+	size_t count = 0, each;
 
 	if (list == NULL)
 		die("list the container's threads");
-	while (fscanf(list, "%d", &thread) == 1)
-		seize(libc, thread);
+	while (fscanf(list, "%d", &thread) == 1) {
+		if (!was_stopped(thread)) {
+			seize(libc, thread);
+			continue;
+		}
+		if (count % 64 == 0 && (stopped = realloc(stopped, (count + 64) * sizeof(*stopped))) == NULL)
+			die("list stopped threads");
+		stopped[count++] = thread;
+	}
 	fclose(list);
 	threads_fd = -1;
 	if (write(switch_fd, thaw_word, strlen(thaw_word)) < 0)
 		die("thaw the container");
 	close(switch_fd);
+	/* To seize one of these while it is frozen would take until it is thawed. They do not run: whoever could
+	 * continue them is held by now. */
+	for (each = 0; each < count; each++)
+		seize(libc, stopped[each]);
+	free(stopped);
 	/* CRIU does not know of it, and would take its stop for that of a task of its own. */
 	while (waitpid(FIRST_PROCESS, &status, __WALL) < 0 && errno == EINTR)
 		;

@@ -8,7 +8,7 @@ Path("/workspace/d").mkdir()
 with Path("/workspace/d/file").open("w+b") as file:
     file.write(b"-" * 4096)
     file.flush()
-    memory = mmap.mmap(file.fileno(), 4096)
+    memory = mmap.mmap(file.fileno(), 4096, trackfd=False)  # type: ignore[call-arg]
 Path("/workspace/mapped").touch()
 while not Path("/workspace/write").exists():
     time.sleep(0.05)
