@@ -7,12 +7,13 @@ a table or a tree is drawn.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from holdfast.errors import HoldfastError, LiveUnsupported
 from holdfast.runtime.text import plain
@@ -60,11 +61,30 @@ def report(
         sys.stderr.write(f"  hint: {plain(hint, 2000)}\n")
 
 
-def write_raw(data: bytes) -> None:
-    """Bytes of a terminal on standard output, as they are and at once."""
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+@contextlib.contextmanager
+def guest_output(*, raw: bool = False, file: TextIO | None = None) -> Iterator[Callable[[bytes], None]]:
+    """Write what a guest's programs print, on standard output if no other file is given, at once.
+
+    A program that reads gets the bytes as they are. A terminal gets what is safe of them (`safe_output.py`),
+    unless they are wanted `raw`, and is put back at the end as a shell expects it.
+    """
+    to = file or sys.stdout
+    if raw or not to.isatty():
+        yield lambda data: _write(to, data)
+        return
+    from holdfast.runtime.terminal.safe_output import SafeOutput
+
+    safe = SafeOutput(encoding=to.encoding)
+    try:
+        yield lambda data: _write(to, safe.feed(data))
+    finally:
+        _write(to, safe.end())
+
+
+def _write(file: TextIO, data: bytes) -> None:
+    file.flush()
+    file.buffer.write(data)
+    file.buffer.flush()
 
 
 def mute() -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import codecs
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.runtime.guest.timeline import Kind, Moment
+from holdfast.runtime.terminal.safe_output import SafeOutput
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,16 @@ def merge(
         elif moment.kind is Kind.INPUT:
             yield Event(at, "i", moment.text.decode("utf-8", "replace"), moment.offset)
     yield from _shown(queue.until(None), at, decode)
+
+
+def safe(events: Iterable[Event]) -> Iterator[Event]:
+    """The same events, of their output only what any terminal may be given."""
+    output = SafeOutput()
+    for event in events:
+        if event.code != "o":
+            yield event
+        elif text := output.feed_text(event.data):
+            yield replace(event, data=text)
 
 
 def lines(events: Iterable[Event], rows: int, cols: int, begun: float, title: str) -> Iterator[str]:
