@@ -77,8 +77,8 @@ class _State(Enum):
 class Parser:
     """Takes output in pieces, and gives what is complete.
 
-    What `known` matches outside of sequences comes as one `Text`, for a caller that need not see the functions
-    in it one by one. It only saves time, and must match whole functions.
+    What `known` matches outside of sequences comes as one `Text`, for who need not see each function. It
+    only saves time, and must match whole functions.
     """
 
     def __init__(self, known: re.Pattern[str] = _PLAIN) -> None:
