@@ -13,6 +13,7 @@ import os
 import re
 import select
 import sys
+import termios
 import tty
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def ask(data: bytes) -> bytes:
 def main() -> None:
     """Try all cases."""
     cases, answers = Path(sys.argv[1]), Path(sys.argv[2])
-    tty.setraw(0)
+    tty.setraw(0, termios.TCSANOW)  # what has arrived already counts
     found = [ask(base64.b64decode(case)) for case in json.loads(cases.read_text())]
     done = answers.with_suffix(".new")
     done.write_text(json.dumps([base64.b64encode(each).decode() for each in found]))

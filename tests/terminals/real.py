@@ -68,14 +68,18 @@ class Tmux:
 
     def run(self, command: Sequence[str], size: tuple[int, int] = (24, 80)) -> str:
         """Run a command in a new session until it ends, and return the name of its pane, which stays."""
+        pane, told = self.start(command, size)
+        self("wait-for", told)
+        return pane
+
+    def start(self, command: Sequence[str], size: tuple[int, int] = (24, 80)) -> tuple[str, str]:
+        """Start a command in a new session, and return the name of its pane and what to wait for."""
         told = uuid.uuid4().hex
         ended = shlex.join([*self._command, "wait-for", "-S", told])
         line = f"{shlex.join(command)}; {ended}; exec cat >/dev/null"
         rows, cols = size
         at = ("-d", "-P", "-F", "#{pane_id}", "-x", str(cols), "-y", str(rows), "-n", "window")
-        pane = self("new-session", *at, line).strip()
-        self("wait-for", told)
-        return pane
+        return self("new-session", *at, line).strip(), told
 
     def held(self, pane: str) -> str:
         """What programs may not set: the buffers, the title and the name of the window."""
