@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
 from holdfast.errors import HoldfastError, LiveUnsupported
+from holdfast.runtime import printable_json
 from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def emit(value: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
     """One JSON value on standard output."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+    say(printable_json.dumps(value))
 
 
 def say(text: str) -> None:
@@ -54,7 +54,7 @@ def report(
     """What went wrong, on standard error; `more` for programs only."""
     if as_json:
         body = {"code": code, "message": plain(message), "hint": plain(hint, 2000), **(more or {})}
-        sys.stderr.write(json.dumps({"error": body}, ensure_ascii=False) + "\n")
+        sys.stderr.write(printable_json.dumps({"error": body}) + "\n")
         return
     sys.stderr.write(f"holdfast: {plain(message)}\n")
     if hint:

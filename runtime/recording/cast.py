@@ -7,11 +7,11 @@ start, a code (`o` output, `i` input, `r` another size, `m` a marker), and text.
 from __future__ import annotations
 
 import codecs
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from holdfast.runtime import printable_json
 from holdfast.runtime.guest.timeline import Kind, Moment
 from holdfast.runtime.terminal.safe_output import SafeOutput
 
@@ -87,12 +87,9 @@ def lines(events: Iterable[Event], rows: int, cols: int, begun: float, title: st
     }
     if title:
         header["title"] = title
-    yield json.dumps(header) + "\n"
+    yield printable_json.dumps(header) + "\n"
     for event in events:
-        yield (
-            json.dumps([round(max(0.0, event.at - begun), 3), event.code, event.data], ensure_ascii=False)
-            + "\n"
-        )
+        yield printable_json.dumps([round(max(0.0, event.at - begun), 3), event.code, event.data]) + "\n"
 
 
 class _Queue:
