@@ -149,8 +149,7 @@ def _notes(found: Session, result: ExecResult) -> None:
         output.note(state.told(time.time()) if state else "the command still runs")
         if result.waiting:
             mine = found.shell().command_id == result.command_id
-            name = found.name if mine else f"{found.name} --task {result.command_id}"
-            output.note(advice(name, result.waiting))
+            output.note(advice(found.name, result.waiting, "" if mine else result.command_id))
 
 
 def send(
