@@ -19,9 +19,9 @@ TAIL_LINES = 60
 MOST_KEPT = 50
 MOST = 200_000
 _MARKS = re.compile(r"([\\`*_{}\[\]()#+!|~])")
-# What GitHub and GitLab make links of in plain text, escaped or not: addresses, people, issues, labels and the
-# like (GitHub's "Autolinked references and URLs", GitLab's "GitLab-specific references"). They look at one
-# piece of text at a time, so it is enough to have this character in an element of its own.
+# What GitHub and GitLab make links of in plain text, escaped or not: addresses, people, issues, labels and
+# the like (GitHub's "Autolinked references and URLs", GitLab's "GitLab-specific references"). They look at
+# one piece of text at a time, so it is enough to have this character in an element of its own.
 _LIVE = re.compile(
     r"(@|:(?=//)|(?<=www)\.|[#!~$%&^](?=[\w\"])|(?<=gh)-(?=\d)"
     r"|\*(?=iteration:)|\[(?=[a-z_]+:))",
