@@ -26,7 +26,7 @@ def dumps(value: Any, **options: Any) -> str:
 
 
 def escaped(text: str) -> str:
-    """JSON as it is, but for characters that nobody sees, which only its strings can have."""
+    """JSON with its invisible characters escaped; they occur only in strings."""
     return text if text.isascii() and "\x7f" not in text else re.sub(_UNSEEN, _escape, text)
 
 

@@ -62,7 +62,7 @@ Key = Annotated[
 Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the journal.")]
 Raw = Annotated[
     bool,
-    typer.Option("--raw", help="Pass all the session writes to your terminal, also what makes it answer."),
+    typer.Option("--raw", help="Do not filter what the session writes to your terminal."),
 ]
 NameOption = Annotated[str | None, typer.Option("--name", help="Name of the new session.")]
 

@@ -26,7 +26,7 @@ def attach(
     """Join your terminal to the session's. C-] leaves; the session goes on.
 
     You hold the shell until you leave, if nobody else does; commands of others wait or are refused. Programs
-    draw and read keys as ever; your terminal's clipboard and title are out of their reach.
+    work as usual, but cannot reach your terminal's clipboard or title.
     """
     found = controller().session(session)
     if sys.stdin.isatty():

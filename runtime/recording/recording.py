@@ -87,7 +87,7 @@ class Recording:
     def write(self, file: IO[str], *, raw: bool = False) -> int:
         """Write it as asciicast v2 and return how many events there were.
 
-        It has what is safe of the output, for those who play it, unless it is wanted `raw`.
+        Its output is filtered for the terminals it will be played on, unless `raw`.
         """
         count = -1
         events = self.events() if raw else cast.safe(self.events())

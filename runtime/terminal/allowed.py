@@ -1,6 +1,6 @@
 """Which control functions of a guest may reach a person's terminal.  Pure.
 
-What is not on these lists is not passed. Not on them, and why:
+Only what is on these lists is passed. What is not on them, and why:
 
 - whatever makes a terminal send something, which its shell would take for typed: reports of its state, its
   cursor, its colours, its title, its contents (DSR, DA, DECRQM, DECRQSS, DECRQCRA, XTWINOPS, OSC queries …);
@@ -42,8 +42,8 @@ NUMBERED = frozenset("@ABCDEFGHIJKLMPSTXZ`abdefg")
 ANSI_MODES = frozenset({4})
 # Reverse video, origin, wrap, blinking and visible cursor, second screen.
 SHOWN_MODES = frozenset({5, 6, 7, 12, 25, 47, 1047, 1048, 1049})
-# Cursor keys, mouse and its reports, focus, pastes: of use only to one who types into the program. They make
-# the terminal send what its own shell would take for typed.
+# Cursor keys, mouse and its reports, focus, bracketed paste: of use only for typing into the program. They
+# make the terminal send what its own shell would read as input.
 TYPED_MODES = frozenset({1, 9, 1000, 1002, 1003, 1004, 1005, 1006, 1015, 2004})
 # No terminal is larger. What repeats or scrolls by more than that only costs time.
 GREATEST = 9999

@@ -33,8 +33,8 @@ MOST_ASKED = 8
 class Glass:
     """Shows one session on one terminal. `next` is the offset of the output it shows next.
 
-    `asked` are questions to the terminal that have not been answered; whoever answers them clears it. With
-    `unfiltered`, output goes through as it is, and the terminal answers itself.
+    `asked` are questions to the terminal that have not been answered; the caller answers and clears them.
+    With `unfiltered`, output is written unchanged, and the terminal answers itself.
     """
 
     def __init__(

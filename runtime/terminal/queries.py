@@ -1,8 +1,8 @@
 """Questions of programs to their terminal, and what `attach` answers in place of the person's.  Pure.
 
-A terminal's own answers arrive as if they were typed, whoever reads by then, and tell a guest about the
-person's machine. These tell nothing: they are the same for everybody, but for the place of the cursor.
-Programs that ask for more (colours, capabilities) do without an answer, as they do on older terminals.
+A terminal's own answers arrive as typed input, for any program that reads by then, and tell a guest about the
+person's machine. These reveal nothing: apart from the cursor position they are the same for everybody.
+Queries for more (colours, capabilities) stay unanswered, as on older terminals.
 """
 
 from __future__ import annotations

@@ -13,5 +13,5 @@ CHARSETS = b"\x1b(B\x1b)B\x0f"
 LEAVE = RESET + CHARSETS + b"\x1b[?5l\x1b[0 q"
 # In place of a full reset (RIS), which would also drop what a person can scroll back to.
 CLEARED = RESET + CHARSETS + b"\x1b[?5l\x1b[H\x1b[2J"
-# Below everything: where a shell may go on.
+# Below everything on the screen: where a shell can continue.
 BELOW = b"\x1b[999;1H\r\n"

@@ -1,7 +1,7 @@
 """Output of a guest as a person's terminal may have it: bytes in, safe bytes out.  Pure.
 
-What comes out is text, harmless control characters and whole control functions that `allowed.py` knows,
-written anew. So it means the same to every terminal, wherever the guest's bytes were cut or malformed.
+The result consists of text, harmless control characters, and complete control functions that `allowed.py`
+permits, rewritten in canonical form. So every terminal reads it the same way, however malformed the input.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class SafeOutput:
     """Filters one stream for one terminal.
 
     `encoding` is the terminal's: in one that is not UTF-8 the bytes of a character might be controls.
-    `dropped` is given every function that is not passed: it may be a question that somebody can answer.
+    `dropped` is called with every function that is not passed: it may be a question that can be answered.
     """
 
     def __init__(

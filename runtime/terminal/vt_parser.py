@@ -77,8 +77,8 @@ class _State(Enum):
 class Parser:
     """Takes output in pieces, and gives what is complete.
 
-    What `known` matches outside of sequences comes as one `Text`, for who need not see each function. It
-    only saves time, and must match whole functions.
+    What `known` matches in ground state is reported as one `Text`, for callers that need not see each
+    function. It is an optimisation, and must match complete functions only.
     """
 
     def __init__(self, known: re.Pattern[str] = _PLAIN) -> None:
@@ -169,7 +169,7 @@ class Parser:
             yield Sequence(prefix, parameters, held[len(prefix) + len(parameters) :], char)
 
     def _fits(self, char: str) -> bool:
-        """Whether a control sequence may go on with it: prefix, then parameters, then intermediates."""
+        """Whether a control sequence may continue with it: prefix, then parameters, then intermediates."""
         if len(self._held) >= LONGEST:
             return False
         if char in "<=>?":

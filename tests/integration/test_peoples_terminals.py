@@ -129,7 +129,7 @@ def test_exec_and_output_harm_no_terminal(person: Person, hostile: Session) -> N
 
 
 def test_raw_passes_everything(person: Person, hostile: Session) -> None:
-    """For whoever wants it: so the other tests would notice."""
+    """With `--raw` the attack succeeds, so the other tests would notice."""
     person.run("exec", "--raw", "shared", f"printf '\\033]52;c;{COPIED}\\007\\033[6n'")
 
     assert MARK in person.tmux("list-buffers")

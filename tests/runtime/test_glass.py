@@ -129,7 +129,7 @@ def test_what_is_shown_is_filtered_in_a_terminal_of_any_size() -> None:
         assert b"\x1b[?1000h" in everything
 
 
-def test_questions_are_kept_for_whoever_answers_them() -> None:
+def test_questions_are_kept_until_they_are_answered() -> None:
     """In order, from terminals of any size, and not without end."""
     for mine in ((3, 20), (2, 10)):
         session = Session(3, 20, mine)
@@ -141,7 +141,7 @@ def test_questions_are_kept_for_whoever_answers_them() -> None:
 
 
 def test_unfiltered_output_goes_through_as_it_is() -> None:
-    """For whoever wants it."""
+    """With `--raw`."""
     written: list[bytes] = []
     session = Session(3, 20, (3, 20))
     session.glass = Glass(written.append, session.look, unfiltered=True)

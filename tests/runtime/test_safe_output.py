@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import os
+import pty
+import random
 import re
 import tracemalloc
+import tty
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.hostile_output import MODES, cases
 
+from holdfast.runtime.cli import output
 from holdfast.runtime.terminal.allowed import Use
 from holdfast.runtime.terminal.queries import DEVICE, READY, VERSION, answer
 from holdfast.runtime.terminal.resets import RESET
@@ -167,7 +173,7 @@ def test_a_string_without_end_costs_no_memory() -> None:
 
 def test_a_sequence_without_end_costs_no_memory() -> None:
     """It is dropped up to its end, however long."""
-    for long in (b"\x1b[" + b"1;" * 500_000, b"\x1b" + b"(" * 500_000):
+    for long in (b"\x1b[" + b"1;" * 500_000, b"\x1b" + b"(" * 100_000):
         safe = SafeOutput()
         assert safe.feed(long) == b""
         assert safe.feed(b"Bshown") == b"shown"
@@ -243,3 +249,66 @@ def test_only_one_who_types_gets_modes_that_type() -> None:
     for body in MODES.values():
         found = through(b"\x1b[" + body.encode()).decode()
         assert not re.search(r"\x1b\[\?[0-9;]*(?:100[0-9]|2004)", found)
+
+
+def test_random_output_is_made_safe_however_it_is_cut() -> None:
+    """Streams of sequences, their fragments and odd bytes: always in the language, always the same."""
+    rng = random.Random(7)
+    fragments = [
+        *(bytes([n]) for n in (*range(32), 0x7F, 0x9B, 0x9D, 0xC2, 0xC3, 0xE2, 0xF0, 0xFF)),
+        *(
+            b"\x1b[",
+            b"\x1b]",
+            b"\x1bP",
+            b"\x1b\\",
+            b"\x1b",
+            b"\xc2\x9b",
+            b"\xc2\x9d",
+            b"?",
+            b">",
+            b";",
+            b":",
+            b"$",
+        ),
+        *(
+            b"6n",
+            b"c",
+            b"m",
+            b"31m",
+            b"25;1000h",
+            b"1049l",
+            b"52;c;eA==",
+            b"12",
+            b"99999",
+            b"H",
+            b" q",
+            b"(0",
+            b"t",
+        ),
+        *("é日\u202e".encode(), b"text"),
+    ]
+    for _ in range(300):
+        data = b"".join(rng.choices(fragments, k=60))
+        for use in Use:
+            whole = through(data, use)
+            assert LANGUAGE[use].fullmatch(whole.decode()), data
+            assert through(data, use, rng.randrange(1, 7)) == whole, data
+
+
+def test_a_terminal_gets_safe_output_and_a_program_every_byte(tmp_path: Path) -> None:
+    """Of the same command: unfiltered for pipes and files, and where it is wanted; put back at the end."""
+    data = b"\x1b]52;c;eA==\x07\xff\x1b[31mred\x1b[6n"
+    with (tmp_path / "file").open("w") as file, output.guest_output(file=file) as show:
+        show(data)
+    assert (tmp_path / "file").read_bytes() == data
+
+    for raw, expected in ((False, "\ufffd\x1b[31mred\x1b[0m".encode()), (True, data)):
+        master, slave = pty.openpty()
+        tty.setraw(slave)
+        with open(slave, "w", encoding="utf-8") as file, output.guest_output(raw=raw, file=file) as show:  # noqa: PTH123
+            show(data)
+            received = b""
+        while len(received) < len(expected):
+            received += os.read(master, 1000)
+        os.close(master)
+        assert received == expected
