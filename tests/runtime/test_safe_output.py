@@ -173,7 +173,7 @@ def test_a_string_without_end_costs_no_memory() -> None:
 
 def test_a_sequence_without_end_costs_no_memory() -> None:
     """It is dropped up to its end, however long."""
-    for long in (b"\x1b[" + b"1;" * 500_000, b"\x1b" + b"(" * 100_000):
+    for long in (b"\x1b[" + b"1;" * 50_000, b"\x1b" + b"(" * 100_000):
         safe = SafeOutput()
         assert safe.feed(long) == b""
         assert safe.feed(b"Bshown") == b"shown"
