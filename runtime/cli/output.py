@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from holdfast.runtime.results import CellResult, ExecResult
     from holdfast.runtime.session import Session
     from holdfast.runtime.snapshot import Snapshot
+    from holdfast.runtime.terminal.safe_output import SafeOutput
+
+_PLAIN = re.compile(rb"[\t\n\r -~]*")
 
 
 def emit(value: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
@@ -72,13 +76,22 @@ def guest_output(*, raw: bool = False, file: TextIO | None = None) -> Iterator[C
     if raw or not to.isatty():
         yield lambda data: _write(to, data)
         return
-    from holdfast.runtime.terminal.safe_output import SafeOutput
+    safe: SafeOutput | None = None
 
-    safe = SafeOutput(encoding=to.encoding)
+    def show(data: bytes) -> None:
+        nonlocal safe
+        if safe is None and not _PLAIN.fullmatch(data):
+            # What most commands print needs no filter, and not the milliseconds that loading it takes.
+            from holdfast.runtime.terminal.safe_output import SafeOutput
+
+            safe = SafeOutput(encoding=to.encoding)
+        _write(to, data if safe is None else safe.feed(data))
+
     try:
-        yield lambda data: _write(to, safe.feed(data))
+        yield show
     finally:
-        _write(to, safe.end())
+        if safe is not None:
+            _write(to, safe.end())
 
 
 def _write(file: TextIO, data: bytes) -> None:

@@ -302,10 +302,11 @@ def test_a_terminal_gets_safe_output_and_a_program_every_byte(tmp_path: Path) ->
         show(data)
     assert (tmp_path / "file").read_bytes() == data
 
-    for raw, expected in ((False, "\ufffd\x1b[31mred\x1b[0m".encode()), (True, data)):
+    for raw, expected in ((False, "first \ufffd\x1b[31mred\x1b[0m".encode()), (True, b"first " + data)):
         master, slave = pty.openpty()
         tty.setraw(slave)
         with open(slave, "w", encoding="utf-8") as file, output.guest_output(raw=raw, file=file) as show:  # noqa: PTH123
+            show(b"first ")
             show(data)
             received = b""
         while len(received) < len(expected):
