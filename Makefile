@@ -16,6 +16,7 @@ demo: setup  ## capture a test run in its middle, kill it, restore it, fork it t
 	@$(PYTHON_IN_VENV) -m bench.demo
 
 test: setup  ## run all tests, those against the engine included
+	@setup/terminals
 	@.venv/bin/pytest -n 2 --dist loadfile
 
 test-long: setup  ## run the tests that take many minutes: storms, kills at random moments, every program

@@ -21,6 +21,7 @@ from holdfast.errors import (
     RestoreFailed,
     SnapshotNotFound,
 )
+from holdfast.runtime.suggestion import command
 from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
@@ -163,11 +164,15 @@ def chosen(ladder: Ladder, as_: Name | None, require: Name | None, source: str) 
     )
 
 
+def _as(source: str, rung: Name) -> str:
+    return command("thaw", source, "--as", rung) or f"--as {rung}"
+
+
 def _instead(ladder: Ladder, tried: Name | None, source: str) -> str:
     for rung in ladder.rungs:
         if rung.possible and (tried is None or RUNGS.index(rung.name) > RUNGS.index(tried)):
             without = ", ".join(rung.lost)
-            return f"`holdfast thaw {plain(source, 200)} --as {rung.name}` is possible; without {without}"
+            return f"`{_as(source, rung.name)}` is possible; without {without}"
     return ""
 
 
@@ -207,7 +212,7 @@ def _found(
             return controller.import_(source, **{k: v for k, v in more.items() if k != "plain_http"})
         return controller.pull(source, **more)
     except BundleUntrusted as error:
-        hint = error.hint.replace("--files-only", f"`holdfast thaw {plain(source, 200)} --as files`")
+        hint = error.hint.replace("--files-only", f"`{_as(source, 'files')}`")
         raise BundleUntrusted(str(error), hint=hint) from error
 
 

@@ -10,6 +10,7 @@ from holdfast.errors import ProtocolError
 from holdfast.runtime import fields
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.guest.pulse.state import NAMES, RUNNING, WAITING, State
+from holdfast.runtime.suggestion import command
 from holdfast.runtime.text import plain
 
 
@@ -47,8 +48,8 @@ def asked(prompt: str, *, password: bool, kernel: str) -> State:
     )
 
 
-def advice(name: str, found: State) -> str:
-    """What a person types to answer."""
+def advice(name: str, found: State, task: str = "") -> str:
+    """What a person types to answer what runs in the session's shell, or a task."""
     match found.detail:
         case "key":
             how = "with `--key` for a key that is no letter"
@@ -58,7 +59,8 @@ def advice(name: str, found: State) -> str:
             how = "it is not shown"
         case _:
             how = "`-e` adds Enter"
-    return f"answer with `holdfast send {name} -e TEXT` ({how}), or press C-c"
+    send = command("send", name, *(["--task", task] if task else []), "-e", "TEXT")
+    return f"answer with `{send}` ({how}), or press C-c"
 
 
 def _prompt(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import StoreError
 from holdfast.runtime.ci.summary import Kept
+from holdfast.runtime.suggestion import quoted
 
 if TYPE_CHECKING:
     from holdfast.runtime.home import Home
@@ -127,4 +127,4 @@ def _make(folder: Path) -> None:
 
 def command(place: str) -> str:
     """The command that thaws it."""
-    return f"holdfast thaw {shlex.quote(place)}"
+    return f"holdfast thaw {quoted(place)}"

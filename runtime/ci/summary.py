@@ -1,14 +1,15 @@
 """The summary of a job for people, as Markdown. Pure.
 
 What programs wrote is shown in fences that nothing in it can close, and elsewhere with its marks escaped, so
-that it cannot draw or link anything. It is bounded: CI systems refuse summaries of more than a megabyte.
+that it cannot draw or link anything, nor call somebody by name. It is bounded: CI systems refuse summaries of
+more than a megabyte.
 """
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.runtime.text import plain
@@ -18,6 +19,14 @@ TAIL_LINES = 60
 MOST_KEPT = 50
 MOST = 200_000
 _MARKS = re.compile(r"([\\`*_{}\[\]()#+!|~])")
+# What GitHub and GitLab make links of in plain text, escaped or not: addresses, people, issues, labels and
+# the like (GitHub's "Autolinked references and URLs", GitLab's "GitLab-specific references"). They look at
+# one piece of text at a time, so it is enough to have this character in an element of its own.
+_LIVE = re.compile(
+    r"(@|:(?=//)|(?<=www)\.|[#!~$%&^](?=[\w\"])|(?<=gh)-(?=\d)"
+    r"|\*(?=iteration:)|\[(?=[a-z_]+:))",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +102,7 @@ class Summary:
 
 def words(text: str) -> str:
     """Text as it is, in one line: nothing in it is Markdown or HTML."""
-    return _MARKS.sub(r"\\\1", html.escape(plain(text, 500), quote=False))
+    return _dead(plain(text, 500), lambda part: _MARKS.sub(r"\\\1", part))
 
 
 def code(text: str) -> str:
@@ -102,8 +111,13 @@ def code(text: str) -> str:
     if not shown:
         return ""
     # HTML instead of backticks: a cell of a table ends at a bar, also within code.
-    escaped = html.escape(shown, quote=False)
-    return f"<code>{_MARKS.sub(lambda found: f'&#{ord(found[1])};', escaped)}</code>"
+    escaped = _dead(shown, lambda part: _MARKS.sub(lambda found: f"&#{ord(found[1])};", part))
+    return f"<code>{escaped}</code>"
+
+
+def _dead(text: str, escape: Callable[[str], str]) -> str:
+    parts = [escape(html.escape(part, quote=False)) for part in _LIVE.split(text)]
+    return "".join(f"<span>{part}</span>" if n % 2 else part for n, part in enumerate(parts))
 
 
 def fenced(lines: Sequence[str], language: str = "") -> list[str]:

@@ -60,6 +60,10 @@ Key = Annotated[
     typer.Option("--key", metavar="KEY", help="Run it once under this key; later calls get what it came to."),
 ]
 Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the journal.")]
+Raw = Annotated[
+    bool,
+    typer.Option("--raw", help="Do not filter what the session writes to your terminal."),
+]
 NameOption = Annotated[str | None, typer.Option("--name", help="Name of the new session.")]
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from holdfast.runtime.cli import output
-from holdfast.runtime.cli.arguments import Json, SessionRef, controller, wants_json
+from holdfast.runtime.cli.arguments import Json, Raw, SessionRef, controller, wants_json
 
 
 def attach(
@@ -20,16 +20,18 @@ def attach(
         bool, typer.Option("--view", help="Look on only; what is typed is not passed on.")
     ] = False,
     take: Annotated[bool, typer.Option("--take", help="Take the shell from who holds it.")] = False,
+    raw: Raw = False,
     json: Json = False,
 ) -> None:
     """Join your terminal to the session's. C-] leaves; the session goes on.
 
-    You hold the shell until you leave, if nobody else does; commands of others wait or are refused.
+    You hold the shell until you leave, if nobody else does; commands of others wait or are refused. Programs
+    work as usual, but cannot reach your terminal's clipboard or title.
     """
     found = controller().session(session)
     if sys.stdin.isatty():
         output.note(f"{detach_key} leaves the session")
-    reason = found.terminal.attach(detach_key=detach_key, read_only=view, take=take)
+    reason = found.terminal.attach(detach_key=detach_key, read_only=view, take=take, unfiltered=raw)
     if wants_json(json):
         output.emit({"id": found.id, "name": found.name, "reason": reason})
     else:

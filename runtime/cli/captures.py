@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +24,10 @@ def serve_captures(
     as_json = wants_json(json)
 
     def told(served: Served) -> None:
-        output.say(jsonlib.dumps(_row(served), ensure_ascii=False) if as_json else _line(served))
+        if as_json:
+            output.emit(_row(served))
+        else:
+            output.say(_line(served))
         sys.stdout.flush()
 
     with (

@@ -152,8 +152,10 @@ def run(
 def _run(job: Job, summary: Path | None, *, as_json: bool) -> Outcome:
     from holdfast.runtime.ci.run import Run
 
-    show = _to_stderr if as_json else output.write_raw
-    with controller() as holdfast:
+    with (
+        controller() as holdfast,
+        output.guest_output(file=sys.stderr if as_json else sys.stdout) as show,
+    ):
         running = Run(holdfast, job, show=show, note=output.note, known=dict(os.environ))
         outcome = running.run()
     if outcome.failure is not None or outcome.kept:
@@ -206,9 +208,3 @@ def _seconds(text: str, what: str) -> float:
         return policy.seconds(float(text), what)
     except ValueError:
         return policy.seconds(text, what)
-
-
-def _to_stderr(data: bytes) -> None:
-    sys.stderr.flush()
-    sys.stderr.buffer.write(data)
-    sys.stderr.buffer.flush()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 import re
 import sys
 from datetime import UTC, datetime, timedelta
@@ -43,7 +42,10 @@ def events(
         output.emit([event.as_dict() for event in shown])
         return
     for event in shown:
-        output.say(jsonlib.dumps(event.as_dict(), ensure_ascii=False) if wants_json(json) else line(event))
+        if wants_json(json):
+            output.emit(event.as_dict())
+        else:
+            output.say(line(event))
         sys.stdout.flush()
 
 

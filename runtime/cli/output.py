@@ -7,14 +7,16 @@ a table or a tree is drawn.
 from __future__ import annotations
 
 import base64
-import json
+import contextlib
 import os
+import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from holdfast.errors import HoldfastError, LiveUnsupported
+from holdfast.runtime import printable_json
 from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
@@ -23,11 +25,14 @@ if TYPE_CHECKING:
     from holdfast.runtime.results import CellResult, ExecResult
     from holdfast.runtime.session import Session
     from holdfast.runtime.snapshot import Snapshot
+    from holdfast.runtime.terminal.safe_output import SafeOutput
+
+_PLAIN = re.compile(rb"[\t\n\r -~]*")
 
 
 def emit(value: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
     """One JSON value on standard output."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+    say(printable_json.dumps(value))
 
 
 def say(text: str) -> None:
@@ -53,18 +58,46 @@ def report(
     """What went wrong, on standard error; `more` for programs only."""
     if as_json:
         body = {"code": code, "message": plain(message), "hint": plain(hint, 2000), **(more or {})}
-        sys.stderr.write(json.dumps({"error": body}, ensure_ascii=False) + "\n")
+        sys.stderr.write(printable_json.dumps({"error": body}) + "\n")
         return
     sys.stderr.write(f"holdfast: {plain(message)}\n")
     if hint:
         sys.stderr.write(f"  hint: {plain(hint, 2000)}\n")
 
 
-def write_raw(data: bytes) -> None:
-    """Bytes of a terminal on standard output, as they are and at once."""
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+@contextlib.contextmanager
+def guest_output(*, raw: bool = False, file: TextIO | None = None) -> Iterator[Callable[[bytes], None]]:
+    """Write what a guest's programs print, on standard output if no other file is given, at once.
+
+    A program that reads gets the bytes as they are. A terminal gets what is safe of them (`safe_output.py`),
+    unless they are wanted `raw`, and is put back at the end as a shell expects it.
+    """
+    to = file or sys.stdout
+    if raw or not to.isatty():
+        yield lambda data: _write(to, data)
+        return
+    safe: SafeOutput | None = None
+
+    def show(data: bytes) -> None:
+        nonlocal safe
+        if safe is None and not _PLAIN.fullmatch(data):
+            # What most commands print needs no filter, and not the milliseconds that loading it takes.
+            from holdfast.runtime.terminal.safe_output import SafeOutput
+
+            safe = SafeOutput(encoding=to.encoding)
+        _write(to, data if safe is None else safe.feed(data))
+
+    try:
+        yield show
+    finally:
+        if safe is not None:
+            _write(to, safe.end())
+
+
+def _write(file: TextIO, data: bytes) -> None:
+    file.flush()
+    file.buffer.write(data)
+    file.buffer.flush()
 
 
 def mute() -> None:

@@ -7,7 +7,6 @@ session does not run; 3 if somebody listens at the port and does not answer.
 from __future__ import annotations
 
 import dataclasses
-import json as jsonlib
 import shutil
 import sys
 import time
@@ -142,7 +141,7 @@ def _watch(session: Session, interval: float, *, as_json: bool, screens: bool) -
         while True:
             found = session.pulse(screens=screens)
             if as_json:
-                sys.stdout.write(jsonlib.dumps(found.as_dict(), ensure_ascii=False) + "\n")
+                output.emit(found.as_dict())
             elif in_place:
                 rows, cols = shutil.get_terminal_size()[::-1]
                 lines = "\n".join(pulse_text.whole(found, width=cols, most=max(5, rows - 15))).split("\n")

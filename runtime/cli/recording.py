@@ -10,7 +10,7 @@ import typer
 
 from holdfast.errors import StoreError
 from holdfast.runtime.cli import output
-from holdfast.runtime.cli.arguments import Json, SessionRef, controller, wants_json
+from holdfast.runtime.cli.arguments import Json, Raw, SessionRef, controller, wants_json
 
 _PLACE = "SNAPSHOT, OFFSET, time as 2026-01-31T12:00, or 10m (ago)"
 
@@ -26,6 +26,7 @@ def replay(
     cast: Annotated[
         str | None, typer.Option("--cast", metavar="FILE", help="Write asciicast v2; `-`: standard output.")
     ] = None,
+    raw: Raw = False,
     json: Json = False,
 ) -> None:
     """Play what the session's terminal showed, or write it as a recording for asciinema.
@@ -39,18 +40,18 @@ def replay(
     if cast is None:
         from holdfast.runtime.recording.player import Player
 
-        player = Player(recording, speed=speed, max_idle=max_idle)
+        player = Player(recording, speed=speed, max_idle=max_idle, raw=raw)
         if sys.stdout.isatty():
             output.note(f"recorded at {recording.rows} x {recording.cols}; space pauses, q ends")
         player.run()
         count = None
     elif cast == "-":
-        count = recording.write(sys.stdout)
+        recording.write(sys.stdout, raw=raw)
         return
     else:
         try:
             with Path(cast).open("w", encoding="utf-8", newline="\n") as file:
-                count = recording.write(file)
+                count = recording.write(file, raw=raw)
         except OSError as error:
             raise StoreError(f"cannot write {cast}: {error.strerror}") from error
     if wants_json(json):

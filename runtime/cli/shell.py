@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,6 +16,7 @@ from holdfast.runtime.cli.arguments import (
     Json,
     Key,
     LeaseWait,
+    Raw,
     Reason,
     SessionRef,
     Timeout,
@@ -47,6 +50,7 @@ def exec_(
     name: Annotated[str | None, typer.Option(help="With --detach: a name for it.")] = None,
     key: Key = None,
     reason: Reason = None,
+    raw: Raw = False,
     json: Json = False,
 ) -> None:
     """Run a command in the session's shell. The exit code is the command's; 124 after a timeout.
@@ -65,9 +69,9 @@ def exec_(
     if wants_json(json):
         result = found.exec(text, **how)
         raise typer.Exit(_told(found, result, as_json=True))
-    on_output = output.write_raw
     try:
-        result = found.exec(text, **how, on_output=on_output)
+        with output.guest_output(raw=raw) as show:
+            result = found.exec(text, **how, on_output=show)
     except BrokenPipeError:
         found.interrupt()  # nobody reads on: what still writes would hold the shell for ever
         raise
@@ -88,6 +92,7 @@ def wait(
     through: Annotated[
         bool, typer.Option("--wait", help="Also while it waits for somebody to answer it.")
     ] = False,
+    raw: Raw = False,
     json: Json = False,
 ) -> None:
     """Wait for the end of a command that runs; shows its output from the beginning. Exit codes as `exec`."""
@@ -95,13 +100,18 @@ def wait(
     name = command or found.shell().command_id
     if name is None:
         raise InvalidArgument("cannot wait: no command runs in the shell", hint="`holdfast exec` runs one")
-    show = None if wants_json(json) else output.write_raw
     known = [] if command is None else found.tasks()
-    if command is not None and any(each.name == command or each.id.startswith(command) for each in known):
-        result = found.task(command).wait(on_output=show, wait=through, patience=timeout)
-    else:
-        result = found.join(name, wait=through, patience=timeout, on_output=show)
-    raise typer.Exit(_told(found, result, as_json=show is None))
+    with _shown(as_json=wants_json(json), raw=raw) as show:
+        if command is not None and any(each.name == command or each.id.startswith(command) for each in known):
+            result = found.task(command).wait(on_output=show, wait=through, patience=timeout)
+        else:
+            result = found.join(name, wait=through, patience=timeout, on_output=show)
+    raise typer.Exit(_told(found, result, as_json=wants_json(json)))
+
+
+def _shown(*, as_json: bool, raw: bool) -> AbstractContextManager[Callable[[bytes], None] | None]:
+    """Where output goes as it comes: nowhere for programs, who get it with the result."""
+    return nullcontext() if as_json else output.guest_output(raw=raw)
 
 
 def _told(found: Session, result: ExecResult, *, as_json: bool = False) -> int:
@@ -139,8 +149,7 @@ def _notes(found: Session, result: ExecResult) -> None:
         output.note(state.told(time.time()) if state else "the command still runs")
         if result.waiting:
             mine = found.shell().command_id == result.command_id
-            name = found.name if mine else f"{found.name} --task {result.command_id}"
-            output.note(advice(name, result.waiting))
+            output.note(advice(found.name, result.waiting, "" if mine else result.command_id))
 
 
 def send(
@@ -157,6 +166,7 @@ def send(
     task: Annotated[
         str | None, typer.Option("--task", metavar="TASK", help="Into the terminal of a task.")
     ] = None,
+    raw: Raw = False,
     json: Json = False,
 ) -> None:
     """Type text and keys into the session's terminal."""
@@ -168,17 +178,17 @@ def send(
     if not data:
         raise InvalidArgument("cannot send: there is nothing to send", hint="give a text, --key or --enter")
     found = controller().session(session)
-    show = None if wants_json(json) else output.write_raw
-    if task:
-        wanted = found.task(task)
+    as_json = wants_json(json)
+    wanted = found.task(task) if task else None
+    if wanted is not None:
         wanted.send(data)
-        if through:
-            raise typer.Exit(_told(found, wanted.wait(on_output=show), as_json=show is None))
-    elif through:
-        raise typer.Exit(_told(found, found.answer(data, on_output=show), as_json=show is None))
-    else:
+    elif not through:
         found.send(data)
-    if wants_json(json):
+    if through:
+        with _shown(as_json=as_json, raw=raw) as show:
+            result = wanted.wait(on_output=show) if wanted else found.answer(data, on_output=show)
+        raise typer.Exit(_told(found, result, as_json=as_json))
+    if as_json:
         output.emit({"id": found.id, "name": found.name, "bytes": len(data)})
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.runtime.cli import output
-from holdfast.runtime.cli.arguments import Json, SessionRef, controller, wants_json
+from holdfast.runtime.cli.arguments import Json, Raw, SessionRef, controller, wants_json
 
 if TYPE_CHECKING:
     from holdfast.runtime.session import Session
@@ -59,9 +59,12 @@ def output_(
     begin: Annotated[
         int, typer.Option("--from", metavar="OFFSET", help="Negative: from so far before the end.")
     ] = 0,
+    raw: Raw = False,
 ) -> None:
     """Print what a task wrote to its terminal."""
-    controller().session(session).task(task).follow(output.write_raw, offset=begin, follow=follow)
+    found = controller().session(session).task(task)
+    with output.guest_output(raw=raw) as show:
+        found.follow(show, offset=begin, follow=follow)
 
 
 def kill(

@@ -12,6 +12,7 @@ from holdfast.errors import InvalidArgument, LiveUnsupported
 from holdfast.runtime.cli import fitness, output
 from holdfast.runtime.cli.arguments import Json, NameOption, controller, snapshot_names, wants_json
 from holdfast.runtime.cli.moving import PASSPHRASE, OpeningPassphrase, bar, given, opening_passphrase
+from holdfast.runtime.suggestion import command
 
 if TYPE_CHECKING:
     from holdfast.runtime.thawing import Thawed
@@ -116,14 +117,13 @@ def how(done: Thawed) -> list[str]:
     """The commands by which one goes on looking."""
     name, debugger = done.session.name, done.debugger
     if debugger is not None and debugger.task:
-        return [
-            f"holdfast output {name} {debugger.task} -f",
-            f"holdfast send {name} --task {debugger.task} -e TEXT",
-        ]
-    first = (
-        [f"holdfast exec {name} -- {debugger.command}"] if debugger is not None and debugger.command else []
-    )
-    return [*first, f"holdfast attach {name}"]
+        task = debugger.task
+        found = [command("output", name, "-f", task), command("send", name, "--task", task, "-e", "TEXT")]
+        return [each for each in found if each] if not task.startswith("-") else []
+    text = debugger.command if debugger is not None else None
+    # In front of a blank it is no option.
+    first = command("exec", name, text if not text.startswith("-") else f" {text}") if text else ""
+    return [*([first] if first else []), command("attach", name)]
 
 
 def _came_back(done: Thawed) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import LiveUnsupported
 from holdfast.runtime.fitness import looking, recorded, script
+from holdfast.runtime.suggestion import command
 from holdfast.snapshots import manifest
 from holdfast.snapshots.fitness import Ladder, Name, Needs, compare
 from holdfast.snapshots.manifest import Manifest
@@ -65,7 +66,8 @@ def refusal(name: str, found: Ladder, wanted: Name) -> LiveUnsupported:
     hint = "nothing of it can be had on this machine"
     if lower is not None:
         lost = ", ".join(lower.lost)
-        hint = f"`holdfast restore {name} --as {lower.name}` is possible; without {lost}"
+        instead = command("restore", name, "--as", lower.name) or f"--as {lower.name}"
+        hint = f"`{instead}` is possible; without {lost}"
     return LiveUnsupported(
         f"cannot restore {name}{'' if wanted == 'live' else f' as {wanted}'}: {'; '.join(reasons)}",
         hint=hint,

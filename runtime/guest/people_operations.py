@@ -16,6 +16,8 @@ from holdfast.runtime.guest.shell_operations import pour, size_of
 
 MAX_LEASE = 7 * 24 * 3600.0
 MAX_TOKEN = 64
+# What a terminal answers to a question is shorter.
+MAX_ANSWER = 64
 
 
 async def attach(guest: Guest, call: Call) -> None:
@@ -31,13 +33,14 @@ async def attach(guest: Guest, call: Call) -> None:
     tail = call.integer("tail", 0, low=0)
     start = min(call.integer("offset", max(shell.log.start, shell.log.end - tail), low=0), shell.log.end)
     with desk.seated(seat, force=call.frame.head.get("take") is True):
-        await call.send("attached", offset=start, typed=seat.typed, **_standing(shell, desk, seat))
+        standing = _standing(shell, desk, seat)
+        await call.send("attached", offset=start, typed=seat.typed, answers=True, **standing)
         tasks = [
             asyncio.create_task(pour(call, shell, start, lambda: None)),
             asyncio.create_task(_tell(call, shell, desk, seat)),
         ]
         try:
-            await _serve(call, desk, seat, guest.keyboards[name])
+            await _serve(call, shell, desk, seat, guest.keyboards[name])
         finally:
             for task in tasks:
                 task.cancel()
@@ -45,12 +48,14 @@ async def attach(guest: Guest, call: Call) -> None:
     await call.finish("closed", reason="detached")
 
 
-async def _serve(call: Call, desk: Desk, seat: Seat, keyboard: Keyboard) -> None:
+async def _serve(call: Call, shell: Shell, desk: Desk, seat: Seat, keyboard: Keyboard) -> None:
     while True:
         frame = await call.connection.receive()
         match frame.op:
             case "input":
                 await _input(call, Call(call.connection, frame), desk, seat, keyboard)
+            case "answer":
+                await _answer(frame.payload, shell, desk, seat)
             case "resize":
                 desk.resized(seat, size_of(Call(call.connection, frame), seat.size))
             case "detach":
@@ -73,6 +78,20 @@ async def _input(call: Call, given: Call, desk: Desk, seat: Seat, keyboard: Keyb
     # The connection may end meanwhile; what counts as typed is typed.
     await asyncio.shield(asyncio.create_task(keyboard.type(seat.actor, data)))
     await call.send("typed", count=seat.typed)
+
+
+async def _answer(data: bytes, shell: Shell, desk: Desk, seat: Seat) -> None:
+    """Type what a terminal answers to a program's question, unless nobody waits for it.
+
+    A program that asks reads keys, not lines. The shell at its prompt would take the answer for typed, and so
+    would what reads lines. It is not the person's, so neither journal nor recording has it.
+    """
+    terminal = shell.terminal
+    if terminal is None or len(data) > MAX_ANSWER or not desk.writes(seat):
+        return
+    canonical, _ = terminal.line_modes()
+    if not canonical and terminal.foreground() not in (None, terminal.pid):
+        await asyncio.shield(asyncio.create_task(terminal.write(data)))
 
 
 async def _tell(call: Call, shell: Shell, desk: Desk, seat: Seat) -> None:

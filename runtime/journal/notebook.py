@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from holdfast.runtime import printable_json
 from holdfast.runtime.journal.entry import Entry
 from holdfast.runtime.text import colored, plain
 
@@ -52,7 +53,7 @@ def write(book: Any) -> str:
     """
     library = _library()
     library.validate(book)
-    return str(library.writes(book)) + "\n"
+    return printable_json.escaped(str(library.writes(book))) + "\n"
 
 
 def _library() -> Any:

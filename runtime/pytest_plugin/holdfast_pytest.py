@@ -18,6 +18,7 @@ import functools
 import importlib
 import inspect
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -167,7 +168,7 @@ class Hearing:
 def _thaw(reference: str) -> str:
     """Return the command that brings a snapshot back; an id is that of a snapshot on the same host."""
     known = len(reference) == 12 and all(digit in "0123456789abcdef" for digit in reference)
-    return f"holdfast restore {reference}" if known else f"holdfast thaw {reference}"
+    return f"holdfast restore {reference}" if known else f"holdfast thaw {shlex.quote(reference)}"
 
 
 class Turns:

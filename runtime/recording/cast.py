@@ -7,12 +7,13 @@ start, a code (`o` output, `i` input, `r` another size, `m` a marker), and text.
 from __future__ import annotations
 
 import codecs
-import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from holdfast.runtime import printable_json
 from holdfast.runtime.guest.timeline import Kind, Moment
+from holdfast.runtime.terminal.safe_output import SafeOutput
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,16 @@ def merge(
     yield from _shown(queue.until(None), at, decode)
 
 
+def safe(events: Iterable[Event]) -> Iterator[Event]:
+    """The same events, of their output only what any terminal may be given."""
+    output = SafeOutput()
+    for event in events:
+        if event.code != "o":
+            yield event
+        elif text := output.feed_text(event.data):
+            yield replace(event, data=text)
+
+
 def lines(events: Iterable[Event], rows: int, cols: int, begun: float, title: str) -> Iterator[str]:
     """The lines of a cast file."""
     header: dict[str, Any] = {
@@ -76,12 +87,9 @@ def lines(events: Iterable[Event], rows: int, cols: int, begun: float, title: st
     }
     if title:
         header["title"] = title
-    yield json.dumps(header) + "\n"
+    yield printable_json.dumps(header) + "\n"
     for event in events:
-        yield (
-            json.dumps([round(max(0.0, event.at - begun), 3), event.code, event.data], ensure_ascii=False)
-            + "\n"
-        )
+        yield printable_json.dumps([round(max(0.0, event.at - begun), 3), event.code, event.data]) + "\n"
 
 
 class _Queue:

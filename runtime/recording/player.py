@@ -12,10 +12,10 @@ import tty
 from collections.abc import Iterator
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.recording.harmless import Harmless
 from holdfast.runtime.recording.recording import Recording
-from holdfast.runtime.terminal.local import write
-from holdfast.runtime.terminal.redraw import RESET
+from holdfast.runtime.terminal.local import ENCODING, write
+from holdfast.runtime.terminal.resets import BELOW, LEAVE
+from holdfast.runtime.terminal.safe_output import SafeOutput
 
 _QUIT = (b"q", b"\x03", b"\x1d")
 
@@ -29,33 +29,46 @@ class Player:
         *,
         speed: float = 1.0,
         max_idle: float | None = None,
+        raw: bool = False,
         stdout: int | None = None,
     ) -> None:
-        """Without a terminal there is no pace: all of it is written at once."""
+        """Without a terminal there is no pace: all of it is written at once.
+
+        What would make a terminal answer, or change it for good, is left out, unless it is wanted `raw`.
+        """
         if not 0.01 <= speed <= 10_000:
             raise InvalidArgument("cannot play at this speed: it must be from 0.01 to 10000")
         self._recording = recording
         self._speed = speed
         self._max_idle = max_idle
+        self._raw = raw
         self._out = sys.stdout.fileno() if stdout is None else stdout
         self._in = sys.stdin.fileno() if sys.stdin.isatty() and os.isatty(self._out) else None
 
     def run(self) -> bool:
         """Play; false if it was ended before its end."""
-        harmless = Harmless()
+        safe = SafeOutput()
         with self._keys():
-            clock = time.monotonic()
-            last = self._recording.begun
-            for event in self._recording.events():
-                step = max(0.0, event.at - last) / self._speed
-                last = max(last, event.at)
-                clock += step if self._max_idle is None else min(step, self._max_idle)
-                if os.isatty(self._out) and (pause := self._wait(clock)) is not None:
-                    if pause < 0:
-                        return False
-                    clock += pause
-                if event.code == "o":
-                    write(self._out, harmless.feed(event.data).encode("utf-8", "replace"))
+            try:
+                return self._play(safe)
+            finally:
+                if os.isatty(self._out) and not self._raw:
+                    write(self._out, safe.end())
+
+    def _play(self, safe: SafeOutput) -> bool:
+        clock = time.monotonic()
+        last = self._recording.begun
+        for event in self._recording.events():
+            step = max(0.0, event.at - last) / self._speed
+            last = max(last, event.at)
+            clock += step if self._max_idle is None else min(step, self._max_idle)
+            if os.isatty(self._out) and (pause := self._wait(clock)) is not None:
+                if pause < 0:
+                    return False
+                clock += pause
+            if event.code == "o":
+                text = event.data if self._raw else safe.feed_text(event.data)
+                write(self._out, text.encode(ENCODING, "replace"))
         return True
 
     def _wait(self, until: float) -> float | None:
@@ -89,4 +102,4 @@ class Player:
             yield
         finally:
             termios.tcsetattr(self._in, termios.TCSADRAIN, before)
-            write(self._out, RESET + b"\x1b[999;1H\r\n")
+            write(self._out, LEAVE + BELOW)

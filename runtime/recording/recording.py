@@ -84,10 +84,14 @@ class Recording:
                 return
             yield event
 
-    def write(self, file: IO[str]) -> int:
-        """Write it as asciicast v2 and return how many events there were."""
+    def write(self, file: IO[str], *, raw: bool = False) -> int:
+        """Write it as asciicast v2 and return how many events there were.
+
+        Its output is filtered for the terminals it will be played on, unless `raw`.
+        """
         count = -1
-        for line in cast.lines(self.events(), self.rows, self.cols, self.begun, self.title):
+        events = self.events() if raw else cast.safe(self.events())
+        for line in cast.lines(events, self.rows, self.cols, self.begun, self.title):
             file.write(line)
             count += 1
         return count

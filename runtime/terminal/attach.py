@@ -1,7 +1,9 @@
 """A person's terminal joined to a session's terminal.
 
-What is typed goes through as it is; only the key that detaches is taken out.  A snapshot cuts the connection
-for a moment: it is made again, output goes on at its offset, and what was typed and not taken is sent again.
+What is typed goes through as it is; only the key that detaches is taken out.  What is shown is filtered, and
+programs that ask the terminal something are answered here, so that no answer is ever taken for typed.  A
+snapshot cuts the connection for a moment: it is made again, output goes on at its offset, and what was typed
+and not taken is sent again.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ from holdfast.runtime.guest import protocol
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.guest_client import Connection, GuestClient, raise_error
 from holdfast.runtime.persistence import Persistence
-from holdfast.runtime.terminal import keys
+from holdfast.runtime.terminal import keys, queries
 from holdfast.runtime.terminal import local as local_terminal
 from holdfast.runtime.terminal.glass import Glass
+from holdfast.runtime.terminal.screen import shown
 from holdfast.runtime.terminal.viewing import view
 from holdfast.runtime.text import plain
 
@@ -46,6 +49,7 @@ class Attachment:
         detach_key: str = DETACH_KEY,
         read_only: bool = False,
         take: bool = False,
+        unfiltered: bool = False,
         stdin: int | None = None,
         stdout: int | None = None,
     ) -> None:
@@ -58,7 +62,13 @@ class Attachment:
         self._token = secrets.token_hex(8)
         self._in = sys.stdin.fileno() if stdin is None else stdin
         self._out = sys.stdout.fileno() if stdout is None else stdout
-        self._glass = Glass(lambda data: local_terminal.write(self._out, data), lambda: view(client, shell))
+        self._glass = Glass(
+            lambda data: local_terminal.write(self._out, data),
+            lambda: view(client, shell),
+            encoding=local_terminal.ENCODING,
+            unfiltered=unfiltered,
+        )
+        self._answers = not unfiltered
         self._standing: tuple[bool, str] | None = None
         self._session_size = (0, 0)
         self._taken = 0  # bytes of what was typed here that the shell has
@@ -102,6 +112,7 @@ class Attachment:
                 if connection.socket in ready and (reason := self._came(connection)):
                     return reason
                 self._send(connection)
+                self._answer(connection)
 
     def _begin_anew(self) -> None:
         """The session went back: its terminal shows something else, and has nothing of what was typed."""
@@ -136,6 +147,23 @@ class Attachment:
         if part:
             self._sent += len(part)
             connection.send({"v": protocol.VERSION, "op": "input", "at": self._sent - len(part)}, part)
+
+    def _answer(self, connection: Connection) -> None:
+        """Answer what programs asked the terminal, if somebody is to: only one who writes, as when typing."""
+        asked, self._glass.asked = self._glass.asked, []
+        if not (asked and self._answers and self._standing and self._standing[0]):
+            return
+        place: tuple[int, int] | None = None
+
+        def cursor() -> tuple[int, int]:
+            nonlocal place
+            if place is None:  # the program waits for it, so it has not moved since
+                place = shown(view(self._client, self._shell).terminal).cursor
+            return place
+
+        for function in asked:
+            data = queries.answer(function, cursor)
+            connection.send({"v": protocol.VERSION, "op": "answer"}, data)
 
     def _leave(self, connection: Connection) -> None:
         """Say so, and wait until what was typed before has arrived."""
@@ -174,6 +202,8 @@ class Attachment:
 
     def _attached(self, frame: Frame) -> None:
         first, self._take = self._glass.next is None, False
+        # A session from before this was agreed would end the call.
+        self._answers = self._answers and fields.flag(frame, "answers")
         self._arrived(fields.integer(frame, "typed"))
         self._sent = self._taken
         if first:

@@ -1,8 +1,8 @@
 """What a person sees of a session's terminal in their own.
 
-Where both have the same size, bytes go through as they are. Where they have not, a program's positions would
-be wrong: the output is given to an emulated terminal, and as much of its picture as there is room for is
-painted.
+Where both have the same size, output goes through as far as it is safe. Where they have not, a program's
+positions would be wrong: the output is given to an emulated terminal, and as much of its picture as there is
+room for is painted.
 """
 
 from __future__ import annotations
@@ -12,8 +12,12 @@ from collections.abc import Callable
 
 from holdfast.runtime import fields
 from holdfast.runtime.guest.protocol import Frame
+from holdfast.runtime.terminal.allowed import Use
+from holdfast.runtime.terminal.queries import is_question
 from holdfast.runtime.terminal.redraw import redraw
+from holdfast.runtime.terminal.safe_output import SafeOutput
 from holdfast.runtime.terminal.viewing import View
+from holdfast.runtime.terminal.vt_parser import Function
 from holdfast.runtime.text import plain
 
 NOTICE_SECONDS = 2.5
@@ -22,13 +26,30 @@ PAINT_SECONDS = 0.04
 # The emulator takes a second for so much: then the newest picture is asked for, and what lies between is
 # left out.
 LAG = 1 << 20
+# Questions of a program that are kept until they are answered. More at once are a flood.
+MOST_ASKED = 8
 
 
 class Glass:
-    """Shows one session on one terminal. `next` is the offset of the output it shows next."""
+    """Shows one session on one terminal. `next` is the offset of the output it shows next.
 
-    def __init__(self, write: Callable[[bytes], None], look: Callable[[], View]) -> None:
+    `asked` are questions to the terminal that have not been answered; the caller answers and clears them.
+    With `unfiltered`, output is written unchanged, and the terminal answers itself.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[bytes], None],
+        look: Callable[[], View],
+        *,
+        encoding: str = "utf-8",
+        unfiltered: bool = False,
+    ) -> None:
         self._write = write
+        self._encoding = encoding
+        self._unfiltered = unfiltered
+        self._safe = self._filter()
+        self.asked: list[Function] = []
         self._look = look
         self._size = (24, 80)
         self._view: View | None = None
@@ -42,6 +63,8 @@ class Glass:
         self._size = size or self._size
         found = self._look()
         self.next = max(found.offset, self.next or 0)
+        self._safe = self._filter()
+        self._safe.feed(found.terminal.unfinished)
         self._fed = 0
         self._renew_at = None
         same = (found.terminal.lines, found.terminal.columns) == self._size
@@ -56,8 +79,9 @@ class Glass:
             data = data[self.next - start :]
         self.next = max(following, self.next or 0)
         if self._view is None:
-            self._write(data)
+            self._write(data if self._unfiltered else self._safe.feed(data))
             return
+        self._safe.feed(data)  # for its questions: the emulator ignores them
         self._fed += len(data)
         if self._fed > LAG:
             self.renew()
@@ -73,7 +97,7 @@ class Glass:
     def notice(self, text: str) -> None:
         """Show a line at the top for a moment, with a bell: people look and type at the bottom."""
         line = plain(text, max(1, self._size[1] - 2)).encode()
-        self._write(b"\a\x1b7\x1b[?6l\x1b[1;1H\x1b[0;7m %s \x1b[0m\x1b8" % line)
+        self._draw(b"\a\x1b7\x1b[?6l\x1b[1;1H\x1b[0;7m %s \x1b[0m\x1b8" % line)
         self._renew_at = time.monotonic() + NOTICE_SECONDS
 
     def patience(self) -> float | None:
@@ -89,7 +113,19 @@ class Glass:
         if self._paint_at is not None and now >= self._paint_at and self._view is not None:
             self._paint(self._view)
 
+    def _filter(self) -> SafeOutput:
+        return SafeOutput(Use.ATTACH, self._encoding, self._ask)
+
+    def _ask(self, function: Function) -> None:
+        if is_question(function) and len(self.asked) < MOST_ASKED:
+            self.asked.append(function)
+
     def _paint(self, found: View) -> None:
         self._paint_at = None
         rows, cols = self._size
-        self._write(redraw(found.terminal, rows=rows, cols=cols))
+        self._draw(redraw(found.terminal, rows=rows, cols=cols))
+
+    def _draw(self, data: bytes) -> None:
+        """Write what was made here, in UTF-8, in the terminal's encoding."""
+        utf8 = self._encoding.lower() in ("utf-8", "utf8")
+        self._write(data if utf8 else data.decode().encode(self._encoding, "replace"))

@@ -103,7 +103,14 @@ class SessionTerminal:
         ]
         return Recording(history.source(self._line, self.shell), *places, title=row.name)
 
-    def attach(self, *, detach_key: str = "C-]", read_only: bool = False, take: bool = False) -> str:
+    def attach(
+        self,
+        *,
+        detach_key: str = "C-]",
+        read_only: bool = False,
+        take: bool = False,
+        unfiltered: bool = False,
+    ) -> str:
         """Join this process's terminal to it until the detach key is pressed (`detached`).
 
         A person who attaches holds the shell, if nobody else does, until they leave. Others look on.
@@ -112,6 +119,8 @@ class SessionTerminal:
             detach_key: named as for `send_keys`.
             read_only: look on, and hold nothing.
             take: take the shell from who holds it.
+            unfiltered: pass what the session writes as it is: it may set this terminal's clipboard, and have
+                it send answers that are taken for typed.
 
         Raises:
             InvalidArgument: this process has no terminal.
@@ -126,4 +135,5 @@ class SessionTerminal:
                 detach_key=detach_key,
                 read_only=read_only,
                 take=take,
+                unfiltered=unfiltered,
             ).run()

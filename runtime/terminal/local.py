@@ -7,12 +7,16 @@ import fcntl
 import os
 import signal
 import struct
+import sys
 import termios
 import tty
 from collections.abc import Iterator
 from types import FrameType
 
-from holdfast.runtime.terminal.redraw import RESET
+from holdfast.runtime.terminal.resets import BELOW, LEAVE
+
+# What the locale says of the terminal. PEP 538 makes it UTF-8 where nothing is said.
+ENCODING = getattr(sys.stdout, "encoding", None) or "utf-8"
 
 
 @contextlib.contextmanager
@@ -25,9 +29,10 @@ def raw(stdin: int, stdout: int) -> Iterator[None]:
     finally:
         # What programs of the session switched on, a shell here does not expect.
         with contextlib.suppress(OSError):
-            write(stdout, RESET + b"\x1b[999;1H\r\n")
+            write(stdout, LEAVE + BELOW)
         with contextlib.suppress(termios.error):
-            termios.tcsetattr(stdin, termios.TCSADRAIN, before)
+            # A mouse that was moved until now has sent what a shell here would take for typed.
+            termios.tcsetattr(stdin, termios.TCSAFLUSH, before)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """What to send to a real terminal so that it shows and does what an emulated one does. Pure.
 
 The picture comes first, then what decides how the next bytes are taken: scroll region, modes, colours, the
-place of the cursor. Nothing in it makes a terminal answer.
+place of the cursor. Nothing in it makes a terminal answer, or names it: its title is the person's.
 """
 
 from __future__ import annotations
@@ -9,13 +9,9 @@ from __future__ import annotations
 from pyte.screens import Char, Cursor, wcwidth
 
 from holdfast.runtime.terminal.emulator import INSERT, MODES, Emulator
-from holdfast.runtime.text import fit, plain
+from holdfast.runtime.terminal.resets import RESET
+from holdfast.runtime.text import fit
 
-# To where every redraw begins from: first screen, no scroll region, no mode but wrap and a visible cursor.
-RESET = (
-    b"\x1b[?1049l\x1b[?9l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1005l\x1b[?1006l\x1b[?1015l"
-    b"\x1b[?2004l\x1b[?1l\x1b[?6l\x1b[?12l\x1b[?7h\x1b[4l\x1b>\x1b[r\x1b[?25h\x1b[0m"
-)
 _DEFAULT_ON = frozenset({7, 25})
 _COLORS = ("black", "red", "green", "brown", "blue", "magenta", "cyan", "white")
 _STYLES = (
@@ -34,8 +30,6 @@ def redraw(terminal: Emulator, *, rows: int | None = None, cols: int | None = No
     """The bytes. A terminal with fewer rows or columns gets the part with the cursor's row."""
     rows, cols = min(rows or terminal.lines, terminal.lines), min(cols or terminal.columns, terminal.columns)
     out = [RESET, b"\x1b[H\x1b[2J"]
-    if terminal.title:
-        out.append(b"\x1b]2;" + plain(terminal.title, 200).encode() + b"\a")
     if terminal.first is not None:
         second, cursor = terminal.buffer, terminal.cursor
         terminal.buffer, terminal.cursor = terminal.first

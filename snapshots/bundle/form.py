@@ -9,6 +9,7 @@ Written in one way only (sorted keys, no spaces), so that the same snapshot has 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Mapping
@@ -199,6 +200,7 @@ def parse(model: type[T], data: bytes, what: str) -> T:
         BundleRefused: it is not of that form.
     """
     try:
+        unambiguous(data)
         return model.model_validate_json(data)
     except ValidationError as error:
         first = error.errors()[0]
@@ -210,9 +212,33 @@ def parse(model: type[T], data: bytes, what: str) -> T:
         ) from error
 
 
+def unambiguous(data: bytes | str) -> None:
+    """See that no object in a document has a key twice.
+
+    Tools differ in which of the two they believe (RFC 8259, section 4): what was signed and judged must be
+    what is read.
+
+    Raises:
+        BundleRefused: one has. What is no JSON at all is for its reader to say.
+    """
+    with contextlib.suppress(RecursionError, ValueError):
+        json.loads(data, object_pairs_hook=_once)
+
+
 def shown(text: str) -> str:
     """What others wrote, short and fit to be shown."""
     return "".join(char if char.isprintable() else "?" for char in text[:300])
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise BundleRefused(
+                f"cannot import: it says twice what '{shown(key)}' is", hint="it is forged, or damaged"
+            )
+        found[key] = value
+    return found
 
 
 def _manifest(config: Descriptor, layers: list[Descriptor]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast.errors import BundleRefused, InvalidArgument
+from holdfast.snapshots.bundle import form
 from holdfast.snapshots.bundle.packing import Stream
 
 PREFIX = "x25519:"
@@ -255,6 +256,7 @@ def _bytes(text: str) -> bytes:
 
 def parse(text: str) -> Seal:
     """How a bundle is sealed, as its index says. Raises BundleRefused."""
+    form.unambiguous(text)
     try:
         return Seal.model_validate_json(text)
     except ValueError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -42,6 +43,22 @@ def test_exec_takes_a_text_or_words(shared_cli: Any) -> None:
 def test_exec_reads_a_script_from_standard_input(shared_cli: Any) -> None:
     """`-` stands for standard input."""
     assert shared_cli("exec", "shared", "-", stdin="for i in 1 2; do\n  echo $i\ndone\n").out == "1\n2\n"
+
+
+def test_the_example_of_a_hook_works(shared_cli: Any, shared: Session) -> None:
+    """As docs/identity.md has it: the hook is there, and runs."""
+    page = (Path(__file__).parents[2] / "docs" / "identity.md").read_text()
+    example = next(text for text in re.findall(r"^```sh\n(.*?)^```$", page, re.M | re.S) if "hooks.d" in text)
+    command = shlex.join(shared_cli.command())
+    subprocess.run(
+        ["bash", "-c", f'holdfast() {{ {command} "$@"; }}\n{example.replace(" work ", " shared ")}'],
+        env=shared_cli.environment,
+        check=True,
+    )
+    hook = "~/.config/holdfast/hooks.d/10-queue"
+    told = "HOLDFAST_EVENT=restored HOLDFAST_NAME=copy"
+    said = shared.exec(f"{told} {hook} && cat /srv/queue-name; rm {hook} /srv/queue-name")
+    assert said.text == "jobs-copy\n"
 
 
 def test_exec_for_programs(shared_cli: Any, shared: Session) -> None:

@@ -10,7 +10,6 @@ import pytest
 from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime.guest.timeline import Encoder, Kind, Moment, Start
 from holdfast.runtime.recording.cast import Chunk, Event, Gap, lines, merge
-from holdfast.runtime.recording.harmless import Harmless
 from holdfast.runtime.recording.recording import Kept, Place, Recording
 from holdfast.runtime.terminal.emulator import Emulator
 from holdfast.runtime.terminal.screen import render, shown
@@ -168,19 +167,3 @@ def test_a_broken_index_is_an_error_of_the_session() -> None:
     source.segment = b"junk" * 20
     with pytest.raises(ProtocolError):
         Recording(source)
-
-
-def test_what_is_played_asks_nothing() -> None:
-    """Questions, clipboard and mouse modes are taken out wherever they are cut; the rest is as it was."""
-    seen = "a\x1b[31mred\x1b[0m\x1b[?1049h\x1b[2J\x1b[3;4Hx\x1b]0;title\x07é"
-    unwanted = "\x1b[6n\x1b[c\x1b[>c\x1b[?1002h\x1b[?2004h\x1b]52;c;Zm9v\x07\x1b]11;?\x1b\\"
-    unwanted += "\x1bP+q436f\x1b\\\x1b[>4;2m\x05"
-    whole = seen + unwanted + seen
-    rng = random.Random(9)
-    for _ in range(200):
-        harmless, found, at = Harmless(), "", 0
-        while at < len(whole):
-            size = rng.randrange(1, 9)
-            found += harmless.feed(whole[at : at + size])
-            at += size
-        assert found == seen + seen

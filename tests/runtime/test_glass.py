@@ -21,6 +21,7 @@ from holdfast.runtime.terminal.emulator import Emulator
 from holdfast.runtime.terminal.glass import Glass
 from holdfast.runtime.terminal.screen import shown
 from holdfast.runtime.terminal.viewing import PROGRAM_TAIL, TAIL, Part, View, parts
+from holdfast.runtime.terminal.vt_parser import Sequence
 
 
 class Session:
@@ -110,6 +111,58 @@ def test_after_a_gap_the_newest_picture_is_shown() -> None:
 
     assert session.text == "lost\nkept"
     assert session.glass.next == 10
+
+
+def test_what_is_shown_is_filtered_in_a_terminal_of_any_size() -> None:
+    """Bytes that go through, and the picture that is painted; also a sequence begun before the picture."""
+    for mine in ((3, 20), (2, 10)):
+        written: list[bytes] = []
+        session = Session(3, 20, mine)
+        session.glass = Glass(written.append, session.look)
+        session.grow(b"$ \x1b]52;c;eA")
+        session.glass.renew(mine)
+        session.glass.output(session.grow(b"==\x07\x1b[6nshown\x1b]2;title\x07\x1b[?1000h"))
+        session.glass.renew(mine)
+        everything = b"".join(written)
+        assert b"shown" in everything
+        assert not any(bad in everything for bad in (b"52;c", b"==", b"\x1b[6n", b"title"))
+        assert b"\x1b[?1000h" in everything
+
+
+def test_questions_are_kept_until_they_are_answered() -> None:
+    """In order, from terminals of any size, and not without end."""
+    for mine in ((3, 20), (2, 10)):
+        session = Session(3, 20, mine)
+        session.glass.renew(mine)
+        session.glass.output(session.grow(b"\x1b[c\x1b[21t\x1b[6n" + b"\x1b[5n" * 100))
+        first, second, *more = session.glass.asked
+        assert (first, second) == (Sequence("", "", "", "c"), Sequence("", "6", "", "n"))
+        assert len(more) == 6
+
+
+def test_unfiltered_output_goes_through_as_it_is() -> None:
+    """With `--raw`."""
+    written: list[bytes] = []
+    session = Session(3, 20, (3, 20))
+    session.glass = Glass(written.append, session.look, unfiltered=True)
+    session.glass.renew((3, 20))
+    session.glass.output(session.grow(b"\x1b]52;c;eA==\x07\xff"))
+
+    assert written[-1] == b"\x1b]52;c;eA==\x07\xff"
+    assert session.glass.asked == []
+
+
+def test_a_terminal_that_is_not_utf8_is_painted_in_its_encoding() -> None:
+    """The picture and the line at the top."""
+    written: list[bytes] = []
+    session = Session(3, 20, (3, 20))
+    session.glass = Glass(written.append, session.look, encoding="latin-1")
+    session.grow("Û日".encode())
+    session.glass.renew((3, 20))
+    session.glass.notice("Û")
+
+    assert b"\xdb?" in written[0]
+    assert b" \xdb " in written[1]
 
 
 K = 1 << 10

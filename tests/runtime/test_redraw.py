@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ def terminal(output: bytes, rows: int = 6, cols: int = 20) -> Emulator:
 def state(of: Emulator) -> dict[str, Any]:
     """All that decides what is seen now and what the next bytes do."""
     return {
-        "screen": shown(of),
+        "screen": replace(shown(of), title=""),
         "cells": [of.cells(row) for row in range(of.lines)],
         "pen": of.cursor.attrs,
         "place": (of.cursor.y, of.cursor.x),
@@ -72,6 +73,11 @@ def test_a_redraw_leaves_nothing_of_what_was_there(name: str) -> None:
         found, wanted = state(after), state(terminal(CASES[name]))
         found.pop("screen"), wanted.pop("screen")
         assert found == wanted
+
+
+def test_a_redraw_leaves_the_title_alone() -> None:
+    """The title of the terminal that is painted on is its user's."""
+    assert shown(terminal(redraw(terminal(CASES["title"])))).title == ""
 
 
 def test_after_a_redraw_the_program_goes_on() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from html.parser import HTMLParser
 
 import pytest
+from markdown_it import MarkdownIt
 
 from holdfast.runtime.ci import record, summary
 from holdfast.runtime.ci.summary import Kept, Summary
@@ -153,6 +155,79 @@ def test_nothing_a_program_wrote_is_markdown_or_html() -> None:
     rows = [line for line in outside.splitlines() if line.startswith("| ")]
     assert all(re.fullmatch(r"\|[^|]*\|[^|]*\|", row.replace("\\|", "")) for row in rows if row != "| | |")
     assert told.count("`````") == 2
+
+
+LINKED = (
+    *(
+        "https://evil.example/x",
+        "HTTP://evil.example",
+        "ftp://evil.example",
+        "www.evil.example",
+        "WWW.evil.example",
+    ),
+    *(
+        "someone@evil.example",
+        "@team",
+        "@org/team",
+        "a@b",
+        "owner/repo#1",
+        "#12",
+        "GH-12",
+        "gh-12",
+        "!34",
+        "$5",
+    ),
+    *("~bug", '~"two words"', "%milestone", "%3", "&7", "^alert#8", '*iteration:"x"', "[vulnerability:9]"),
+    *(
+        "mailto:a@b.example",
+        "xmpp:a@b.example",
+        "irc://evil.example",
+        "<https://evil.example>",
+        "x@0123456789abcdef",
+    ),
+)
+# What GitHub and GitLab would make a link of in a text of its own.
+LINKS = re.compile(
+    r"\w+://|www\.\w|@\w|#\d|(?:^|\W)(?:[#!$%&]\d|gh-\d|[~%][\w\"]|\^alert|\*iteration:|\[\w+:)",
+    re.IGNORECASE,
+)
+
+
+class _Texts(HTMLParser):
+    """Pieces of text between tags; what is preformatted is left alone by both."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self._fenced = 0
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        assert tag not in ("a", "img")
+        self._fenced += tag == "pre"
+
+    def handle_endtag(self, tag: str) -> None:
+        self._fenced -= tag == "pre"
+
+    def handle_data(self, data: str) -> None:
+        if not self._fenced:
+            self.found.append(data)
+
+
+@pytest.mark.parametrize("text", LINKED)
+def test_nothing_a_program_wrote_becomes_a_link(text: str) -> None:
+    """No address is live, and nobody is told by their name; what is shown is the same text."""
+    record_ = Failure(
+        reason="failed", command=text, message=text, where=text, tail=text, job=text, revision=text
+    )
+    kept = tuple(Kept(text, f"holdfast thaw '{text}'") for _ in range(2))
+    told = Summary(record_, 1, 1.0, kept, text, (text,)).markdown()
+    page = _Texts()
+    page.feed(MarkdownIt("commonmark").enable("table").render(told))
+    page.close()
+
+    assert LINKS.search(f" {text}")
+    assert [piece for piece in page.found if LINKS.search(piece)] == []
+    assert "".join(page.found).count(text) >= 9
 
 
 def test_a_summary_is_bounded() -> None:

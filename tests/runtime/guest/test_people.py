@@ -203,6 +203,43 @@ def test_only_what_the_terminal_shows_is_kept_of_what_is_typed(guest: Guest) -> 
         assert not path.is_file() or b"s3cret!!" not in path.read_bytes()
 
 
+RAW = """python3 -c "
+import os, tty
+tty.setraw(0)
+os.write(1, b'as' + b'king')
+said = b''
+while not said.endswith(b'Q'): said += os.read(0, 1)
+os.write(1, ascii(said).encode())
+"; stty sane; cat
+"""
+
+
+def test_an_answer_is_typed_only_where_a_program_waits_for_keys(guest: Guest) -> None:
+    """Not at the prompt, not to what reads lines, not for one who looks on; and nobody typed it."""
+    prompt(guest)
+    with attach(guest, ALICE) as one, attach(guest, BOB) as two:
+        one.send("answer", b"at the prompt\n")
+        one.send("input", RAW.encode())
+        one.until_output(b"asking")
+        two.send("answer", b"of another Q")
+        two.send("input", b"z")
+        two.until("refused")
+        one.send("answer", b"too long Q" * 10)
+        one.send("answer", b"\x1b[0nQ")
+        one.until_output(b"b'\\x1b[0nQ'")
+        while guest.shell()["observed"]["detail"] != "line":
+            os.sched_yield()
+        one.send("answer", b"to a program that reads lines\n")
+        one.send("input", b"ke''pt\n\x04")
+        one.until_output(b"ke''pt\r\nke''pt")
+    shown = b"".join(frame.payload for frame in guest.ask("read", offset=0))
+    assert b"at the prompt" not in shown
+    assert b"reads lines" not in shown
+    assert b"too long" not in shown
+    assert all("[0n" not in str(entry) for entry in entries(guest, "input"))
+    assert b"[0n" not in b"".join(moment.text for moment in moments(guest))
+
+
 def test_the_recording_tells_times_and_sizes(guest: Guest) -> None:
     """Every byte of the output has a time, in order, and a size change has its place."""
     guest.exec("echo before")

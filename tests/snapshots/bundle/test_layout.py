@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import BundleRefused, StoreError
-from holdfast.snapshots.bundle import form, media
+from holdfast.snapshots.bundle import form, media, sealing
 from holdfast.snapshots.bundle.ends import Descriptor
 from holdfast.snapshots.bundle.layout import FileDestination, FileOrigin
 
@@ -152,6 +152,27 @@ def test_an_index_that_is_not_what_index_json_names_is_refused(tmp_path: Path) -
         )
         with pytest.raises(BundleRefused), origin:
             origin.index()
+
+
+def test_a_key_that_occurs_twice_is_refused(tmp_path: Path) -> None:
+    """Other tools may believe the first one: on any level, in the index and in what it leads to."""
+    good = form.described(media.INDEX, b"{}").as_dict()
+    one = json.dumps(good)
+    for number, index in enumerate(
+        (
+            f'{{"manifests": [], "manifests": [{one}]}}',
+            f'{{"manifests": [{one[:-1]}, "digest": "{good["digest"]}"}}]}}',
+            f'{{"annotations": {{"a": "1", "\\u0061": "2"}}, "manifests": [{one}]}}',
+        )
+    ):
+        origin = _forged(tmp_path / f"{number}.tar", **{"index.json": index.encode()})
+        with pytest.raises(BundleRefused, match="twice"), origin:
+            origin.index()
+    for model in (form.Index, form.ImageManifest, form.ImageConfig, form.Config):
+        with pytest.raises(BundleRefused, match="it says twice what 'x' is"):
+            form.parse(model, b'{"a": [{"x": 1, "x": 1}]}', "it")
+    with pytest.raises(BundleRefused, match="twice"):
+        sealing.parse('{"cipher": "a", "cipher": "b"}')
 
 
 def test_links_and_devices_in_the_archive_are_no_blobs(tmp_path: Path) -> None:

@@ -1,0 +1,38 @@
+"""JSON that can be shown on any terminal and in any log.  Pure.
+
+JSON leaves C1 controls, and characters that are invisible or turn the direction of writing, as they are: a
+terminal obeys the former, and a reader is shown something else than a program reads because of the latter
+(https://trojansource.codes). Written as \\uXXXX they are the same values (RFC 8259, section 7).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+# Compiled when it is first needed: that takes longer than most JSON does.
+# Categories Cc, Cf, Cs, Zl and Zp of Unicode 15 (a test compares), and letters that are shown as nothing.
+_UNSEEN = (
+    "[\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb"
+    "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+
+
+def dumps(value: Any, **options: Any) -> str:
+    """A value as JSON. `options` are those of `json.dumps`."""
+    return escaped(json.dumps(value, ensure_ascii=False, **options))
+
+
+def escaped(text: str) -> str:
+    """JSON with its invisible characters escaped; they occur only in strings."""
+    return text if text.isascii() and "\x7f" not in text else re.sub(_UNSEEN, _escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    code -= 0x10000
+    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"

@@ -1,0 +1,121 @@
+"""Which control functions of a guest may reach a person's terminal.  Pure.
+
+Only what is on these lists is passed. What is not on them, and why:
+
+- whatever makes a terminal send something, which its shell would take for typed: reports of its state, its
+  cursor, its colours, its title, its contents (DSR, DA, DECRQM, DECRQSS, DECRQCRA, XTWINOPS, OSC queries …);
+- all strings: clipboard (OSC 52), titles, palette, notifications, file transfer, graphics, programmable keys.
+  Also hyperlinks (OSC 8): a link may show one address and open another, and files;
+- what drops the lines a person can scroll back to: they were there before the guest (ED 3, RIS);
+- what changes the terminal and is not undone: size and place of its window, fonts, levels of conformance,
+  8-bit answers, locked keyboards, forms of keys (modifyOtherKeys, kitty), printing, saved modes.
+
+What each does: xterm's ctlseqs (https://invisible-island.net/xterm/ctlseqs/ctlseqs.html), ECMA-48.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+from holdfast.runtime.terminal.vt_parser import Control, Escape, Function, Sequence, Text
+
+
+class Use(Enum):
+    """What a terminal is used for: only to show, or also to type into what it shows."""
+
+    SHOW = "show"
+    ATTACH = "attach"
+
+
+# Bell, backspace, tab, line feeds, carriage return, shifts to and from the second character set.
+CONTROLS = frozenset("\a\b\t\n\v\f\r\x0e\x0f")
+# Behind ESC: save and restore the cursor, index, next line, set a tab stop, reverse index.
+ESCAPES = frozenset("78DEHM")
+# Application and numeric keypad.
+KEYPAD = frozenset("=>")
+# ASCII and line drawing, as first or second character set.
+CHARSETS = frozenset({("(", "B"), ("(", "0"), (")", "B"), (")", "0")})
+# Control sequences of numbers: cursor, insert, delete, erase, scroll, repeat, tabs.
+NUMBERED = frozenset("@ABCDEFGHIJKLMPSTXZ`abdefg")
+# Insert mode. Of the others one locks the keyboard, one changes what Enter sends.
+ANSI_MODES = frozenset({4})
+# Reverse video, origin, wrap, blinking and visible cursor, second screen.
+SHOWN_MODES = frozenset({5, 6, 7, 12, 25, 47, 1047, 1048, 1049})
+# Cursor keys, mouse and its reports, focus, bracketed paste: of use only for typing into the program. They
+# make the terminal send what its own shell would read as input.
+TYPED_MODES = frozenset({1, 9, 1000, 1002, 1003, 1004, 1005, 1006, 1015, 2004})
+# No terminal is larger. What repeats or scrolls by more than that only costs time.
+GREATEST = 9999
+
+# What most output is made of: text, and functions that are passed as they are, wherever.
+ORDINARY = re.compile(
+    r"(?:[^\x00-\x1f\x7f-\x9f]++|[\a-\r]"
+    r"|\x1b\[(?:[0-9;:]{0,64}m|[0-9]{0,4}(?:[@-GKLMPXd]|;[0-9]{0,4}H|H)|[0-2]?J))++"
+)
+_NUMBERS = re.compile(r"[0-9]*(?:;[0-9]*)*\Z")
+_STYLES = re.compile(r"[0-9;:]*\Z")
+
+
+def passed(function: Function, use: Use) -> str:
+    """The function as a terminal may have it, in its 7-bit form; empty if it may not."""
+    if isinstance(function, Text):
+        return function.text
+    if isinstance(function, Control):
+        return function.char if function.char in CONTROLS else ""
+    return _escape(function, use) if isinstance(function, Escape) else _sequence(function, use)
+
+
+def _escape(function: Escape, use: Use) -> str:
+    intermediates, final = function.intermediates, function.final
+    good = (
+        (final in ESCAPES or (final in KEYPAD and use is Use.ATTACH))
+        if not intermediates
+        else (intermediates, final) in CHARSETS
+    )
+    return f"\x1b{intermediates}{final}" if good else ""
+
+
+def _sequence(function: Sequence, use: Use) -> str:
+    parameters, final = function.parameters, function.final
+    match function.prefix, function.intermediates:
+        case "", "" if final == "m":
+            return f"\x1b[{parameters}m" if _STYLES.match(parameters) else ""
+        case "", "" if _NUMBERS.match(parameters):
+            return _numbered(parameters, final)
+        case "?", "" if _NUMBERS.match(parameters):
+            return _private(parameters, final, use)
+        case "", "!" if final == "p" and not parameters:
+            return "\x1b[!p"  # soft reset
+        case "", " " if final == "q" and use is Use.ATTACH and re.fullmatch("[0-6]?", parameters):
+            return f"\x1b[{parameters} q"  # shape of the cursor
+    return ""
+
+
+def _numbered(parameters: str, final: str) -> str:
+    values = parameters.split(";")
+    if final in "hl":
+        return _modes("", final, parameters, ANSI_MODES)
+    if final == "J" and parameters not in ("", "0", "1", "2"):
+        return ""
+    # With more parameters SD is a question for the mouse (xterm, highlight tracking), and SCOSC sets margins.
+    most = {"H": 2, "f": 2, "r": 2, "s": 0, "u": 0}.get(final, 1 if final in NUMBERED else -1)
+    if len(values) > max(most, 1) or (most == 0 and parameters) or most < 0:
+        return ""
+    bounded = (value if len(value) < 5 else str(min(int(value), GREATEST)) for value in values)
+    return f"\x1b[{';'.join(bounded)}{final}"
+
+
+def _private(parameters: str, final: str, use: Use) -> str:
+    if final in "hl":
+        known = SHOWN_MODES | TYPED_MODES if use is Use.ATTACH else SHOWN_MODES
+        return _modes("?", final, parameters, known)
+    if final in "JK" and parameters in ("", "0", "1", "2"):
+        return f"\x1b[?{parameters}{final}"  # selective erase
+    return "\x1b[?5W" if final == "W" and parameters == "5" else ""  # tab stops at every eighth column
+
+
+def _modes(prefix: str, final: str, parameters: str, known: frozenset[int]) -> str:
+    """Each of them is judged alone: one that is good must not bring in others."""
+    good = [value for value in parameters.split(";") if 0 < len(value) < 6 and int(value) in known]
+    return f"\x1b[{prefix}{';'.join(good)}{final}" if good else ""

@@ -1,0 +1,103 @@
+"""Output of a guest as a person's terminal may have it: bytes in, safe bytes out.  Pure.
+
+The result consists of text, harmless control characters, and complete control functions that `allowed.py`
+permits, rewritten in canonical form. So every terminal reads it the same way, however malformed the input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from holdfast.runtime.terminal.allowed import ORDINARY, Use, passed
+from holdfast.runtime.terminal.resets import BELOW, CHARSETS, CLEARED
+from holdfast.runtime.terminal.vt_parser import Control, Escape, Function, Parser, Sequence, Text
+
+# How each mode is put back that a shell would stumble over. The others stay until a program changes them.
+_SCREENS = frozenset({"?47", "?1047", "?1049"})
+_UNDONE_BY = {"?5": "\x1b[?5l", "?6": "\x1b[?6l", "?7": "\x1b[?7h", "?25": "\x1b[?25h", "4": "\x1b[4l"}
+_ON_AT_FIRST = frozenset({"?7", "?25"})
+_NO_STYLE = "\x1b[0m"
+# RIS. It is done by other means, for it also drops what a person can scroll back to.
+_FULL_RESET = Escape("", "c")
+
+
+class SafeOutput:
+    """Filters one stream for one terminal.
+
+    `encoding` is the terminal's: in one that is not UTF-8 the bytes of a character might be controls.
+    `dropped` is called with every function that is not passed: it may be a question that can be answered.
+    """
+
+    def __init__(
+        self,
+        use: Use = Use.SHOW,
+        encoding: str = "utf-8",
+        dropped: Callable[[Function], None] | None = None,
+    ) -> None:
+        self._use = use
+        self._dropped = dropped
+        self._encoding = encoding
+        self._parser = Parser(ORDINARY)
+        self._undo: dict[str, str] = {}
+
+    def feed(self, data: bytes) -> bytes:
+        """What can be shown now."""
+        return self._bytes(self._shown(self._parser.feed(data)))
+
+    def feed_text(self, text: str) -> str:
+        """As `feed`, for output that is decoded already."""
+        return self._shown(self._parser.feed_text(text))
+
+    def end(self) -> bytes:
+        """What puts the terminal back, after the last output. What was begun and not ended is dropped."""
+        self._parser = Parser(ORDINARY)
+        undo, self._undo = self._undo, {}
+        # The screen first, for what follows is that screen's; the region moves no cursor that is not its own.
+        first = [undo.pop(key, "") for key in ("screen", "?6", "region")]
+        below = BELOW.decode() if first[1] else ""
+        return self._bytes("".join([*first, below, *undo.values()]))
+
+    def _bytes(self, text: str) -> bytes:
+        return text.encode(self._encoding, "replace")
+
+    def _shown(self, functions: Iterable[Function]) -> str:
+        out: list[str] = []
+        for function in functions:
+            text = passed(function, self._use)
+            if function == _FULL_RESET:
+                text = CLEARED.decode()
+                self._undo.clear()
+            elif not text and self._dropped is not None:
+                self._dropped(function)
+            elif text:
+                self._note(function, text)
+            out.append(text)
+        return "".join(out)
+
+    def _note(self, function: Function, text: str) -> None:
+        """Remember how what was passed is undone."""
+        match function:
+            case Control("\x0e") | Escape("(" | ")", "0"):
+                self._undo["charsets"] = CHARSETS.decode()
+            case Text() if "\x1b" in text:
+                self._undo["style"] = _NO_STYLE  # there may be colours in it
+            case Sequence() if ORDINARY.fullmatch(text):
+                self._undo["style"] = _NO_STYLE
+            case Sequence("", parameters, "", "r"):
+                self._set("region", "\x1b7\x1b[r\x1b8", on=bool(parameters))
+            case Sequence(prefix, _, "", "h" | "l"):
+                on = function.final == "h"
+                for mode in text[2 + len(prefix) : -1].split(";"):
+                    self._mode(prefix + mode, on=on)
+
+    def _mode(self, mode: str, *, on: bool) -> None:
+        if mode in _SCREENS:
+            self._set("screen", f"\x1b[{mode}l", on=on)
+        elif undone := _UNDONE_BY.get(mode):
+            self._set(mode, undone, on=on != (mode in _ON_AT_FIRST))
+
+    def _set(self, key: str, undo: str, *, on: bool) -> None:
+        if on:
+            self._undo[key] = undo
+        else:
+            self._undo.pop(key, None)

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import shlex
+import subprocess
+import time
+from typing import cast
+
+import pytest
+
+from holdfast.runtime import suggestion
+from holdfast.runtime.cli.thaw import how
+from holdfast.runtime.fitness.judging import refusal
+from holdfast.runtime.guest.pulse.state import State
+from holdfast.runtime.pytest_plugin import holdfast_pytest
+from holdfast.runtime.text import plain
+from holdfast.runtime.thawing import Thawed
+from holdfast.runtime.waiting import advice
+from holdfast.snapshots.failure import Debugger
+from holdfast.snapshots.fitness import Ladder, Name, Rung
+
+HOSTILE = (
+    "holdfast-debug 1; touch CANARY; echo",
+    "$(touch CANARY)",
+    "`touch CANARY`",
+    "x' ; touch CANARY; '",
+    'x" && touch CANARY; "',
+    "x | touch CANARY",
+    "x\ntouch CANARY",
+    "\x1b[2J\x1b]52;c;eA==\x07 \x9b6n",
+    "a \u202etxt.exe\u202c \u200b b",
+    "~ * ? {a,b} !x #y \\",
+    "",
+    "é 日本",
+)
+
+
+class _Session:
+    name = "th"
+
+
+class _Thawed:
+    session = _Session()
+
+    def __init__(self, debugger: Debugger | None) -> None:
+        self.debugger = debugger
+
+
+def suggested(debugger: Debugger | None) -> list[str]:
+    return how(cast(Thawed, _Thawed(debugger)))
+
+
+def words_of(line: str) -> list[bytes]:
+    """The words that bash makes of a command, without running it."""
+    printed = subprocess.run(
+        ["bash", "-c", f"holdfast() {{ printf '%s\\0' holdfast \"$@\"; }}; {line}"],
+        capture_output=True,
+        check=True,
+    ).stdout
+    return printed.split(b"\0")[:-1]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_word_stays_the_word_it_is(text: str) -> None:
+    """Whatever it is, a shell runs nothing of it; and what is shown is all of it."""
+    line = suggestion.command("exec", "name", text)
+
+    assert words_of(line) == [b"holdfast", b"exec", b"name", text.encode()]
+    assert plain(line) == line
+
+
+@pytest.mark.parametrize("text", [text for text in HOSTILE if text])
+def test_what_thaw_tells_to_run_is_quoted(text: str) -> None:
+    """Where the debugger is comes from the program that was captured."""
+    kept = Debugger(command=text).command or ""
+    first, last = suggested(Debugger(command=text))
+    assert words_of(first) == [b"holdfast", b"exec", b"th", kept.encode()]
+    assert last == "holdfast attach th"
+
+    kept = Debugger(task=text).task or ""
+    shown, sent = suggested(Debugger(task=text))
+    assert words_of(shown) == [b"holdfast", b"output", b"th", b"-f", kept.encode()]
+    assert words_of(sent) == [b"holdfast", b"send", b"th", b"--task", kept.encode(), b"-e", b"TEXT"]
+
+
+def test_what_thaw_tells_to_run_brings_no_options() -> None:
+    """Neither for `exec`, which has --raw, nor for `output`."""
+    assert suggested(Debugger(command="--raw x"))[0] == "holdfast exec th ' --raw x'"
+    assert suggested(Debugger(task="--raw")) == []
+    assert suggested(None) == ["holdfast attach th"]
+    assert suggested(Debugger(command="holdfast-debug 3"))[0] == "holdfast exec th 'holdfast-debug 3'"
+
+
+def test_a_command_that_cannot_be_shown_whole_is_not_told() -> None:
+    """Without its end it would be another one."""
+    assert suggestion.command("exec", "th", "x" * 400) == ""
+    assert suggested(Debugger(command="x" * 400)) == ["holdfast attach th"]
+
+
+def test_siblings_are_quoted_too() -> None:
+    """How to answer a task, another way to restore, how a captured test is thawed."""
+    asks = State("waiting", "line", since=time.time())
+    assert "--task 'x; touch CANARY' -e TEXT" in advice("name", asks, "x; touch CANARY")
+    assert "`holdfast send name -e TEXT`" in advice("name", asks)
+
+    names: tuple[Name, ...] = ("live", "commands", "files")
+    found = Ladder(rungs=[Rung(name=name, possible=name == "files") for name in names])
+    assert "`holdfast restore 'a;b' --as files`" in refusal("a;b", found, "live").hint
+
+    thaw = holdfast_pytest._thaw("captured/a test;touch CANARY.holdfast")
+    assert shlex.split(thaw) == ["holdfast", "thaw", "captured/a test;touch CANARY.holdfast"]

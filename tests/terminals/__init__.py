@@ -1,0 +1,1 @@
+"""Real terminals that run without anybody looking, for tests that show them what a guest writes."""
