@@ -53,7 +53,7 @@ def test_what_tar_packs_comes_back(tmp_path: Path, target: Path) -> None:
     (source / "a" / "b").chmod(0o500)
     os.utime(source / "a", ns=(1, 1_700_000_000_123_456_789))
     packed = tmp_path / "packed.tar"
-    made = "tar --numeric-owner --xattrs --create --sparse".split()
+    made = ["tar", "--numeric-owner", "--xattrs", "--create", "--sparse"]
     made += [f"--file={packed}", "-C", str(source), "."]
     subprocess.run(made, check=True)
 
