@@ -5,9 +5,12 @@ Reads the host's /proc (the checkpointer shares the host's PID namespace). Knows
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 PROC = Path("/proc")
+_SHOWN = 1 << (signal.SIGUSR2 - 1)
+_AWAITED = sum(1 << (one - 1) for one in (signal.SIGINT, signal.SIGUSR1, signal.SIGTERM, signal.SIGCHLD))
 
 
 class TargetMismatch(Exception):
@@ -56,6 +59,20 @@ def _inner_of(status: Path) -> int:
     except OSError:
         return 0
     return next((int(line.split()[-1]) for line in lines if line.startswith("NSpid:")), 0)
+
+
+def waits_for_signals(init_pid: int) -> bool:
+    """Whether a container's first process waits for a signal, or will: none that is sent now is lost.
+
+    PID 1 loses a signal that it neither blocks nor handles (pid_namespaces(7)). `init.c` blocks SIGUSR2 to
+    show that it blocks the others, which it waits for; while it sleeps, the kernel shows those as not blocked.
+    """
+    try:
+        lines = (PROC / str(init_pid) / "status").read_text().splitlines()
+    except OSError:
+        return False
+    blocked = next((int(line.split()[1], 16) for line in lines if line.startswith("SigBlk:")), 0)
+    return blocked in (_SHOWN, _SHOWN | _AWAITED)
 
 
 def children(pid: int) -> list[int]:
