@@ -20,7 +20,7 @@ from holdfast.snapshots.checkpointer.netrules import Rules
 from holdfast.snapshots.checkpointer.requests import Confine
 
 LIMIT = 20
-"""Seconds for the rules to be set and read, and for the first process to begin to wait. Usually milliseconds."""
+"""Seconds for the rules to be set and read, and for the first process to begin to wait. Milliseconds, usually."""
 _POLL_SECONDS = 0.001
 
 

@@ -41,9 +41,9 @@ def test_what_makes_a_session_smaller_is_kept() -> None:
 
 def test_whoever_imports_it_has_the_last_word() -> None:
     """Also for more."""
-    found = _parsed({"memory": 512 << 20, "network": "none"}, memory="8g", cpus=2.0, network="default")
+    found = _parsed({"memory": 512 << 20, "network": "none"}, memory="8g", cpus=2.0, network="internet")
 
-    assert (found.memory, found.cpus, found.network) == (8 << 30, 2.0, "default")
+    assert (found.memory, found.cpus, found.network) == (8 << 30, 2.0, "internet")
     with pytest.raises(InvalidArgument):
         admitting.options({}, {"memory": "much"})
 
