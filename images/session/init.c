@@ -228,13 +228,14 @@ int main(int argc, char **argv)
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGUSR1);
-    /* SIGUSR2 tells from outside that the others are blocked, or waited for: a call that waits for signals
-     * unblocks these while it sleeps (do_sigtimedwait in the kernel), so they alone do not show. */
+    /* SIGUSR2 shows outside that this waits to be confined: that the others are blocked does not, because a
+     * call that waits for signals unblocks these while it sleeps (do_sigtimedwait in the kernel). */
     blocked = signals;
     sigaddset(&blocked, SIGUSR2);
     sigprocmask(SIG_SETMASK, &blocked, NULL);
 
     await_confinement(&signals);
+    sigprocmask(SIG_SETMASK, &signals, NULL);
     limit_open_files();
     if (main_pid == 0) {
         burn_pids();

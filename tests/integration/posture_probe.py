@@ -104,7 +104,7 @@ def network_changes() -> dict[str, str]:
 
 
 def delete_rules() -> str:
-    """Ask the kernel to delete all tables of nftables: a batch of one message (linux/netfilter/nfnetlink.h)."""
+    """Ask the kernel to delete all tables of nftables, in a batch (linux/netfilter/nfnetlink.h)."""
     begin, end, delete = 16, 17, 10 << 8 | 2
 
     def message(kind: int, flags: int, number: int, resource_id: int) -> bytes:
