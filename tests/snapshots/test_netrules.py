@@ -1,4 +1,4 @@
-"""The rules for a session's network: what nft is given, what is accepted over the socket, and what is noticed."""
+"""The rules for a session's network: what nft is given, what the socket accepts, what is noticed."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_one_transaction_replaces_what_was_there() -> None:
 
 
 def test_the_order_is_that_of_the_verdicts() -> None:
-    """The engine's resolver is refused although it is loopback; what is opened comes before what is refused."""
+    """The engine's resolver is refused although it is loopback; what is opened precedes what is refused."""
     said = netrules.text(RULES)
     order = [
         "ip daddr 127.0.0.11 goto refuse",
@@ -109,7 +109,7 @@ def test_rules_survive_the_socket() -> None:
 )
 def test_what_is_not_an_address_does_not_get_near_nft(change: dict[str, Any]) -> None:
     """Each field is parsed; nothing of a request is text in a rule."""
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"must|appear|host bits"):
         netrules.parsed({**RULES.as_dict(), **change})
 
 
@@ -131,7 +131,8 @@ def test_whatever_is_missing_is_noticed(left_out: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "elements", [[], [{"prefix": {"addr": "10.0.0.0", "len": 9}}], [{"prefix": {"addr": "8.0.0.0", "len": 7}}]]
+    "elements",
+    [[], [{"prefix": {"addr": "10.0.0.0", "len": 9}}], [{"prefix": {"addr": "8.0.0.0", "len": 7}}]],
 )
 def test_a_set_that_is_not_the_given_one_is_noticed(elements: list[Any]) -> None:
     """Smaller, larger or empty."""
@@ -140,14 +141,27 @@ def test_a_set_that_is_not_the_given_one_is_noticed(elements: list[Any]) -> None
     assert netrules.wrong(said, RULES) == "set refused4 is not as it was given"
 
 
-def test_a_verdict_or_policy_that_was_turned_is_noticed() -> None:
-    """A chain that lets all pass, a rule that accepts what it should refuse, one too many."""
-    for change in (
-        lambda items: items[4]["chain"].update(policy="accept"),
-        lambda items: items[-6]["rule"].update(expr=[{"accept": None}]),
-        lambda items: items.append({"rule": {"chain": "output", "comment": "x", "expr": [{"accept": None}]}}),
-    ):
-        said = listed(RULES)
-        change(said["nftables"])
-        assert netrules.wrong(said, RULES) is not None
+@pytest.mark.parametrize(
+    ("place", "kind", "change"),
+    [
+        (4, "chain", {"policy": "accept"}),
+        (4, "chain", {"hook": "postrouting"}),
+        (-7, "rule", {"expr": [{"accept": None}]}),
+        (-7, "rule", {"chain": "input"}),
+    ],
+)
+def test_a_verdict_or_policy_that_was_turned_is_noticed(
+    place: int, kind: str, change: dict[str, Any]
+) -> None:
+    """A chain that lets all pass, a rule that accepts what it should refuse or is elsewhere."""
+    said = listed(RULES)
+    said["nftables"][place][kind].update(change)
+    assert netrules.wrong(said, RULES) is not None
+
+
+def test_a_rule_too_many_is_noticed() -> None:
+    """So is a table that is not there at all."""
+    said = listed(RULES)
+    said["nftables"].append({"rule": {"chain": "output", "comment": "x", "expr": [{"accept": None}]}})
+    assert netrules.wrong(said, RULES) == "chain output has not the rules that were given"
     assert netrules.wrong({}, RULES) is not None
