@@ -1,8 +1,8 @@
 """The operation `confine`: the network of a container is closed before anything in it runs.
 
-Only the network namespace is entered, by a child that keeps no capability but that to set the rules; nothing
-of the container is opened or executed. The rules are read back, and only then the first process is let go,
-which has waited for it (images/session/init.c).
+This process, which serves one request, enters the network namespace and no other, and keeps no capability but
+that to set the rules; nothing of the container is opened or executed. The rules are read back, and only then
+the first process is let go, which has waited for it (images/session/init.c).
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from holdfast.snapshots.checkpointer.channel import Channel
 from holdfast.snapshots.checkpointer.netrules import Rules
 from holdfast.snapshots.checkpointer.requests import Confine
 
-LIMIT = 20
-"""Seconds for the rules to be set and read, and for the first process to begin to wait. Each takes 20 ms."""
+LIMIT = 30
+"""Seconds after which this process ends, whatever it does. It takes milliseconds."""
+WAIT = 10.0
+"""Seconds for the container's first process to begin to wait. The engine has just started it."""
 _POLL_SECONDS = 0.001
 
 
@@ -47,7 +49,10 @@ def run(request: Confine, channel: Channel) -> None:
     _check_own(network)
     # The process is still there: what was looked at and opened by its number is its own.
     signal.pidfd_send_signal(process, 0)
-    found = _in_namespace(network, request.rules if request.load else None)
+    signal.alarm(LIMIT)
+    namespaces.enter_network(network)
+    rights.keep_only(rights.NET_ADMIN)
+    found = _nft(request.rules if request.load else None)
     why = netrules.wrong(found, request.rules)
     if why is not None:
         raise NotConfined(f"the rules for its network are not in force: {why}")
@@ -69,33 +74,8 @@ def _check_own(network: int) -> None:
             raise tree.TargetMismatch("the container has no network namespace of its own")
 
 
-def _in_namespace(network: int, rules: Rules | None) -> dict[str, Any]:
-    """Set rules, if there are any, and return what is listed then."""
-    receive, send = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.close(receive)
-            signal.alarm(LIMIT)
-            namespaces.enter_network(network)
-            rights.keep_only(rights.NET_ADMIN)
-            said = json.dumps(_nft(rules))
-        except Exception as error:  # noqa: BLE001 - the last line of a process of its own
-            said = json.dumps({"error": str(error)})
-        with os.fdopen(send, "w") as pipe:
-            pipe.write(said)
-        os._exit(0)
-    os.close(send)
-    with os.fdopen(receive) as pipe:
-        answer = pipe.read()
-    os.waitpid(child, 0)
-    found: dict[str, Any] = json.loads(answer or '{"error": "the kernel does not answer"}')
-    if "error" in found:
-        raise NotConfined(f"the rules for its network cannot be set: {found['error']}")
-    return found
-
-
 def _nft(rules: Rules | None) -> dict[str, Any]:
+    """Set rules, if there are any, and return what is listed then."""
     import nftables
 
     nft = nftables.Nftables()
@@ -109,13 +89,14 @@ def _nft(rules: Rules | None) -> dict[str, Any]:
 def _command(nft: Any, text: str) -> str:
     code, output, errors = nft.cmd(text)
     if code != 0:
-        raise NotConfined(str(errors).strip().splitlines()[0] if errors else f"nft says {code}")
+        why = str(errors).strip().splitlines()
+        raise NotConfined(f"the rules for its network cannot be set: {why[0] if why else code}")
     return str(output)
 
 
 def _await_waiting(init_pid: int) -> None:
     """Wait until the first process waits for its signal: one sent before is lost (pid_namespaces(7))."""
-    deadline = time.monotonic() + LIMIT
+    deadline = time.monotonic() + WAIT
     while not tree.waits_unconfined(init_pid):
         if time.monotonic() > deadline:
             raise NotConfined("its first process does not wait for it: it is not ours")

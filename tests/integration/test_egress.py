@@ -19,10 +19,11 @@ import pytest
 from holdfast.errors import InvalidArgument, LiveUnsupported, NetworkNotClosed, SessionDead
 from holdfast.runtime import networks
 from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.egress import home_file, host_network, package_hosts, trial
+from holdfast.runtime.egress import closing, home_file, host_network, package_hosts, trial
 from holdfast.runtime.egress.allowed import Allowed
 from holdfast.runtime.session import Session
 from holdfast.snapshots import service
+from holdfast.snapshots.checkpointer.netrules import Rules
 
 pytestmark = pytest.mark.engine
 
@@ -180,6 +181,31 @@ def test_nothing_in_a_session_has_the_right_to_change_the_network(shared: Sessio
     assert [word for word in sets.split() if int(word, 16) & NET_ADMIN] == []
 
 
+DISGUISE = r"""
+cd /opt/holdfast/bin && mv init real && cat > init <<'END' && chmod 755 init
+#!/bin/sh
+grep ^Cap /proc/self/status | cut -f2 >/srv/seen
+ip route add 192.0.2.77/32 dev eth0 2>>/srv/seen
+exec /opt/holdfast/bin/real "$@"
+END
+"""
+
+
+def test_a_first_process_of_the_sessions_own_has_no_right_to_the_network(hf: Holdfast) -> None:
+    """Root in a session puts a program in its place, which a restore would run. If it runs at all, it cannot
+    change the network; nor can what it leaves behind."""
+    session = hf.new("disguised")
+    session.exec(DISGUISE, timeout=PATIENCE)
+
+    copy = session.snapshot(kind="filesystem").restore("copy")
+
+    seen = said(copy, "cat /srv/seen 2>/dev/null; grep ^Cap /proc/1/status | cut -f2")
+    sets = [int(word, 16) for word in seen.split() if len(word) == 16]
+    assert sets
+    assert [bits for bits in sets if bits & NET_ADMIN] == []
+    assert said(copy, "ip route show 192.0.2.77/32") == ""
+
+
 # The same rules, however a session came to be.
 
 RESTLESS = """
@@ -228,6 +254,14 @@ def test_a_session_that_is_reconnected_has_its_rules(
     assert said(shared, "hostname -i") == address
     assert set(tried(shared, (host.gateway, host.port, "tcp"))) <= REFUSED
     assert said(shared, "apt-get update -q >/dev/null 2>&1; echo $?") == "0"
+
+
+def test_rules_that_are_not_in_force_are_noticed(shared_hf: Holdfast, shared: Session) -> None:
+    """The look after a restore is one: it does not pass with other rules than those that were set."""
+    network = closing.Closing(shared_hf.engine, shared_hf.home, print)
+
+    with pytest.raises(NetworkNotClosed, match="not in force: set refused4"):
+        network.check(str(shared.row.container_id), Rules())
 
 
 def test_a_container_that_is_started_by_hand_runs_nothing(hf: Holdfast) -> None:
