@@ -130,8 +130,10 @@ class Restoring:
         options = SessionOptions.parse(**row.options)
         network = self._network.close(options, container)
         verified.result()
-        found = None if processes is None else self._restore_tree(container, processes)
-        self._network.check(container, network)
+        found = None
+        if processes is not None:
+            found = self._restore_tree(container, processes)
+            self._network.check(container, network)
         provision.await_guest(engine, container, folder)
         hooks = awakening.told(self.controller.progress, row.name, folder)
         self.controller.store.keep_details(row.id, hooks=hooks)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import EngineError, HoldfastError, InvalidArgument, NetworkNotClosed, StoreError
 from holdfast.runtime.egress import allowed, home_file, host_network, reach
 from holdfast.runtime.egress.allowed import Allowed
+from holdfast.snapshots.checkpointer.netrules import Rules
 from holdfast.snapshots.checkpointer.tree import waits_unconfined
 from holdfast.snapshots.link import LinkLost, Refused
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.engine import ContainerState, Engine
     from holdfast.runtime.home import Home
     from holdfast.runtime.session_options import SessionOptions
-    from holdfast.snapshots.checkpointer.netrules import Opening, Rules
+    from holdfast.snapshots.checkpointer.netrules import Opening
 
 RESOLVERS = "resolvers"
 """The folder of the home with what sessions find at /etc/resolv.conf, one file for each content."""
@@ -64,7 +65,10 @@ class Closing:
         """
         state = self._running(container_id)
         if options.network == "none":
-            self._let_go(state)
+            if not Path(f"/proc/{state.pid}").exists():  # this process is in a container itself
+                self._ask(state, Rules(), load=True, release=True)
+            else:
+                self._let_go(state)
             return None
         rules = reach.rules(options.network, host_network.look(), _bridge(state), self._opened(options))
         self._ask(state, rules, load=True, release=True)

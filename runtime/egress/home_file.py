@@ -96,6 +96,7 @@ def _write(home: Home, told: HomeNetwork) -> HomeNetwork:
     text = json.dumps({"found": [str(one) for one in told.found], "allow": [str(one) for one in told.allow]})
     aside = path.with_name(f".{NAME}.{os.getpid()}")
     try:
+        aside.touch(mode=0o600)
         aside.write_text(text + "\n")
         aside.replace(path)
     except OSError as error:
