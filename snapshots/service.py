@@ -6,6 +6,7 @@ anything for ten minutes, so nothing here stops it in the ordinary course of thi
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import time
 from collections.abc import Callable
@@ -109,7 +110,14 @@ def _start(engine: Engine, home: Home, image: str) -> None:
     """Start the container. One that another process started meanwhile is as good.
 
     Except if it serves a folder that was removed since: what is there by the same name is another one.
+    One process at a time: a container that is not started yet looks like one that has ended.
     """
+    with (home.locks / "checkpointer").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        _start_alone(engine, home, image)
+
+
+def _start_alone(engine: Engine, home: Home, image: str) -> None:
     name = container_name(home, image)
     state = engine.inspect(name)
     if state is not None and state.running and state.labels.get(_FOLDER) == _folder(home, image):

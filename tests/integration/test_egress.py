@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -342,6 +343,15 @@ def test_without_the_checkpointer_only_a_session_without_a_network_begins(
     assert hf.engine.containers(holdfast_home=hf.home.digest) == {}
     alone = hf.new("alone", network="none")
     assert said(alone, "ls /sys/class/net") == "lo"
+
+
+def test_sessions_that_are_the_first_of_a_home_at_once_are_all_made(hf: Holdfast, cli: Any) -> None:
+    """Each of them needs the checkpointer, which none of them finds: it is started once."""
+    started = [cli.start("new", "--name", name, stderr=subprocess.PIPE) for name in ("a", "b", "c")]
+    said = [each.communicate(timeout=PATIENCE)[1].decode() for each in started]
+
+    assert [each.returncode for each in started] == [0, 0, 0], said
+    assert len(hf.engine.containers(holdfast_home=hf.home.digest, holdfast_role="checkpointer")) == 1
 
 
 # Package sources on private addresses, and what doctor says.
