@@ -6,6 +6,7 @@ does. A container without a network needs no rules, and no checkpointer.
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -145,8 +146,10 @@ def resolver_file(home: Home) -> Path:
     try:
         if not path.exists():
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            path.write_text(text)
-            path.chmod(0o644)  # programs of any user in a session read it
+            aside = path.with_name(f".{path.name}.{os.getpid()}")
+            aside.write_text(text)
+            aside.chmod(0o644)  # programs of any user in a session read it
+            aside.replace(path)
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
     return path
