@@ -103,16 +103,17 @@ class Holdfast(Incoming, Thawing):
         Args:
             name: must be free; by default one is made up.
             policy: when it is captured by itself, as for `Session.policy`.
-            options: image, network, memory, cpus, pids, user, env, mounts, workdir, as in `SessionOptions`.
+            options: image, network, allow, memory, cpus, pids, user, env, mounts, workdir, as in
+                `SessionOptions`.
 
         Raises:
             InvalidArgument, SessionExists: what was asked for cannot be.
             EngineError, ImageError, SessionError: it could not be made; nothing is left of it.
         """
-        from holdfast.runtime import provision
+        from holdfast.runtime import init_program, provision
+        from holdfast.runtime.egress.closing import Closing
         from holdfast.runtime.journal import happenings
         from holdfast.runtime.session_options import SessionOptions
-        from holdfast.snapshots import service
 
         if name is not None:
             ids.check_name(name)
@@ -122,16 +123,20 @@ class Holdfast(Incoming, Thawing):
                 f"cannot name session '{name}': the name is taken",
                 hint=f"choose another name, or `holdfast rm {name}`",
             )
+        network = Closing(self.engine, self.home, self.progress)
+        network.check_names(chosen)
         image = provision.image(self.engine, chosen.image, self.progress)
         with self.operation("new") as operation:
             self.store.operations.update(operation.id, session_id=(session_id := ids.new_id()))
             row = naming.add(self.store, name, image, chosen.model_dump(mode="json"), session_id=session_id)
             self.store.keep_details(row.id, policy=kept.as_dict() or None)
             folder = provision.prepare_run_dir(self.home, row)
-            init = service.first_process(self.engine, self.home, self.progress)
-            container = provision.create_container(self.engine, self.home, row, operation.id, init)
-            row = self.store.update_session(row.id, container_id=container)
-            provision.start(self.engine, container)
+            init = init_program.obtain(self.engine, self.home, self.progress)
+            with network.ahead(chosen):
+                container = provision.create_container(self.engine, self.home, row, operation.id, init)
+                row = self.store.update_session(row.id, container_id=container)
+                provision.start(self.engine, container)
+            network.close(chosen, container)
             provision.await_guest(self.engine, container, folder)
             self.store.operations.complete(operation.id, sessions={row.id: {"state": "running"}})
         happenings.note(self, row.id, "created", name=row.name, image=row.image)

@@ -9,7 +9,6 @@ import os
 import platform
 import shutil
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
@@ -38,7 +37,6 @@ def checks(controller: Holdfast) -> list[Check]:
     found += [
         guarded("session image", lambda: _image(controller, "session")),
         guarded("toolbox image", lambda: _image(controller, "toolbox")),
-        guarded("isolation", lambda: _isolation(controller)),
         guarded("leftovers", lambda: _leftovers(controller)),
     ]
     images_ready = all(check.ok for check in found if check.name.endswith("image"))
@@ -101,20 +99,6 @@ def _image(controller: Holdfast, kind: str) -> Check:
         ready,
         tag if ready else f"{tag} is not built",
         "" if ready else "`holdfast image build`",
-    )
-
-
-def _isolation(_controller: Holdfast) -> Check:
-    """A bridge without traffic between its ports needs the kernel to show bridged packets to iptables."""
-    switch = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
-    filtered = switch.exists() and switch.read_text().strip() == "1"
-    if filtered:
-        return Check("isolation", True, "sessions cannot reach each other")
-    return Check(
-        "isolation",
-        False,
-        "sessions could reach each other over their bridge",
-        "`modprobe br_netfilter` and `sysctl net.bridge.bridge-nf-call-iptables=1`, or use --network none",
     )
 
 

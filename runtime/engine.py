@@ -31,7 +31,10 @@ PERMISSION_HINT = "join the group of its socket, or run as root"
 
 @dataclass(frozen=True, slots=True)
 class ContainerState:
-    """What the engine says about a container. `pid` is that of its first process, in the host's numbers."""
+    """What the engine says about a container. `pid` is that of its first process, in the host's numbers.
+
+    `subnets` are its networks as `address/prefix length`, `gateways` the addresses of the host in these.
+    """
 
     id: str
     running: bool
@@ -42,6 +45,8 @@ class ContainerState:
     image_id: str
     oom_killed: bool
     addresses: tuple[str, ...] = ()
+    subnets: tuple[str, ...] = ()
+    gateways: tuple[str, ...] = ()
 
 
 class Engine:
@@ -115,6 +120,11 @@ class Engine:
         with translated("start container"):
             self.client.api.start(container_id)
 
+    def signal(self, container_id: str, number: int) -> None:
+        """Send a signal to a container's first process."""
+        with translated("send a signal to a container"):
+            self.client.api.kill(container_id, number)
+
     def inspect(self, container_id: str) -> ContainerState | None:
         """The state of a container; None if there is none of this id or name."""
         found = self._raw(container_id)
@@ -130,7 +140,9 @@ class Engine:
             labels=dict(found["Config"]["Labels"] or {}),
             image_id=str(found["Image"]),
             oom_killed=bool(state.get("OOMKilled")),
-            addresses=_addresses(found),
+            addresses=_in_networks(found, "IPAddress", "GlobalIPv6Address"),
+            subnets=_subnets(found),
+            gateways=_in_networks(found, "Gateway", "IPv6Gateway"),
         )
 
     def containers(self, **labels: str) -> dict[str, dict[str, str]]:
@@ -297,8 +309,20 @@ def _knock(host: str) -> None:
             raise EngineUnavailable(f"cannot reach Docker: {why} on {path}", hint=hint) from error
 
 
-def _addresses(found: Mapping[str, Any]) -> tuple[str, ...]:
-    """IPv4 and IPv6 addresses a running container has in its networks."""
-    networks = (found.get("NetworkSettings") or {}).get("Networks") or {}
-    keys = ("IPAddress", "GlobalIPv6Address")
-    return tuple(str(network[key]) for network in networks.values() for key in keys if network.get(key))
+def _in_networks(found: Mapping[str, Any], *keys: str) -> tuple[str, ...]:
+    """What a running container has under these keys in its networks: IPv4, then IPv6."""
+    return tuple(str(network[key]) for network in _networks(found) for key in keys if network.get(key))
+
+
+def _subnets(found: Mapping[str, Any]) -> tuple[str, ...]:
+    families = (("IPAddress", "IPPrefixLen"), ("GlobalIPv6Address", "GlobalIPv6PrefixLen"))
+    return tuple(
+        f"{network[address]}/{network[length]}"
+        for network in _networks(found)
+        for address, length in families
+        if network.get(address)
+    )
+
+
+def _networks(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return list(((found.get("NetworkSettings") or {}).get("Networks") or {}).values())

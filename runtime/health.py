@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.errors import SessionDead, SessionError, SessionUnhealthy
+from holdfast.snapshots.checkpointer.tree import waits_unconfined
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
@@ -23,11 +24,13 @@ def check(controller: Holdfast, session_id: str) -> None:
     row = controller.session_row(session_id)
     if row.state == "running" and row.container_id is not None:
         state = controller.engine.inspect(row.container_id)
-        if state is not None and state.running:
+        if state is not None and state.running and not waits_unconfined(state.pid):
             check_usable(controller, row)
             return
         if state is None:
             why = "was removed"
+        elif state.running:
+            why = "was stopped and started by hand: nothing runs in it, because its network is not closed"
         else:
             why = "ran out of memory" if state.oom_killed else f"ended (exit code {state.exit_code})"
         row = _mark_dead(controller, row, why)

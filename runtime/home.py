@@ -24,6 +24,7 @@ class Home:
     staging/<operation>/ what is being written; renamed or removed when the operation ends
     scratch/             the checkpointer's, while restores read snapshots
     checkpointer/        sockets of checkpointers
+    init/                programs of sessions' first processes, by image and digest
     intents/             one file per session: what was about to be run under a key, and what it came to
     downloads/, uploads/ what was on its way from or to a registry when it was cut off
     locks/               one file per thing that only one process may do at a time
@@ -62,6 +63,11 @@ class Home:
         return self.root / "staging"
 
     @property
+    def init(self) -> Path:
+        """Parent of the programs that sessions' containers are started with."""
+        return self.root / "init"
+
+    @property
     def intents(self) -> Path:
         """Parent of one file per session in which something was run under a key."""
         return self.root / "intents"
@@ -93,7 +99,7 @@ class Home:
         """
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for folder in (self.snapshots, self.staging, self.intents, self.locks, self.run):
+            for folder in (self.snapshots, self.staging, self.init, self.intents, self.locks, self.run):
                 folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise StoreError(

@@ -22,6 +22,7 @@ from holdfast.errors import (
     StoreError,
 )
 from holdfast.runtime import awakening, networks
+from holdfast.runtime.egress import closing
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_client import GuestClient
@@ -111,7 +112,7 @@ def create_container(
 ) -> str:
     """Create, but not start, the container of a session, tell it who it is, and return its id.
 
-    `init` is the program of its first process (`service.first_process`); `kept` is the snapshot that it is
+    `init` is the program of its first process (`init_program`); `kept` is the snapshot that it is
     made from, if it is.
 
     Raises:
@@ -124,7 +125,7 @@ def create_container(
     for mount in options.mounts:
         if not Path(mount.source).exists():
             raise InvalidArgument(f"cannot mount {plain(mount.source, 200)}: there is no such file or folder")
-    network = networks.ensure(engine) if options.network == "default" else "none"
+    network = "none" if options.network == "none" else networks.ensure(engine)
     made: dict[str, Any] = container_options(
         options,
         name=container_name(row.id) + place.aside,
@@ -138,6 +139,7 @@ def create_container(
         network=network,
         mptcp=Path("/proc/sys/net/mptcp/enabled").exists(),
         ipv6=Path("/proc/sys/net/ipv6/conf/lo/disable_ipv6").exists(),
+        resolver=None if network == "none" else closing.resolver_file(home),
     )
     if place.addresses and network != "none":
         made["networking_config"] = networks.endpoint(network, place.addresses)

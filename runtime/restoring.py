@@ -12,8 +12,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holdfast.errors import RestoreFailed, SnapshotDamaged, StoreError
-from holdfast.runtime import awakening, ids, provision, verifying
+from holdfast.runtime import awakening, ids, init_program, provision, verifying
+from holdfast.runtime.egress.closing import Closing
 from holdfast.runtime.fitness import judging, script
+from holdfast.runtime.session_options import SessionOptions
 from holdfast.runtime.taking import image_ref
 from holdfast.runtime.verification import kernels, result
 from holdfast.runtime.verification.gate import Gate
@@ -62,6 +64,7 @@ class Restoring:
         except SnapshotDamaged as error:
             self._mark_damaged(error)
             raise
+        self._network = Closing(controller.engine, controller.home, controller.progress)
         self._gate = Gate(snapshot.name, self._folder)
 
     @property
@@ -91,6 +94,7 @@ class Restoring:
         """Bring up a container that answers for each of these rows. Raises as `bring_up` does."""
         with (
             raw.held(self._folder),
+            self._network.ahead(SessionOptions.parse(**rows[0].options)),
             ThreadPoolExecutor(AT_ONCE + 1, thread_name_prefix="restore") as pool,
         ):
             verified = pool.submit(raw.prepare, self.controller.home.root, self._folder, self.kept)
@@ -114,7 +118,7 @@ class Restoring:
         if processes is not None:
             command = ["await", str(processes.root_pid)]
         started = replace(row, image=self.kept.image)
-        init = service.first_process(engine, home, self.controller.progress)
+        init = init_program.obtain(engine, home, self.controller.progress)
         container = provision.create_container(
             engine, home, started, self._operation, init, command, self.kept, self._place
         )
@@ -124,8 +128,13 @@ class Restoring:
         if self._chosen.script is not None:
             engine.write_file(container, script.PATH, self._chosen.script.encode("utf-8", "replace"))
         provision.start(engine, container)
+        options = SessionOptions.parse(**row.options)
+        network = self._network.close(options, container)
         verified.result()
-        found = None if processes is None else self._restore_tree(container, processes)
+        found = None
+        if processes is not None:
+            found = self._restore_tree(container, processes)
+            self._network.check(container, network)
         provision.await_guest(engine, container, folder)
         hooks = awakening.told(self.controller.progress, row.name, folder)
         self.controller.store.keep_details(row.id, hooks=hooks)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
+from holdfast.runtime.egress import trial
 from holdfast.runtime.results import Check
 from holdfast.runtime.text import plain
 
@@ -35,29 +36,41 @@ class _Probe:
 
 
 def checks(controller: Holdfast) -> list[Check]:
-    """Capture and restore a session, then look at each part of it."""
+    """Make a session, see what it reaches, capture and restore it, then look at each part of it."""
     with _scratch(controller) as sessions:
         try:
             session = controller.new()
-            sessions.append(session)
-            for probe in PROBES:
-                probe.prepare(session)
-            taken = session.snapshot()
         except HoldfastError as error:
-            return [Check("live capture", False, plain(str(error), 300), error.hint)]
-        frozen = taken.row.details.get("frozen_seconds", 0.0)
-        found = [
-            Check("live capture", True, f"{len(PROBES)} kinds of state, frozen for {frozen * 1000:.0f} ms")
-        ]
-        try:
-            restored = taken.restore()
-            sessions.append(restored)
-        except HoldfastError as error:
-            return [*found, Check("live restore", False, plain(str(error), 300), error.hint)]
-        found += [_verdict(probe, restored) for probe in PROBES]
-        undisturbed = all(_verdict(probe, session).ok for probe in PROBES)
-        detail = "goes on with all of it" if undisturbed else "lost something"
-        return [*found, Check("captured session", undisturbed, detail, "" if undisturbed else _ADVICE)]
+            return [Check("session", False, plain(str(error), 300), error.hint)]
+        sessions.append(session)
+        return [_network(controller, session), *_live(session, sessions)]
+
+
+def _network(controller: Holdfast, session: Session) -> Check:
+    try:
+        return trial.check(session, controller.home)
+    except (HoldfastError, OSError, ValueError) as error:
+        return Check("network", False, f"cannot be tried: {plain(str(error), 300)}")
+
+
+def _live(session: Session, sessions: list[Session]) -> list[Check]:
+    try:
+        for probe in PROBES:
+            probe.prepare(session)
+        taken = session.snapshot()
+    except HoldfastError as error:
+        return [Check("live capture", False, plain(str(error), 300), error.hint)]
+    frozen = taken.row.details.get("frozen_seconds", 0.0)
+    found = [Check("live capture", True, f"{len(PROBES)} kinds of state, frozen for {frozen * 1000:.0f} ms")]
+    try:
+        restored = taken.restore()
+        sessions.append(restored)
+    except HoldfastError as error:
+        return [*found, Check("live restore", False, plain(str(error), 300), error.hint)]
+    found += [_verdict(probe, restored) for probe in PROBES]
+    undisturbed = all(_verdict(probe, session).ok for probe in PROBES)
+    detail = "goes on with all of it" if undisturbed else "lost something"
+    return [*found, Check("captured session", undisturbed, detail, "" if undisturbed else _ADVICE)]
 
 
 @contextmanager

@@ -12,9 +12,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from holdfast.errors import InvalidArgument
+from holdfast.runtime.egress import allowed
+from holdfast.runtime.egress.allowed import Allowed
 from holdfast.runtime.guest import layout
 from holdfast.runtime.text import plain
 
@@ -25,15 +27,13 @@ MIB = 1 << 20
 MEMORY_LEAST = 256 * MIB
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": MIB, "g": 1 << 30, "t": 1 << 40}
 
-# What package managers and servers need. NET_ADMIN is for the first process alone: it sets the route that
-# leads nowhere and drops the capability for good before anything else runs.
+# What package managers and servers need. Not NET_ADMIN: the rules for the network are set from outside.
 CAPABILITIES = (
     "CHOWN",
     "DAC_OVERRIDE",
     "FOWNER",
     "FSETID",
     "KILL",
-    "NET_ADMIN",
     "NET_BIND_SERVICE",
     "SETFCAP",
     "SETGID",
@@ -41,6 +41,7 @@ CAPABILITIES = (
     "SETUID",
     "SYS_CHROOT",
 )
+RESOLVER = "/etc/resolv.conf"
 # Places of the container that a mount would break.
 RESERVED = ("/proc", "/sys", "/dev", str(layout.RUN_DIR), str(layout.STATE_DIR), "/opt/holdfast")
 
@@ -92,13 +93,16 @@ class Mount(BaseModel):
 class SessionOptions(BaseModel):
     """Everything that can be chosen when a session is made; what is left out is safe.
 
-    memory is in bytes (or text such as `512m`), cpus counts cores, pids counts processes and threads.
+    network is what it reaches: the `internet` and nothing else, `none`, or also what is around the host
+    (`open`); `default`, of earlier versions, is `internet`. allow are exceptions, HOST:PORT. memory is in
+    bytes (or text such as `512m`), cpus counts cores, pids counts processes and threads.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     image: str | None = None
-    network: Literal["default", "none"] = "default"
+    network: Literal["internet", "none", "open"] = "internet"
+    allow: Annotated[tuple[str, ...], Field(max_length=allowed.MOST)] = ()
     memory: Annotated[int, Field(ge=MEMORY_LEAST)] = 4 << 30
     cpus: Annotated[float, Field(ge=0.01, le=1024)] | None = None
     pids: Annotated[int, Field(ge=64, le=4_194_304)] = 4096
@@ -120,6 +124,22 @@ class SessionOptions(BaseModel):
         if "mounts" in values:
             values["mounts"] = [Mount.parse(m) if isinstance(m, str) else m for m in values["mounts"]]
         return _validated(cls, values, "create session")
+
+    @field_validator("network", mode="before")
+    @classmethod
+    def _network(cls, value: Any) -> Any:
+        return "internet" if value == "default" else value
+
+    @field_validator("allow", mode="before")
+    @classmethod
+    def _allow(cls, value: Any) -> Any:
+        return tuple(str(Allowed.parse(str(item))) for item in value)
+
+    @model_validator(mode="after")
+    def _something_to_allow(self) -> SessionOptions:
+        if self.allow and self.network == "none":
+            raise ValueError("a session without a network cannot be allowed anything of it")
+        return self
 
     @field_validator("memory", mode="before")
     @classmethod
@@ -175,12 +195,14 @@ def container_options(
     network: str,
     mptcp: bool,
     ipv6: bool = False,
+    resolver: Path | None = None,
 ) -> dict[str, Any]:
     """What the SDK's `containers.create` is given for a session.
 
     `network` is the name of the sessions' bridge, `mptcp` whether the host's kernel has multipath TCP:
     such sockets cannot be checkpointed, so they are switched off. `ipv6`: whether it has that; `localhost`
-    is ::1 too then, which engines switch off.
+    is ::1 too then, which engines switch off. `resolver` is the file to be its resolv.conf, in place of
+    the engine's, whose resolver knows the names of other containers.
     """
     sysctls = {"net.mptcp.enabled": "0"} if mptcp else {}
     if ipv6:
@@ -221,6 +243,8 @@ def container_options(
         made["network_mode"] = "none"
     else:
         made["network"] = network
+        if resolver is not None and all(mount.target != RESOLVER for mount in options.mounts):
+            made["mounts"].append(_bind(str(resolver), RESOLVER, read_only=True))
     return made
 
 

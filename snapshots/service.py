@@ -6,6 +6,7 @@ anything for ten minutes, so nothing here stops it in the ordinary course of thi
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import time
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from holdfast.images import build
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.home import Home
 from holdfast.snapshots.layer.image import usable
-from holdfast.snapshots.link import Link, LinkLost, Refused
+from holdfast.snapshots.link import Link, LinkLost
 
 START_SECONDS = 30.0
 POLL_SECONDS = 0.005
@@ -75,23 +76,6 @@ def ask(engine: Engine, home: Home, progress: Callable[[str], None], op: str, /,
         time.sleep(POLL_SECONDS)
 
 
-def first_process(engine: Engine, home: Home, progress: Callable[[str], None]) -> Path:
-    """The program that a session's container is started with: a file of the home, named by its digest.
-
-    It comes with the checkpointer, which recognizes processes that run it.
-
-    Raises:
-        LiveUnsupported, ImageError: as `ask`.
-        EngineError: the checkpointer cannot write it.
-    """
-    try:
-        with ask(engine, home, progress, "hello") as link:
-            digest = str(link.until("done")["init"])
-    except Refused as refusal:
-        raise EngineError(f"cannot prepare the first process of a session: {refusal}") from refusal
-    return home.root / "init" / digest
-
-
 @functools.cache
 def _image() -> str:
     """The tag of the current toolbox: a digest of its files, which do not change under a process."""
@@ -126,7 +110,14 @@ def _start(engine: Engine, home: Home, image: str) -> None:
     """Start the container. One that another process started meanwhile is as good.
 
     Except if it serves a folder that was removed since: what is there by the same name is another one.
+    One process at a time: a container that is not started yet looks like one that has ended.
     """
+    with (home.locks / "checkpointer").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        _start_alone(engine, home, image)
+
+
+def _start_alone(engine: Engine, home: Home, image: str) -> None:
     name = container_name(home, image)
     state = engine.inspect(name)
     if state is not None and state.running and state.labels.get(_FOLDER) == _folder(home, image):

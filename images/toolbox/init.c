@@ -1,9 +1,13 @@
 /*
- * PID 1 of a session.  It closes the way to the cloud metadata service, gives up the capability that
- * this took, starts the supervisor (or waits for one that is restored from outside), and reaps.
+ * PID 1 of a session.  It waits until the network of its container is confined, starts the supervisor
+ * (or waits for one that is restored from outside), and reaps.
  *
  *   init start      run the supervisor
  *   init await PID  idle until the process PID, put here by a restore, has come and gone
+ *
+ * Nothing runs in the container before SIGUSR1 says that its network is confined.  The rules are set from
+ * outside, and nothing in here has the capability to change them.  A container that is started by hand is
+ * not confined: it waits until it is stopped.
  *
  * It knows nothing of sessions, protocols or files.  Static, because nothing the user does to the
  * container's libraries may keep it from reaping.
@@ -11,17 +15,12 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -31,6 +30,7 @@ enum {
     EXIT_SETUP = 70,        /* the container cannot be made safe: nothing was started */
     EXIT_USAGE = 64,
     GRACE_SECONDS = 5,      /* between SIGTERM to the supervisor and SIGKILL to all */
+    SILENT_SECONDS = 10,    /* to wait for the network without a word; it takes a fraction of one */
     /* When PIDs wrap, Linux begins again at 300 (RESERVED_PIDS).  A supervisor above it leaves the
      * lower ones free for the tools that restore this tree, PIDs included, into another container. */
     FIRST_PID = 300,
@@ -47,107 +47,7 @@ static void fail(const char *what)
     exit(EXIT_SETUP);
 }
 
-/* ---- the metadata route ------------------------------------------------------------------- */
-
-struct route_request {
-    struct nlmsghdr header;
-    struct rtmsg route;
-    struct rtattr destination;
-    unsigned char address[16];
-};
-
-/* Adds an unreachable route.  Returns 0 or an errno value. */
-static int add_unreachable(int family, const unsigned char *address, unsigned char bytes, unsigned char prefix)
-{
-    struct route_request request = {
-        .header = {
-            .nlmsg_len = NLMSG_LENGTH(sizeof(struct rtmsg)) + RTA_LENGTH(bytes),
-            .nlmsg_type = RTM_NEWROUTE,
-            .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL,
-            .nlmsg_seq = 1,
-        },
-        .route = {
-            .rtm_family = (unsigned char)family,
-            .rtm_dst_len = prefix,
-            .rtm_table = RT_TABLE_MAIN,
-            .rtm_protocol = RTPROT_BOOT,
-            .rtm_scope = RT_SCOPE_UNIVERSE,
-            .rtm_type = RTN_UNREACHABLE,
-        },
-        .destination = {.rta_len = RTA_LENGTH(bytes), .rta_type = RTA_DST},
-    };
-    struct {
-        struct nlmsghdr header;
-        struct nlmsgerr error;
-        char rest[256];
-    } answer;
-    ssize_t size;
-    int netlink;
-
-    memcpy(request.address, address, bytes);
-    netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-    if (netlink < 0)
-        return errno;
-    if (send(netlink, &request, request.header.nlmsg_len, 0) < 0
-        || (size = recv(netlink, &answer, sizeof answer, 0)) < 0) {
-        int error = errno;
-        close(netlink);
-        return error;
-    }
-    close(netlink);
-    if (size < (ssize_t)(sizeof answer.header + sizeof answer.error) || answer.header.nlmsg_type != NLMSG_ERROR)
-        return EPROTO;
-    return -answer.error.error;
-}
-
-static void close_metadata_services(void)
-{
-    static const unsigned char link_local[4] = {169, 254, 0, 0};
-    static const unsigned char unique_local[16] = {0xfd, 0x00, 0x0e, 0xc2, [14] = 0x02, [15] = 0x54};
-    int error = add_unreachable(AF_INET, link_local, 4, 16);
-
-    /* EEXIST: a second start in the same namespace. */
-    if (error != 0 && error != EEXIST) {
-        errno = error;
-        fail("make the metadata address unreachable");
-    }
-    error = add_unreachable(AF_INET6, unique_local, 16, 128);
-    switch (error) {
-    case 0: case EEXIST:
-    case EAFNOSUPPORT: case EOPNOTSUPP: case EACCES: case ENODEV:  /* no IPv6 here, so no way there */
-        return;
-    default:
-        errno = error;
-        fail("make the IPv6 metadata address unreachable");
-    }
-}
-
-/* ---- capabilities ------------------------------------------------------------------------- */
-
-/* Removes CAP_NET_ADMIN for good: a bounding set without it is inherited by everything started here. */
-static void drop_net_admin(void)
-{
-    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
-    const unsigned int word = CAP_TO_INDEX(CAP_NET_ADMIN);
-    const unsigned int bit = CAP_TO_MASK(CAP_NET_ADMIN);
-
-    if (prctl(PR_CAPBSET_DROP, CAP_NET_ADMIN, 0, 0, 0) < 0)
-        fail("drop CAP_NET_ADMIN from the bounding set");
-    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_LOWER, CAP_NET_ADMIN, 0, 0);  /* absent from kernels before 4.3 */
-    if (syscall(SYS_capget, &header, data) < 0)
-        fail("read its capabilities");
-    data[word].effective &= ~bit;
-    data[word].permitted &= ~bit;
-    data[word].inheritable &= ~bit;
-    if (syscall(SYS_capset, &header, data) < 0)
-        fail("drop CAP_NET_ADMIN");
-    if (prctl(PR_CAPBSET_READ, CAP_NET_ADMIN, 0, 0, 0) != 0 || syscall(SYS_capget, &header, data) < 0
-        || (data[word].permitted & bit)) {
-        errno = EPERM;
-        fail("drop CAP_NET_ADMIN");
-    }
-}
+/* ---- limits ------------------------------------------------------------------------------- */
 
 /* Lowering needs no capability, which is why it is done here and not asked of the engine. */
 static void limit_open_files(void)
@@ -161,6 +61,31 @@ static void limit_open_files(void)
     limit.rlim_cur = limit.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
         fail("limit open files");
+}
+
+/* ---- waiting -------------------------------------------------------------------------------- */
+
+/* Returns once the network is confined.  Exits if the container is to end before that. */
+static void await_confinement(const sigset_t *signals)
+{
+    struct timespec soon = {.tv_sec = SILENT_SECONDS};
+    const struct timespec *limit = &soon;
+
+    for (;;) {
+        int signal = sigtimedwait(signals, NULL, limit);
+
+        switch (signal) {
+        case SIGUSR1:
+            return;
+        case SIGTERM: case SIGINT:
+            exit(0);
+        }
+        if (signal < 0 && errno == EAGAIN) {
+            fputs("init: waiting: nothing is started until the network of this container is confined; holdfast "
+                  "does that when it starts a session, nobody does after a start by hand\n", stderr);
+            limit = NULL;   /* for ever */
+        }
+    }
 }
 
 /* ---- starting ----------------------------------------------------------------------------- */
@@ -282,7 +207,7 @@ static _Noreturn void serve(pid_t main_pid, const sigset_t *signals)
 
 int main(int argc, char **argv)
 {
-    sigset_t signals;
+    sigset_t signals, blocked;
     pid_t main_pid = 0;
 
     if (argc == 3 && strcmp(argv[1], "await") == 0) {
@@ -306,10 +231,15 @@ int main(int argc, char **argv)
     sigaddset(&signals, SIGCHLD);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
-    sigprocmask(SIG_BLOCK, &signals, NULL);
+    sigaddset(&signals, SIGUSR1);
+    /* SIGUSR2 shows outside that this waits to be confined: that the others are blocked does not, because a
+     * call that waits for signals unblocks these while it sleeps (do_sigtimedwait in the kernel). */
+    blocked = signals;
+    sigaddset(&blocked, SIGUSR2);
+    sigprocmask(SIG_SETMASK, &blocked, NULL);
 
-    close_metadata_services();
-    drop_net_admin();
+    await_confinement(&signals);
+    sigprocmask(SIG_SETMASK, &signals, NULL);
     limit_open_files();
     if (main_pid == 0) {
         burn_pids();

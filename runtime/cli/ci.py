@@ -77,7 +77,10 @@ def run(
         Path, typer.Option(metavar="DIR", help="What goes into the session; by default this folder.")
     ] = Path(),
     no_checkout: Annotated[bool, typer.Option("--no-checkout", help="Nothing goes into it.")] = False,
-    network: Annotated[str | None, typer.Option(help="`default` or `none`.")] = None,
+    network: Annotated[str | None, typer.Option(help="`internet`, `none` or `open`.")] = None,
+    allow: Annotated[
+        Texts, typer.Option(metavar="HOST:PORT", help="Reach this, too. Repeat for more.")
+    ] = None,
     memory: Annotated[str | None, typer.Option(help="Limit, such as 512m or 4g.")] = None,
     cpus: Annotated[float | None, typer.Option(help="Limit in cores, such as 1.5.")] = None,
     pids: Annotated[int | None, typer.Option(help="Limit of processes and threads.")] = None,
@@ -107,6 +110,7 @@ def run(
     options: dict[str, Any] = {
         "image": image,
         "network": network,
+        "allow": allow,
         "memory": memory,
         "cpus": cpus,
         "pids": pids,

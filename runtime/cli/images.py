@@ -20,9 +20,13 @@ def build(
 ) -> None:
     """Build the images that are missing."""
     from holdfast.images import build as images
+    from holdfast.runtime.egress import home_file
 
-    client = controller().engine.client
+    holdfast = controller()
+    client = holdfast.engine.client
     made = [(each, images.ensure(client, each, output.note)) for each in kind or images.KINDS]
+    for place in home_file.refresh(holdfast.home).found:
+        output.note(f"network: packages come from {place}, which is opened for sessions")
     if wants_json(json):
         output.emit([{"id": tag, "name": tag, "kind": each} for each, tag in made])
     else:

@@ -44,7 +44,7 @@ OpeningPassphrase = Annotated[
 Label = Annotated[str | None, typer.Option("--label", "-l", help="A name for the snapshot here.")]
 Memory = Annotated[str | None, typer.Option("--memory", help="Of sessions made of it: 512m, 4g.")]
 Cores = Annotated[float | None, typer.Option("--cpus", help="Cores.")]
-Network = Annotated[str | None, typer.Option("--network", help="`default` or `none`.")]
+Network = Annotated[str | None, typer.Option("--network", help="`internet`, `none` or `open`.")]
 FilesOnly = Annotated[
     bool, typer.Option("--files-only", help="Leave memory and processes; needs no trust in who signed it.")
 ]

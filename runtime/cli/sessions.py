@@ -15,7 +15,11 @@ from holdfast.runtime.keeping import texts
 def new(
     name: NameOption = None,
     image: Annotated[str | None, typer.Option(help="Image made FROM the session image.")] = None,
-    network: Annotated[str | None, typer.Option(help="`default` or `none`.")] = None,
+    network: Annotated[str | None, typer.Option(help="`internet`, `none` or `open`.")] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST:PORT", help="Reach this as well; an address, network or name. Repeat."),
+    ] = None,
     memory: Annotated[str | None, typer.Option(help="Limit, such as 512m or 4g.")] = None,
     cpus: Annotated[float | None, typer.Option(help="Limit in cores, such as 1.5.")] = None,
     pids: Annotated[int | None, typer.Option(help="Limit of processes and threads.")] = None,
@@ -33,6 +37,7 @@ def new(
         name,
         image=image,
         network=network,
+        allow=allow,
         memory=memory,
         cpus=cpus,
         pids=pids,

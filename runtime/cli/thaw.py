@@ -39,7 +39,7 @@ def thaw(
     name: NameOption = None,
     memory: Annotated[str | None, typer.Option(help="Limit of the session: 512m, 4g.")] = None,
     cpus: Annotated[float | None, typer.Option(help="Limit in cores.")] = None,
-    network: Annotated[str | None, typer.Option(help="`default` or `none`.")] = None,
+    network: Annotated[str | None, typer.Option(help="`internet`, `none` or `open`.")] = None,
     passphrase: OpeningPassphrase = False,
     plain_http: Annotated[
         bool, typer.Option("--plain-http", help="Pull without TLS, also from another machine.")

@@ -22,8 +22,7 @@ from holdfast.snapshots.policy import Policy, Violation
 from holdfast.snapshots.record import Record, Tree
 from holdfast.snapshots.verification import Verification
 
-# The container's first process gives NET_ADMIN up before anything else runs.
-ALLOWED = Policy.of(name for name in CAPABILITIES if name != "NET_ADMIN")
+ALLOWED = Policy.of(CAPABILITIES)
 
 
 _OF_RIGHTS = frozenset({"credentials", "process"})

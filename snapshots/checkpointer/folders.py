@@ -17,7 +17,7 @@ from pathlib import Path
 
 STATE = Path("/state")
 INIT = STATE / "init"
-"""Programs of first processes, by their digests."""
+"""Programs of first processes: one folder for each image they are of, named by their digests there."""
 PROCESS_IMAGES = "images"
 OLD_SCRATCH = 3600.0  # seconds
 # Every capture and restore has a limit of its own; loading 8 GiB on demand from a slow disk takes two

@@ -1,4 +1,4 @@
-"""Makes children in a session's PID namespace."""
+"""Makes children in a session's PID namespace, and enters its network namespace."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+_NEWPID, _NEWNET = 0x20000000, 0x40000000  # <linux/sched.h>
 
 
 @contextmanager
@@ -17,15 +19,20 @@ def children_in(init_pid: int) -> Iterator[None]:
     theirs = os.open(f"/proc/{init_pid}/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     ours = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _enter(theirs)
+        _enter(theirs, _NEWPID)
         yield
     finally:
-        _enter(ours)
+        _enter(ours, _NEWPID)
         os.close(theirs)
         os.close(ours)
 
 
-def _enter(namespace: int) -> None:
+def enter_network(namespace: int) -> None:
+    """Move this process into a network namespace, by an open descriptor of it. Raises OSError."""
+    _enter(namespace, _NEWNET)
+
+
+def _enter(namespace: int, kind: int) -> None:
     if sys.version_info < (3, 12):
         raise RuntimeError("os.setns came with Python 3.12; the checkpointer's image has 3.13")
-    os.setns(namespace, os.CLONE_NEWPID)
+    os.setns(namespace, kind)

@@ -9,6 +9,9 @@ import json
 import re
 from dataclasses import dataclass
 
+from holdfast.snapshots.checkpointer import netrules
+from holdfast.snapshots.checkpointer.netrules import Rules
+
 PROTOCOL = 1
 MAX_LINE = 64 * 1024
 MAX_SUBSTITUTES = 256  # MOST in guard_substitute.c
@@ -85,6 +88,20 @@ class Mend:
 
 
 @dataclass(frozen=True, slots=True)
+class Confine:
+    """See that rules hold for the network of the container, after setting them if `load`.
+
+    With `release` the container's first process, which waits for that, goes on.
+    """
+
+    container: str
+    init_pid: int
+    rules: Rules
+    load: bool
+    release: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Restore:
     """Bring the tree in snapshot `folder` to life inside the target.
 
@@ -130,7 +147,7 @@ class Files:
     last: bool
 
 
-Request = Dump | Restore | Hello | Check | End | Mend | Describe | Files
+Request = Dump | Restore | Hello | Check | End | Mend | Confine | Describe | Files
 
 
 def parse(line: bytes) -> Request:
@@ -160,6 +177,14 @@ def _parsed(raw: dict[str, object]) -> Request:
             return End(_target(raw), _pids(raw, "pids"))
         case "mend":
             return Mend(_container(raw), _pid(raw, "init_pid"))
+        case "confine":
+            return Confine(
+                _container(raw),
+                _pid(raw, "init_pid"),
+                _rules(raw),
+                bool(raw.get("load", False)),
+                bool(raw.get("release", False)),
+            )
         case "restore":
             return Restore(
                 target=_target(raw),
@@ -182,6 +207,13 @@ def _parsed(raw: dict[str, object]) -> Request:
             )
         case other:
             raise BadRequest(f"there is no operation {other!r}")
+
+
+def _rules(raw: dict[str, object]) -> Rules:
+    try:
+        return netrules.parsed(raw.get("rules"))
+    except ValueError as error:
+        raise BadRequest(str(error)) from error
 
 
 def _target(raw: dict[str, object]) -> Target:

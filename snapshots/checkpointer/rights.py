@@ -7,13 +7,14 @@ import os
 import struct
 
 CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID = range(5)
+NET_ADMIN = 12
 _PR_CAPBSET_DROP = 24
 _PR_SET_NO_NEW_PRIVS = 38
 _VERSION_3 = 0x20080522
 _MOST = 64
 
 
-def keep(*numbers: int) -> None:
+def keep_only(*numbers: int) -> None:
     """Have no other capability than these from now on, nor any way to get one back.
 
     Raises:

@@ -21,10 +21,10 @@ from pathlib import Path
 from holdfast.snapshots.checkpointer import (
     audit,
     check,
+    confine,
     criu,
     dump,
     ending,
-    first_process,
     folders,
     machine,
     mending,
@@ -42,6 +42,17 @@ from holdfast.snapshots.checkpointer.record.source import Source
 SOCKET = Path("/run/holdfast/checkpointer.sock")
 IDLE_LIMIT = 600.0  # seconds
 
+_CODES: dict[type[Exception], str] = {
+    requests.BadRequest: "bad_request",
+    tree.TargetMismatch: "target",
+    dump.DumpFailed: "criu",
+    restore.RestoreFailed: "criu",
+    audit.NotWanted: "refused",
+    confine.NotConfined: "network",
+    criu.Killed: "killed",
+    Unreadable: "images",
+}
+
 
 def main() -> None:
     """Serve until idle for IDLE_LIMIT seconds, or until SIGTERM."""
@@ -49,7 +60,7 @@ def main() -> None:
     owner = folders.STATE.stat().st_uid
     _versions()
     _about()
-    first_process.deposit()
+    confine.prepare()
     folders.discard_old_scratch()
     SOCKET.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
@@ -96,18 +107,9 @@ def _work(connection: socket.socket) -> None:
         line = channel.receive(requests.MAX_LINE)
         if line is not None:
             _carry_out(requests.parse(line), channel)
-    except requests.BadRequest as error:
-        channel.send("error", code="bad_request", message=str(error), errors=[])
-    except tree.TargetMismatch as error:
-        channel.send("error", code="target", message=str(error), errors=[])
-    except (dump.DumpFailed, restore.RestoreFailed) as error:
-        channel.send("error", code="criu", message=str(error), errors=error.errors[:50])
-    except audit.NotWanted as error:
-        channel.send("error", code="refused", message=str(error), errors=[])
-    except criu.Killed as error:
-        channel.send("error", code="killed", message=str(error), errors=[])
-    except Unreadable as error:
-        channel.send("error", code="images", message=str(error), errors=[])
+    except tuple(_CODES) as error:
+        lines = getattr(error, "errors", [])  # CRIU's own
+        channel.send("error", code=_CODES[type(error)], message=str(error), errors=lines[:50])
     except OSError as error:
         channel.send("error", code="os", message=str(error), errors=[], errno=error.errno)
     except Exception as error:  # noqa: BLE001 - the last line of a process of its own
@@ -121,11 +123,7 @@ def _work(connection: socket.socket) -> None:
 def _carry_out(request: requests.Request, channel: Channel) -> None:
     match request:
         case requests.Hello(container):
-            if container is not None:
-                with folders.loading(container):
-                    pass
-            init = first_process.deposit()
-            channel.send("done", protocol=requests.PROTOCOL, **_versions(), about=_about(), init=init)
+            _greet(container, channel)
         case requests.Describe(folder):
             source = Source(folders.staged(folder))
             channel.send("done", tree=decode(source), strange=strange(source), filters=_filters(source))
@@ -140,9 +138,18 @@ def _carry_out(request: requests.Request, channel: Channel) -> None:
             ending.run(request, channel)
         case requests.Mend():
             mending.run(request, channel)
+        case requests.Confine():
+            confine.run(request, channel)
         case requests.Restore(target=target):
             with folders.loading(target.container):
                 restore.run(request, channel)
+
+
+def _greet(container: str | None, channel: Channel) -> None:
+    if container is not None:
+        with folders.loading(container):
+            pass
+    channel.send("done", protocol=requests.PROTOCOL, **_versions(), about=_about())
 
 
 def _filters(source: Source) -> dict[str, str]:

@@ -108,7 +108,7 @@ def _archive(source: int, archive: Path) -> None:
         check=False,
         pass_fds=(source,),
         # It writes to a folder of the home's owner, and reads files of anybody in the session.
-        preexec_fn=lambda: rights.keep(rights.DAC_OVERRIDE, rights.DAC_READ_SEARCH),
+        preexec_fn=lambda: rights.keep_only(rights.DAC_OVERRIDE, rights.DAC_READ_SEARCH),
     )
     # 1: "some files differ"; sockets are skipped with a warning: CRIU binds them anew.
     if done.returncode not in (0, 1):
@@ -122,7 +122,7 @@ def _unpack_inside(namespace: int, archive: BinaryIO, target: int) -> None:
     sys.meta_path.clear()
     sys.path_hooks.clear()
     os.setns(namespace, os.CLONE_NEWNS)
-    rights.keep(rights.CHOWN, rights.DAC_OVERRIDE, rights.FOWNER, rights.FSETID)
+    rights.keep_only(rights.CHOWN, rights.DAC_OVERRIDE, rights.FOWNER, rights.FSETID)
     os.umask(0)
     unpack.unpack(archive, target)
 

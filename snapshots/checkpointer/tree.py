@@ -5,9 +5,12 @@ Reads the host's /proc (the checkpointer shares the host's PID namespace). Knows
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 PROC = Path("/proc")
+_SHOWN = 1 << (signal.SIGUSR2 - 1)
+_AWAITED = sum(1 << (one - 1) for one in (signal.SIGINT, signal.SIGUSR1, signal.SIGTERM, signal.SIGCHLD))
 
 
 class TargetMismatch(Exception):
@@ -67,6 +70,20 @@ def _inner_of(status: Path) -> int:
     except OSError:
         return 0
     return next((int(line.split()[-1]) for line in lines if line.startswith("NSpid:")), 0)
+
+
+def waits_unconfined(init_pid: int) -> bool:
+    """Whether a container's first process does nothing but wait to be told that its network is confined.
+
+    `init.c` blocks SIGUSR2 until then, to show it. What it waits for the kernel shows as not blocked while it
+    sleeps. A signal that is sent before would be lost (pid_namespaces(7)).
+    """
+    try:
+        lines = (PROC / str(init_pid) / "status").read_text().splitlines()
+    except OSError:
+        return False
+    blocked = next((int(line.split()[1], 16) for line in lines if line.startswith("SigBlk:")), 0)
+    return blocked in (_SHOWN, _SHOWN | _AWAITED)
 
 
 def children(pid: int) -> list[int]:

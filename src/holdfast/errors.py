@@ -16,6 +16,7 @@ HoldfastError
     SessionDead        the container or its supervisor is gone
       SessionUnhealthy it runs, but its supervisor does not answer
     SessionBusy        something else holds the session, shell or kernel
+    NetworkNotClosed   its network could not be closed to the host, so nothing was run in it
     SessionRewound     the session went back to an earlier moment meanwhile
     OutcomeUnknown     what was run under a key may have run, and nobody can tell what came of it
   GuestError
@@ -148,6 +149,12 @@ class SessionBusy(SessionError):
     """Something else holds the session, its shell or its kernel."""
 
     code = "session_busy"
+
+
+class NetworkNotClosed(SessionError):
+    """The session's network could not be closed to what it may not reach; nothing was run in it."""
+
+    code = "network_not_closed"
 
 
 class SessionRewound(SessionError):

@@ -311,7 +311,7 @@ def test_ctrl_c_while_a_session_is_made(hf: Holdfast, cli: Any) -> None:
             hf.remove_session("half")
         else:
             assert process.returncode in (130, -signal.SIGINT), err
-            assert hf.engine.containers(holdfast_home=hf.home.digest) == {}
+            assert hf.engine.containers(holdfast_home=hf.home.digest, holdfast_role="session") == {}
             assert hf.sessions() == []
 
 

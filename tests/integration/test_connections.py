@@ -200,8 +200,8 @@ def test_connections_to_outside_end_in_copies_and_live_in_the_parent(
 ) -> None:
     """Copies find out at once, whatever they are blocked in; the parent's stream loses no byte, and no packet
     of a copy carries the parent's address or resets its connections."""
-    session = hf.new("reaching")
     host = gateway(hf)
+    session = hf.new("reaching", allow=[f"{host}:{peer.port}"])
     session.exec(f"export OUTER={host}:{peer.port}", timeout=30)
     witnesses.start(hf, session, "outer")
     ready = "until [ -e /dev/shm/outside-ready ]; do sleep 0.01; done"
@@ -237,8 +237,8 @@ def test_who_was_still_connecting_gets_connected(hf: Holdfast) -> None:
     """The server had no place in its queue. When it has, the parent's call succeeds, and the copy's, too."""
     with socket.create_server(("0.0.0.0", 0), backlog=0) as listener:
         listener.settimeout(60)
-        session = hf.new("waiting")
         host, port = gateway(hf), listener.getsockname()[1]
+        session = hf.new("waiting", allow=[f"{host}:{port}"])
         with socket.create_connection((host, port)):
             code = (
                 "import socket, threading\n"

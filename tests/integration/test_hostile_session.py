@@ -93,7 +93,7 @@ def test_a_replaced_first_process_writes_nothing_on_the_host(hf: Holdfast, canar
     (files,) = session.snapshot("files", kind="filesystem").fork(1, "files")
     copies = [snapshot.restore("copy"), *snapshot.fork(1, "fork"), files]
 
-    ours = {(path.stat().st_dev, path.stat().st_ino) for path in (hf.home.root / "init").iterdir()}
+    ours = {(path.stat().st_dev, path.stat().st_ino) for path in hf.home.init.glob("*/*")}
     for copy in copies:
         running = Path(f"/proc/{init_of(hf, copy)}/exe").stat()
         assert (running.st_dev, running.st_ino) in ours
@@ -105,7 +105,7 @@ def test_a_replaced_first_process_writes_nothing_on_the_host(hf: Holdfast, canar
 def test_the_program_of_the_first_process_cannot_be_written(hf: Holdfast) -> None:
     """Neither by its name in the session, nor through /proc, nor by tracing it."""
     session = hf.new()
-    before = {path.name: path.read_bytes() for path in (hf.home.root / "init").iterdir()}
+    before = {path.name: path.read_bytes() for path in hf.home.init.glob("*/*")}
     attempts = (
         f"echo x >> {layout.INIT}",
         f"rm -f {layout.INIT}",
@@ -118,7 +118,7 @@ def test_the_program_of_the_first_process_cannot_be_written(hf: Holdfast) -> Non
     )
     assert [one for one in attempts if session.exec(one).ok] == []
 
-    assert {path.name: path.read_bytes() for path in (hf.home.root / "init").iterdir()} == before
+    assert {path.name: path.read_bytes() for path in hf.home.init.glob("*/*")} == before
     assert session.exec(f"cat {layout.INIT} | sha256sum").text.split()[0] in before
 
 

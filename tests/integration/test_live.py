@@ -97,16 +97,14 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Three]:
     home = Home(tmp_path_factory.mktemp("live") / "home").create()
     with Holdfast(home) as controller, socket.create_server(("0.0.0.0", 0)) as listener:
         try:
-            parent = controller.new("parent")
+            network = controller.engine.client.api.inspect_network(networks.ensure(controller.engine))
+            gateway, port = network["IPAM"]["Config"][0]["Gateway"], listener.getsockname()[1]
+            parent = controller.new("parent", allow=[f"{gateway}:{port}"])
             done = parent.exec(SHELL, timeout=60)
             assert done.exit_code == 0, done.text
             assert parent.cell(KERNEL, timeout=60).status == "ok"
-            network = controller.engine.client.api.inspect_network(networks.ensure(controller.engine))
-            gateway = network["IPAM"]["Config"][0]["Gateway"]
             listener.settimeout(30)
-            reach = (
-                f"outer = socket.create_connection(({gateway!r}, {listener.getsockname()[1]}), timeout=30)"
-            )
+            reach = f"outer = socket.create_connection(({gateway!r}, {port}), timeout=30)"
             assert parent.cell(reach, timeout=60).status == "ok"
             outside, _ = listener.accept()
             with outside:

@@ -386,10 +386,10 @@ provision.await_guest = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 Holdfast({str(home.root)!r}).new("half")
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
-    assert hf.engine.containers(holdfast_home=home.digest)
+    assert hf.engine.containers(holdfast_home=home.digest, holdfast_role="session")
 
     assert Holdfast(home).sessions() == []
-    assert hf.engine.containers(holdfast_home=home.digest) == {}
+    assert hf.engine.containers(holdfast_home=home.digest, holdfast_role="session") == {}
 
 
 def test_one_of_two_that_want_a_name_gets_it(hf: Holdfast, home: Home) -> None:
@@ -400,7 +400,7 @@ def test_one_of_two_that_want_a_name_gets_it(hf: Holdfast, home: Home) -> None:
 
     assert sorted(racer.returncode for racer in racers) == [0, 1]
     assert b"SessionExists" in b"".join(errors)
-    assert len(hf.engine.containers(holdfast_home=home.digest)) == 1
+    assert len(hf.engine.containers(holdfast_home=home.digest, holdfast_role="session")) == 1
 
 
 def test_an_image_without_a_supervisor_is_refused(hf: Holdfast) -> None:
@@ -415,7 +415,8 @@ def test_an_image_without_a_supervisor_is_refused(hf: Holdfast) -> None:
 def test_the_store_keeps_what_the_engine_knows(hf: Holdfast) -> None:
     """Labels of the container lead back to the session and the home."""
     session = hf.new("labelled")
-    ((container, labels),) = hf.engine.containers(holdfast_home=hf.home.digest).items()
+    made = hf.engine.containers(holdfast_home=hf.home.digest, holdfast_role="session")
+    ((container, labels),) = made.items()
 
     assert container == session.row.container_id
     assert labels["holdfast.session"] == session.id

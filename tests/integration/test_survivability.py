@@ -121,9 +121,11 @@ def gateway(hf: Holdfast) -> str:
 @pytest.fixture(scope="module")
 def held(shared_hf: Holdfast, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Held]:
     outside = Outside(tmp_path_factory.mktemp("outside") / "mounted")
-    session = shared_hf.new("held", mounts=[f"{outside.folder}:/mnt/outside"])
-    session.exec(f"cat > /srv/holder.py <<'END'\n{HOLDER}\nEND", timeout=60)
     host = gateway(shared_hf)
+    session = shared_hf.new(
+        "held", mounts=[f"{outside.folder}:/mnt/outside"], allow=[f"{host}:{outside.port}"]
+    )
+    session.exec(f"cat > /srv/holder.py <<'END'\n{HOLDER}\nEND", timeout=60)
     started = session.exec(
         f"python3 /srv/holder.py {host} {outside.port} </dev/null >/srv/log 2>&1 & "
         "until [ -e /srv/facts ]; do kill -0 $! || break; sleep 0.05; done; cat /srv/log",

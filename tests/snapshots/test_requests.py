@@ -11,6 +11,7 @@ from holdfast.snapshots.checkpointer import requests
 from holdfast.snapshots.checkpointer.requests import (
     BadRequest,
     Check,
+    Confine,
     Dump,
     End,
     Hello,
@@ -136,3 +137,24 @@ def test_what_is_not_a_request_is_refused(line: bytes) -> None:
     """Bytes that are no JSON object end in an answer, not in a crash."""
     with pytest.raises(BadRequest):
         requests.parse(line)
+
+
+RULES: dict[str, Any] = {
+    "refused": ["10.0.0.0/8"],
+    "opened": [{"network": "10.0.0.53/32", "port": 53}],
+    "callers": ["172.18.0.1"],
+}
+
+
+def test_a_container_is_confined_by_rules_and_let_go_only_if_that_is_said() -> None:
+    """Addresses are parsed here: what is not one is refused with the request."""
+    asked = {"v": 1, "op": "confine", "container": CONTAINER, "init_pid": 4000, "rules": RULES}
+
+    found = parse({**asked, "load": True})
+
+    assert isinstance(found, Confine)
+    assert found.rules.as_dict() == RULES
+    assert (found.load, found.release) == (True, False)
+    for rules in (None, {}, {**RULES, "callers": ["x; flush ruleset"]}):
+        with pytest.raises(BadRequest):
+            parse({**asked, "rules": rules})

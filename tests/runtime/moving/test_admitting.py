@@ -39,11 +39,18 @@ def test_what_makes_a_session_smaller_is_kept() -> None:
     assert (found.user, found.workdir) == ("alice", "/srv")
 
 
+def test_nothing_of_the_network_is_opened_by_what_comes_in() -> None:
+    """Neither the host nor any place: only who imports it can do that."""
+    found = _parsed({"network": "open", "allow": ["10.0.0.1:80"]})
+
+    assert (found.network, found.allow) == ("internet", ())
+
+
 def test_whoever_imports_it_has_the_last_word() -> None:
     """Also for more."""
-    found = _parsed({"memory": 512 << 20, "network": "none"}, memory="8g", cpus=2.0, network="default")
+    found = _parsed({"memory": 512 << 20, "network": "none"}, memory="8g", cpus=2.0, network="internet")
 
-    assert (found.memory, found.cpus, found.network) == (8 << 30, 2.0, "default")
+    assert (found.memory, found.cpus, found.network) == (8 << 30, 2.0, "internet")
     with pytest.raises(InvalidArgument):
         admitting.options({}, {"memory": "much"})
 

@@ -1,0 +1,104 @@
+"""The operation `confine`: the network of a container is closed before anything in it runs.
+
+This process, which serves one request, enters the network namespace and no other, and keeps no capability but
+that to set the rules; nothing of the container is opened or executed. The rules are read back, and only then
+the first process is let go, which has waited for it (images/toolbox/init.c).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from holdfast.snapshots.checkpointer import first_process, namespaces, netrules, rights, tree
+from holdfast.snapshots.checkpointer.channel import Channel
+from holdfast.snapshots.checkpointer.netrules import Rules
+from holdfast.snapshots.checkpointer.requests import Confine
+
+LIMIT = 30
+"""Seconds after which this process ends, whatever it does. It takes milliseconds."""
+WAIT = 10.0
+"""Seconds for the container's first process to begin to wait. The engine has just started it."""
+_POLL_SECONDS = 0.001
+
+
+class NotConfined(Exception):
+    """The rules are not in force; the first process was not let go."""
+
+
+def prepare() -> None:
+    """Load the library that is to set rules, so that the processes that do need not."""
+    import nftables
+
+    nftables.Nftables()
+
+
+def run(request: Confine, channel: Channel) -> None:
+    """Set the rules if `load`, see that they are in force, let the first process go if `release`.
+
+    Raises NotConfined, TargetMismatch, OSError.
+    """
+    began = time.monotonic()
+    process = os.pidfd_open(request.init_pid)
+    tree.check_container(request.init_pid, request.container)
+    first_process.check(request.init_pid)
+    network = os.open(f"/proc/{request.init_pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    _check_own(network)
+    # The process is still there: what was looked at and opened by its number is its own.
+    signal.pidfd_send_signal(process, 0)
+    signal.alarm(LIMIT)
+    namespaces.enter_network(network)
+    rights.keep_only(rights.NET_ADMIN)
+    found = _nft(request.rules if request.load else None)
+    why = netrules.wrong(found, request.rules)
+    if why is not None:
+        raise NotConfined(f"the rules for its network are not in force: {why}")
+    if request.release:
+        _await_waiting(request.init_pid)
+        signal.pidfd_send_signal(process, signal.SIGUSR1)
+    channel.send("done", seconds=time.monotonic() - began)
+
+
+def _check_own(network: int) -> None:
+    """Raise TargetMismatch if the namespace is the host's, or that of the checkpointer."""
+    found = os.fstat(network)
+    for other in ("self", "2"):  # 2 is a thread of the kernel
+        try:
+            known = Path(f"/proc/{other}/ns/net").stat()
+        except OSError:
+            continue
+        if os.path.samestat(found, known):
+            raise tree.TargetMismatch("the container has no network namespace of its own")
+
+
+def _nft(rules: Rules | None) -> dict[str, Any]:
+    """Set rules, if there are any, and return what is listed then."""
+    import nftables
+
+    nft = nftables.Nftables()
+    if rules is not None:
+        _command(nft, netrules.text(rules))
+    nft.set_json_output(True)
+    listed: dict[str, Any] = json.loads(_command(nft, f"list table inet {netrules.TABLE}"))
+    return listed
+
+
+def _command(nft: Any, text: str) -> str:
+    code, output, errors = nft.cmd(text)
+    if code != 0:
+        why = str(errors).strip().splitlines()
+        raise NotConfined(f"the rules for its network cannot be set: {why[0] if why else code}")
+    return str(output)
+
+
+def _await_waiting(init_pid: int) -> None:
+    """Wait until the first process waits for its signal: one sent before is lost (pid_namespaces(7))."""
+    deadline = time.monotonic() + WAIT
+    while not tree.waits_unconfined(init_pid):
+        if time.monotonic() > deadline:
+            raise NotConfined("its first process does not wait for it: it is not ours")
+        time.sleep(_POLL_SECONDS)

@@ -1,0 +1,96 @@
+"""What a person may open, as text, and what that opens."""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+from typing import Any
+
+import pytest
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.egress import allowed
+from holdfast.runtime.egress.allowed import Allowed
+from holdfast.runtime.session_options import SessionOptions
+from holdfast.snapshots.checkpointer.netrules import Opening
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("db.internal:5432", "db.internal:5432"),
+        ("DB.Internal.:5432", "db.internal:5432"),
+        ("10.1.2.3:80", "10.1.2.3:80"),
+        ("10.1.2.3/8:80", "10.0.0.0/8:80"),
+        ("[fd00::0001]:443", "[fd00::1]:443"),
+        ("[fd00::/16]:443", "[fd00::/16]:443"),
+        ("some_host:1", "some_host:1"),
+    ],
+)
+def test_items_are_normalized(text: str, normal: str) -> None:
+    """Equal ones are equal texts, and a text is read back as what it was."""
+    assert str(Allowed.parse(text)) == normal
+    assert Allowed.parse(normal) == Allowed.parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "host",
+        "host:",
+        ":80",
+        "host:0",
+        "host:65536",
+        "host:http",
+        "host:80:90",
+        "fd00::1:443",
+        "[host]:80",
+        "[10.0.0.1]:80",
+        "[fe80::1%eth0]:80",
+        "1.2.3:80",
+        "10.0.0.0/33:80",
+        "ho st:80",
+        "-host:80",
+        "host..x:80",
+        "http://host:80",
+        f"{'a' * 254}:80",
+    ],
+)
+def test_anything_else_is_refused_in_one_line(text: str) -> None:
+    """It says what was meant."""
+    with pytest.raises(InvalidArgument, match=r"^cannot allow '[^\n]*$"):
+        Allowed.parse(text)
+
+
+def test_a_name_opens_its_addresses_and_nothing_if_it_has_none() -> None:
+    """IPv4 and IPv6, each once; who has none is told apart."""
+    known = {"both": ["10.0.0.1", "fd00::1", "10.0.0.1"]}
+    items = [Allowed.parse(text) for text in ("both:80", "gone:80", "10.0.0.0/8:443")]
+
+    found, unknown = allowed.openings(items, lambda name: known.get(name, []))
+
+    assert found == [
+        Opening(ip_network("10.0.0.1/32"), 80),
+        Opening(ip_network("fd00::1/128"), 80),
+        Opening(ip_network("10.0.0.0/8"), 443),
+    ]
+    assert unknown == ["gone"]
+
+
+def test_the_choice_survives_the_store() -> None:
+    """Also that of earlier versions, whose only kind of network had another name."""
+    chosen = SessionOptions.parse(network="open", allow=["HOST:80", "[fd00::1]:443"])
+
+    assert SessionOptions.parse(**chosen.model_dump(mode="json")) == chosen
+    assert SessionOptions.parse(network="default") == SessionOptions()
+    assert SessionOptions().network == "internet"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"network": "none", "allow": ["a:1"]}, {"allow": ["a"]}, {"allow": ["a:1"] * 101}, {"allow": [1]}],
+)
+def test_what_cannot_be_chosen_is_one_line(given: dict[str, Any]) -> None:
+    """Without a network nothing of it can be allowed."""
+    with pytest.raises(InvalidArgument, match=r"^cannot [^\n]+$"):
+        SessionOptions.parse(**given)

@@ -1,0 +1,94 @@
+"""Where packages come from, in the words of the tools, and what of that is kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import StoreError
+from holdfast.images import apt_sources
+from holdfast.runtime.egress import home_file, package_hosts
+from holdfast.runtime.egress.allowed import Allowed
+from holdfast.runtime.home import Home
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://mirror.example/debian", "mirror.example:80"),
+        ("https://user:secret@index.example/simple", "index.example:443"),
+        ("http://proxy.example:3128", "proxy.example:3128"),
+        ("proxy.example:3128", "proxy.example:3128"),
+        ("https://[fd00::1]:8443/x", "[fd00::1]:8443"),
+        ("file:///opt/packages", None),
+        ("cdrom:[Debian]/", None),
+        ("http://host:port/", None),
+        ("", None),
+    ],
+)
+def test_a_place_is_the_host_and_port_of_a_url(url: str, expected: str | None) -> None:
+    """Never a user or a password."""
+    found = package_hosts.place(url)
+    assert (str(found) if found else None) == expected
+
+
+def test_tools_are_read_as_they_are_configured() -> None:
+    """apt's proxies, pip's indexes, npm's registries; nothing of comments."""
+    apt = 'Acquire::http::Proxy "http://apt.example:3142";\n// Acquire::http::Proxy "http://no.example";\n'
+    assert list(package_hosts.apt_proxies(apt + 'Acquire::https::Proxy "DIRECT";')) == [
+        "http://apt.example:3142"
+    ]
+    pip = "[global]\nindex-url = https://pip.example/simple\nextra-index-url =\n  https://a.example/\n  https://b.example/\n"
+    assert list(package_hosts.pip_urls(pip)) == [
+        "https://pip.example/simple",
+        "https://a.example/",
+        "https://b.example/",
+    ]
+    assert list(package_hosts.pip_urls("not a file of pip")) == []
+    npm = "registry=https://npm.example/\n@team:registry = https://team.example/\n//npm.example/:_authToken=secret\n"
+    assert list(package_hosts.npm_urls(npm)) == ["https://npm.example/", "https://team.example/"]
+
+
+def test_all_of_them_are_found_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the environment, too."""
+    (tmp_path / "apt" / "sources.list.d").mkdir(parents=True)
+    (tmp_path / "apt" / "sources.list").write_text("deb http://mirror.example/debian stable main\n")
+    (tmp_path / ".npmrc").write_text("registry=https://npm.example/\n")
+    monkeypatch.setattr(apt_sources, "APT_FOLDER", tmp_path / "apt")
+    environment = {"HOME": str(tmp_path), "https_proxy": "http://proxy.example:3128", "HTTPS_PROXY": ""}
+    environment |= {"PIP_INDEX_URL": "https://npm.example/"}
+
+    found = [str(one) for one in package_hosts.find(environment)]
+
+    assert {"proxy.example:3128", "npm.example:443", "mirror.example:80"} <= set(found)
+    assert len(found) == len(set(found))
+
+
+def test_only_what_would_be_closed_is_opened_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is on the internet, on loopback or nowhere needs no opening. What people added stays."""
+    home = Home(tmp_path / "home").create()
+    given = [
+        Allowed.parse(one) for one in ("10.0.0.9:80", "8.8.8.8:443", "127.0.0.1:3128", "gone.invalid:80")
+    ]
+    monkeypatch.setattr(package_hosts, "find", lambda **_: given)
+    monkeypatch.setattr(home_file, "lookup", lambda _: [])
+    (home.root / home_file.NAME).write_text('{"allow": ["db.example:5432"]}')
+
+    kept = home_file.refresh(home)
+
+    assert [str(one) for one in kept.every] == ["10.0.0.9:80", "db.example:5432"]
+    assert home_file.read(home) == kept
+    assert json.loads((home.root / home_file.NAME).read_text())["found"] == ["10.0.0.9:80"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"found": "x:1"}', '{"allow": ["x"]}', '{"allow": [1]}'])
+def test_a_file_of_another_form_is_refused(tmp_path: Path, text: str) -> None:
+    """Not taken for one that opens nothing, and not overwritten."""
+    home = Home(tmp_path / "home").create()
+    (home.root / home_file.NAME).write_text(text)
+
+    with pytest.raises(StoreError, match=r"^cannot use .*network\.json"):
+        home_file.read(home)
+    assert (home.root / home_file.NAME).read_text() == text

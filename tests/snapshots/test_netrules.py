@@ -1,0 +1,167 @@
+"""The rules for a session's network: what nft is given, what the socket accepts, what is noticed."""
+
+from __future__ import annotations
+
+import json
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+import pytest
+
+from holdfast.snapshots.checkpointer import netrules
+from holdfast.snapshots.checkpointer.netrules import Opening, Rules
+
+RULES = Rules(
+    refused=(ip_network("10.0.0.0/8"), ip_network("10.1.0.0/16"), ip_network("fc00::/7")),
+    opened=(Opening(ip_network("10.0.0.53/32"), 53), Opening(ip_network("fd00::1/128"))),
+    callers=(ip_address("172.18.0.1"),),
+)
+
+
+def listed(rules: Rules) -> dict[str, Any]:
+    """What nft lists once these rules are set, as far as it is looked at."""
+
+    def rule(chain: str, comment: str, verdict: str) -> dict[str, Any]:
+        return {"rule": {"chain": chain, "comment": comment, "expr": [{"match": {}}, {verdict: None}]}}
+
+    def chain(hook: str) -> dict[str, Any]:
+        return {"chain": {"name": hook, "type": "filter", "hook": hook, "policy": "drop"}}
+
+    opened = [rule("output", f"open {one}", "accept") for one in rules.opened]
+    callers = [rule("input", f"caller {address}", "accept") for address in rules.callers]
+    return {
+        "nftables": [
+            {"metainfo": {"json_schema_version": 1}},
+            {"set": {"name": "refused4", "elem": [{"prefix": {"addr": "10.0.0.0", "len": 8}}]}},
+            {"set": {"name": "refused6", "elem": [{"prefix": {"addr": "fc00::", "len": 7}}]}},
+            {"chain": {"name": "refuse"}},
+            *map(chain, ("output", "input", "forward")),
+            rule("refuse", "refuse tcp", "reject"),
+            rule("refuse", "refuse", "reject"),
+            rule("output", "engine resolver", "goto"),
+            *(rule("output", name, "accept") for name in ("loopback", "replies", "neighbours")),
+            *opened,
+            rule("output", "refused4", "goto"),
+            rule("output", "refused6", "goto"),
+            rule("output", "internet", "accept"),
+            *(rule("input", name, "accept") for name in ("loopback", "replies", "neighbours")),
+            *callers,
+        ]
+    }
+
+
+def test_one_transaction_replaces_what_was_there() -> None:
+    """The table is made if it is missing, emptied, and filled; networks within others are left out."""
+    said = netrules.text(RULES)
+
+    assert said.startswith("table inet holdfast\ndelete table inet holdfast\ntable inet holdfast {\n")
+    assert "elements = { 10.0.0.0/8 };" in said
+    assert "elements = { fc00::/7 };" in said
+
+
+def test_the_order_is_that_of_the_verdicts() -> None:
+    """The engine's resolver is refused although it is loopback; what is opened precedes what is refused."""
+    said = netrules.text(RULES)
+    order = [
+        "ip daddr 127.0.0.11 goto refuse",
+        'oif "lo" accept',
+        "ct direction reply",
+        "ip daddr 10.0.0.53/32 meta l4proto { tcp, udp } th dport 53 accept",
+        "ip6 daddr fd00::1/128 accept",
+        "ip daddr @refused4 goto refuse",
+        "ip6 daddr @refused6 goto refuse",
+        "meta nfproto { ipv4, ipv6 } accept",
+    ]
+
+    places = [said.index(text) for text in order]
+
+    assert places == sorted(places)
+    assert said.count("policy drop;") == 3
+
+
+def test_an_empty_set_has_no_elements() -> None:
+    """nft refuses an empty list."""
+    assert "elements" not in netrules.text(Rules())
+
+
+def test_rules_survive_the_socket() -> None:
+    """What the host says is what the checkpointer understands."""
+    assert netrules.parsed(json.loads(json.dumps(RULES.as_dict()))) == RULES
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"refused": "10.0.0.0/8"},
+        {"refused": ["10.0.0.0/8; flush ruleset"]},
+        {"refused": ["10.0.0.1/8"]},
+        {"refused": [10]},
+        {"refused": ["10.0.0.0/8"] * 513},
+        {"opened": [{"network": "10.0.0.1/32"}]},
+        {"opened": [{"network": "10.0.0.1/32", "port": 0}]},
+        {"opened": [{"network": "10.0.0.1/32", "port": True}]},
+        {"opened": [{"network": "10.0.0.1/32", "port": "53 accept"}]},
+        {"opened": [{"network": "fe80::1%eth0", "port": 53}]},
+        {"callers": ["host"]},
+        {"callers": ['fe80::1%" accept comment "x']},
+        {"more": []},
+    ],
+)
+def test_what_is_not_an_address_does_not_get_near_nft(change: dict[str, Any]) -> None:
+    """Each field is parsed; nothing of a request is text in a rule."""
+    with pytest.raises(ValueError, match=r"must|appear|host bits"):
+        netrules.parsed({**RULES.as_dict(), **change})
+
+
+def test_rules_that_are_in_force_are_not_complained_of() -> None:
+    """However nft writes the same networks."""
+    said = listed(RULES)
+    assert netrules.wrong(said, RULES) is None
+    said["nftables"][1]["set"]["elem"] = ["10.0.0.0", {"range": ["10.0.0.1", "10.255.255.255"]}]
+    assert netrules.wrong(said, RULES) is None
+
+
+@pytest.mark.parametrize("left_out", range(1, 22))
+def test_whatever_is_missing_is_noticed(left_out: int) -> None:
+    """A set, a chain or a rule."""
+    said = listed(RULES)
+    assert len(said["nftables"]) == 22
+    if said["nftables"].pop(left_out) != {"chain": {"name": "refuse"}}:  # without rules it is nothing
+        assert netrules.wrong(said, RULES) is not None
+
+
+@pytest.mark.parametrize(
+    "elements",
+    [[], [{"prefix": {"addr": "10.0.0.0", "len": 9}}], [{"prefix": {"addr": "8.0.0.0", "len": 7}}]],
+)
+def test_a_set_that_is_not_the_given_one_is_noticed(elements: list[Any]) -> None:
+    """Smaller, larger or empty."""
+    said = listed(RULES)
+    said["nftables"][1]["set"]["elem"] = elements
+    assert netrules.wrong(said, RULES) == "set refused4 is not as it was given"
+
+
+@pytest.mark.parametrize(
+    ("place", "kind", "change"),
+    [
+        (4, "chain", {"policy": "accept"}),
+        (4, "chain", {"hook": "postrouting"}),
+        (-7, "rule", {"expr": [{"accept": None}]}),
+        (-7, "rule", {"chain": "input"}),
+    ],
+)
+def test_a_verdict_or_policy_that_was_turned_is_noticed(
+    place: int, kind: str, change: dict[str, Any]
+) -> None:
+    """A chain that lets all pass, a rule that accepts what it should refuse or is elsewhere."""
+    said = listed(RULES)
+    said["nftables"][place][kind].update(change)
+    assert netrules.wrong(said, RULES) is not None
+
+
+def test_a_rule_too_many_is_noticed() -> None:
+    """So is a table that is not there at all."""
+    said = listed(RULES)
+    said["nftables"].append({"rule": {"chain": "output", "comment": "x", "expr": [{"accept": None}]}})
+    assert netrules.wrong(said, RULES) == "chain output has not the rules that were given"
+    assert netrules.wrong({}, RULES) is not None
