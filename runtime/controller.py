@@ -126,7 +126,7 @@ class Holdfast(Incoming, Thawing):
             self.store.operations.update(operation.id, session_id=(session_id := ids.new_id()))
             row = naming.add(self.store, name, image, chosen.model_dump(mode="json"), session_id=session_id)
             self.store.keep_details(row.id, policy=kept.as_dict() or None)
-            folder = provision.prepare_run_dir(self.home, row)
+            folder = provision.prepare_run_dir(self, row)
             container = provision.create_container(self.engine, self.home, row, operation.id)
             row = self.store.update_session(row.id, container_id=container)
             provision.start(self.engine, container)

@@ -39,6 +39,7 @@ def checks(controller: Holdfast) -> list[Check]:
         guarded("session image", lambda: _image(controller, "session")),
         guarded("toolbox image", lambda: _image(controller, "toolbox")),
         guarded("isolation", lambda: _isolation(controller)),
+        guarded("shared folder", lambda: _shared_folder(controller)),
         guarded("leftovers", lambda: _leftovers(controller)),
     ]
     images_ready = all(check.ok for check in found if check.name.endswith("image"))
@@ -115,6 +116,22 @@ def _isolation(_controller: Holdfast) -> Check:
         False,
         "sessions could reach each other over their bridge",
         "`modprobe br_netfilter` and `sysctl net.bridge.bridge-nf-call-iptables=1`, or use --network none",
+    )
+
+
+def _shared_folder(controller: Holdfast) -> Check:
+    """Whether a session can fill the state directory through the folder that it shares with this host."""
+    from holdfast.runtime import shared_folder
+    from holdfast.snapshots.checkpointer import rooms
+
+    trouble = shared_folder.trouble(controller.engine, controller.home)
+    if not trouble:
+        return Check("shared folder", True, f"at most {rooms.SIZE >> 20} MiB and {rooms.INODES} files each")
+    return Check(
+        "shared folder",
+        False,
+        f"sessions can fill {controller.home.root} through it: {trouble}",
+        "run where the engine runs, in its mount namespace, or put the state directory on a disk of its own",
     )
 
 

@@ -64,6 +64,12 @@ class Engine:
         with translated("reach Docker"):
             return cls(sdk.from_env(timeout=TIMEOUT_SECONDS))
 
+    @property
+    def socket(self) -> str:
+        """The path of the unix socket it is reached over; empty if it is reached in another way."""
+        where = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+        return where.removeprefix("unix://") if where.startswith("unix://") else ""
+
     def close(self) -> None:
         """Let go of the connections."""
         self.client.close()

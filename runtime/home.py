@@ -19,7 +19,7 @@ class Home:
     """One state directory.
 
     holdfast.db          sessions, snapshots, operations
-    run/<session id>/    the one folder a session sees of this host, at /run/holdfast
+    run/<session id>/    in it, the one folder a session sees of this host, at /run/holdfast
     snapshots/<id>/      manifest and process images of a snapshot
     staging/<operation>/ what is being written; renamed or removed when the operation ends
     scratch/             the checkpointer's, while restores read snapshots
@@ -78,7 +78,7 @@ class Home:
 
     def run_dir(self, session_id: str) -> Path:
         """The folder shared with a session. The guest can write there: open nothing in it by plain path."""
-        return self.run / session_id
+        return self.run / session_id / "room" / "shared"
 
     @property
     def digest(self) -> str:

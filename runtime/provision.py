@@ -19,9 +19,8 @@ from holdfast.errors import (
     ImageError,
     InvalidArgument,
     SessionError,
-    StoreError,
 )
-from holdfast.runtime import awakening, networks
+from holdfast.runtime import awakening, networks, shared_folder
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_client import GuestClient
@@ -32,6 +31,7 @@ from holdfast.runtime.store.rows import SessionRow
 from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
+    from holdfast.runtime.controller import Holdfast
     from holdfast.snapshots.manifest import Manifest
 
 # A supervisor answers within half a second on an idle machine.
@@ -89,14 +89,9 @@ def image(engine: Engine, chosen: str | None, progress: Callable[[str], None]) -
     return chosen
 
 
-def prepare_run_dir(home: Home, row: SessionRow, place: Place = HERE) -> Path:
-    """Make the folder the session will see."""
-    folder = place.run_dir(home, row.id)
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"cannot make {folder}: {error.strerror or error}") from error
-    return folder
+def prepare_run_dir(controller: Holdfast, row: SessionRow, place: Place = HERE) -> Path:
+    """Make the folder the session will see. Raises StoreError."""
+    return shared_folder.make(controller.engine, controller.home, row.id + place.aside, controller.progress)
 
 
 def create_container(

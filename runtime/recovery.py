@@ -140,13 +140,13 @@ def _undo_sessions(controller: Holdfast, operation: OperationRow, cut: bool) -> 
         if row.id not in made:
             continue
         if row.state == "creating":
-            shutil.rmtree(controller.home.run_dir(row.id), ignore_errors=True)
+            _remove_shared(controller, row.id)
             try:
                 controller.store.update_session(row.id, state="removed", container_id=None)
             except SessionNotFound:
                 continue
         elif row.state == "suspended":
-            shutil.rmtree(controller.home.run_dir(row.id), ignore_errors=True)
+            _remove_shared(controller, row.id)
         elif row.container_id is not None:
             state = controller.engine.inspect(row.container_id)
             if state is not None and state.paused:
@@ -167,6 +167,13 @@ def _undo_snapshots(controller: Holdfast, operation: OperationRow) -> None:
 
         storing.tidy(controller)
         snapshotting.sweep_images(controller)
+
+
+def _remove_shared(controller: Holdfast, session_id: str) -> None:
+    # Imported late: a command that has nothing to undo does without it.
+    from holdfast.runtime import shared_folder
+
+    shared_folder.remove(controller.engine, controller.home, session_id)
 
 
 def _look_after(controller: Holdfast, row: SessionRow, cut: bool) -> None:

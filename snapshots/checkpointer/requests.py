@@ -15,6 +15,7 @@ MAX_SUBSTITUTES = 256  # MOST in guard_substitute.c
 
 _CONTAINER = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[0-9a-f]{12}")
+_FOLDER = re.compile(r"[0-9a-f]{12}([.-][0-9a-z]{1,20}){0,3}")
 
 
 class BadRequest(Exception):
@@ -130,7 +131,20 @@ class Files:
     last: bool
 
 
-Request = Dump | Restore | Hello | Check | End | Mend | Describe | Files
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Make or remove the room of folder `folder` below `home`/run, a path of the process that asks.
+
+    `engine` is a process in the mount namespace in which the engine looks up folders.
+    """
+
+    home: str
+    folder: str
+    engine: int
+    make: bool
+
+
+Request = Dump | Restore | Hello | Check | End | Mend | Describe | Files | Room
 
 
 def parse(line: bytes) -> Request:
@@ -180,6 +194,10 @@ def _parsed(raw: dict[str, object]) -> Request:
                 _count(raw, "flatten"),
                 bool(raw.get("last", False)),
             )
+        case "room":
+            return Room(
+                _path(raw, "home"), _folder(raw, "folder"), _pid(raw, "engine", 1), raw.get("make") is True
+            )
         case other:
             raise BadRequest(f"there is no operation {other!r}")
 
@@ -202,9 +220,23 @@ def _name(raw: dict[str, object], key: str) -> str:
     return value
 
 
-def _pid(raw: dict[str, object], key: str) -> int:
+def _folder(raw: dict[str, object], key: str) -> str:
     value = raw.get(key)
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 < value < 2**22:
+    if not isinstance(value, str) or not _FOLDER.fullmatch(value):
+        raise BadRequest(f"{key!r} must be the name of a session's folder")
+    return value
+
+
+def _path(raw: dict[str, object], key: str) -> str:
+    value = raw.get(key)
+    if not isinstance(value, str) or not value.startswith("/") or "\0" in value:
+        raise BadRequest(f"{key!r} must be an absolute path")
+    return value
+
+
+def _pid(raw: dict[str, object], key: str, least: int = 2) -> int:
+    value = raw.get(key)
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**22:
         raise BadRequest(f"{key!r} must be a process id")
     return value
 

@@ -29,6 +29,7 @@ from holdfast.snapshots.checkpointer import (
     mending,
     requests,
     restore,
+    rooms,
     tree,
 )
 from holdfast.snapshots.checkpointer.channel import Channel
@@ -116,7 +117,7 @@ def _work(connection: socket.socket) -> None:
         os._exit(0)
 
 
-def _carry_out(request: requests.Request, channel: Channel) -> None:
+def _carry_out(request: requests.Request, channel: Channel) -> None:  # noqa: C901 - a case for each request
     match request:
         case requests.Hello(container):
             if container is not None:
@@ -137,6 +138,8 @@ def _carry_out(request: requests.Request, channel: Channel) -> None:
             ending.run(request, channel)
         case requests.Mend():
             mending.run(request, channel)
+        case requests.Room():
+            rooms.serve(request, channel)
         case requests.Restore(target=target):
             with folders.loading(target.container):
                 restore.run(request, channel)

@@ -30,7 +30,7 @@ class Shared:
         self.home, self.id = home, session_id
         self.store = Store.open(home.database)
         self.folder = home.run_dir(session_id)
-        self.folder.mkdir()
+        self.folder.mkdir(parents=True)
         self.journal = Journal(home.root / "inside" / session_id, self.folder / "journal")
 
     def mirror(self) -> int:
