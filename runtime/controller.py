@@ -18,7 +18,7 @@ from holdfast.errors import (
     SessionNotFound,
     SnapshotNotFound,
 )
-from holdfast.runtime import actors, health, ids, locks, naming, recovery
+from holdfast.runtime import actors, ballast, health, ids, locks, naming, recovery
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.home import Home
 from holdfast.runtime.keeping import policy as policies
@@ -162,13 +162,16 @@ class Holdfast(Incoming, Thawing):
             SessionNotFound: there is none (any more).
             SessionBusy: a snapshot of it is being taken.
         """
-        from holdfast.runtime.erasing import erase
+        from holdfast.runtime.erasing import erase, free
 
         row = self.session_row(ref)
         _ = self.engine  # nothing is begun that could not be carried through
-        with self.lock(row.id, f"remove session {row.name}"), self.operation("remove", session_id=row.id):
-            erase(self, row.id)
-            locks.discard(self.home.locks, row.id)
+        with ballast.given_up(self.home) as roomy, self.lock(row.id, f"remove session {row.name}"):
+            if not roomy:  # what makes room comes first then, although it cannot be recorded
+                free(self, row)
+            with self.operation("remove", session_id=row.id):
+                erase(self, row.id)
+                locks.discard(self.home.locks, row.id)
         if row.parent_snapshot_id is not None:
             machinery().sweep_images(self)
 

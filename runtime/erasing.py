@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from holdfast.errors import StoreError
 from holdfast.runtime import provision, shared_folder
 from holdfast.runtime.journal import happenings
 from holdfast.runtime.journal.mirror import forget_oldest, mirror
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.store.rows import SessionRow
+
+
+def free(controller: Holdfast, row: SessionRow) -> None:
+    """Remove the container and the folder of a session, whether or not that can be recorded."""
+    controller.engine.kill_remove(row.container_id or provision.container_name(row.id))
+    with suppress(StoreError):
+        mirror(controller.store, controller.home, row.id)
+    shared_folder.remove(controller.engine, controller.home, row.id)
 
 
 def erase(controller: Holdfast, session_id: str) -> None:

@@ -18,7 +18,7 @@ from holdfast.errors import (
     SnapshotDamaged,
     SnapshotInUse,
 )
-from holdfast.runtime import ids, naming, shared_folder, sharing, storing, unchanged
+from holdfast.runtime import ballast, ids, naming, shared_folder, sharing, storing, unchanged
 from holdfast.runtime.interrupts import held
 from holdfast.runtime.journal import happenings
 from holdfast.runtime.keeping import holding, tidying
@@ -167,7 +167,7 @@ def remove_snapshot(controller: Holdfast, snapshot: SnapshotRow) -> None:
                 f"cannot remove snapshot {snapshot.name}: session {session.name} is suspended in it",
                 hint=f"`holdfast resume {session.name}` or `holdfast rm {session.name}` first",
             )
-    with held(), holding.removing(controller, snapshot):
+    with ballast.given_up(controller.home), held(), holding.removing(controller, snapshot):
         controller.engine.images.remove(image_ref(snapshot.id))
         sweep_images(controller)
         shutil.rmtree(controller.home.snapshots / snapshot.id, ignore_errors=True)

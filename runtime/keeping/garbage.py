@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import EngineError, SessionBusy
-from holdfast.runtime import ids, locks, shared_folder, storing
+from holdfast.runtime import ballast, ids, locks, shared_folder, storing
 from holdfast.runtime.keeping import old_images, tidying
 from holdfast.runtime.store.history import History
 
@@ -69,7 +69,10 @@ def collect(controller: Holdfast, *, dry_run: bool = False, older: timedelta = O
         HoldfastError: the engine or the store cannot be asked. What was removed until then was nobody's.
     """
     found: list[Garbage] = []
-    with locks.exclusive(controller.home.locks, "gc", "collect garbage"):
+    with (
+        ballast.given_up(controller.home),
+        locks.exclusive(controller.home.locks, "gc", "collect garbage"),
+    ):
         for one in find(controller, older):
             if not dry_run:
                 with suppress(EngineError):  # in use after all

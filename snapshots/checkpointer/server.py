@@ -118,6 +118,8 @@ def _work(connection: socket.socket) -> None:
 
 
 def _carry_out(request: requests.Request, channel: Channel) -> None:  # noqa: C901 - a case for each request
+    if isinstance(request, requests.Dump | requests.Files):
+        os.umask(0o077)  # what is kept of a session is for the owner of the home alone
     match request:
         case requests.Hello(container):
             if container is not None:
