@@ -13,7 +13,9 @@ import pytest
 from tests.integration.conftest import Cli
 
 from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.engine import Engine
 from holdfast.runtime.home import Home
+from holdfast.snapshots import service
 
 pytestmark = pytest.mark.engine
 
@@ -106,3 +108,18 @@ def test_a_narrow_umask_takes_nothing_from_a_session(home_in_the_open: tuple[Hom
         assert cli("rm", "b").code == 0
     finally:
         os.umask(before)
+
+
+def test_the_checkpointer_has_limits(home_in_the_open: tuple[Home, Cli]) -> None:
+    """Of memory, processes and its own tmpfs: what it does for one session must not starve the machine."""
+    home, _ = home_in_the_open
+    engine = Engine.connect()
+    try:
+        (found,) = engine.containers(holdfast_home=home.digest, holdfast_role="checkpointer")
+        config = engine.client.api.inspect_container(found)["HostConfig"]
+    finally:
+        engine.close()
+
+    assert config["Memory"] == config["MemorySwap"] == service.memory_limit()
+    assert config["PidsLimit"] == service.PIDS
+    assert config["Tmpfs"] == {"/run": f"size={service.TMPFS}", "/tmp": f"size={service.TMPFS}"}
