@@ -281,7 +281,7 @@ def test_more_files_than_are_kept_are_refused_by_name(
         for name in range(9):
             (upper / "srv" / "cache" / str(number) / str(name)).touch()
 
-    with pytest.raises(OSError, match="more than 100 files .*, most of them in /srv/cache"):
+    with pytest.raises(OSError, match=r"more than 100 files .*, most of them in /srv/cache"):
         LayerCopy(folder).first(upper)
 
 
