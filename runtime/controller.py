@@ -103,7 +103,8 @@ class Holdfast(Incoming, Thawing):
         Args:
             name: must be free; by default one is made up.
             policy: when it is captured by itself, as for `Session.policy`.
-            options: image, network, memory, cpus, pids, user, env, mounts, workdir, as in `SessionOptions`.
+            options: image, network, memory, disk, cpus, pids, user, env, mounts, workdir, as in
+                `SessionOptions`.
 
         Raises:
             InvalidArgument, SessionExists: what was asked for cannot be.

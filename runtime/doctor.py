@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
+from holdfast.runtime import disk_limits
 from holdfast.runtime.results import Check
 from holdfast.runtime.text import plain
 
@@ -40,6 +41,7 @@ def checks(controller: Holdfast) -> list[Check]:
         guarded("toolbox image", lambda: _image(controller, "toolbox")),
         guarded("isolation", lambda: _isolation(controller)),
         guarded("shared folder", lambda: _shared_folder(controller)),
+        guarded("disk limit", lambda: _disk_limit(controller)),
         guarded("leftovers", lambda: _leftovers(controller)),
     ]
     images_ready = all(check.ok for check in found if check.name.endswith("image"))
@@ -133,6 +135,14 @@ def _shared_folder(controller: Holdfast) -> Check:
         f"sessions can fill {controller.home.root} through it: {trouble}",
         "run where the engine runs, in its mount namespace, or put the state directory on a disk of its own",
     )
+
+
+def _disk_limit(controller: Holdfast) -> Check:
+    """Whether the files of sessions are limited. It is no fault if they are not, but people should know."""
+    why = controller.engine.disk_fault
+    if why:
+        return Check("disk limit", True, f"a session may fill the engine's disk: {why}")
+    return Check("disk limit", True, f"{disk_limits.DEFAULT >> 30} GiB of files each, or what --disk says")
 
 
 def _leftovers(controller: Holdfast) -> Check:

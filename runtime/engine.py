@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import EngineUnavailable
+from holdfast.runtime import disk_limits
 from holdfast.runtime.engine_calls import filters, layers_of, translated
 from holdfast.runtime.engine_images import Images
 from holdfast.runtime.interrupts import held
@@ -83,6 +84,11 @@ class Engine:
         """What `docker info` says."""
         with translated("ask Docker about itself"):
             return dict(self.client.info())
+
+    @cached_property
+    def disk_fault(self) -> str:
+        """Why it cannot limit what a container writes to its files; empty if it can."""
+        return disk_limits.fault(self.info(), Path("/proc/self/mountinfo").read_text("utf-8", "replace"))
 
     @cached_property
     def title(self) -> str:

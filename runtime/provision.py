@@ -20,7 +20,7 @@ from holdfast.errors import (
     InvalidArgument,
     SessionError,
 )
-from holdfast.runtime import awakening, networks, shared_folder
+from holdfast.runtime import awakening, disk_limits, networks, shared_folder
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_client import GuestClient
@@ -118,6 +118,11 @@ def create_container(
         if not Path(mount.source).exists():
             raise InvalidArgument(f"cannot mount {plain(mount.source, 200)}: there is no such file or folder")
     network = networks.ensure(engine) if options.network == "default" else "none"
+    if options.disk is not None and engine.disk_fault:
+        raise InvalidArgument(
+            f"cannot limit the session's files to {options.disk} bytes: {engine.disk_fault}",
+            hint="leave --disk out, or move the engine's folder to xfs that is mounted with `pquota`",
+        )
     made: dict[str, Any] = container_options(
         options,
         name=container_name(row.id) + place.aside,
@@ -130,6 +135,7 @@ def create_container(
         network=network,
         mptcp=Path("/proc/sys/net/mptcp/enabled").exists(),
         ipv6=Path("/proc/sys/net/ipv6/conf/lo/disable_ipv6").exists(),
+        disk=None if engine.disk_fault else options.disk or disk_limits.DEFAULT,
     )
     if place.addresses and network != "none":
         made["networking_config"] = networks.endpoint(network, place.addresses)

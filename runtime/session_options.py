@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from holdfast.errors import InvalidArgument
+from holdfast.runtime import disk_limits
 from holdfast.runtime.guest import layout
 from holdfast.runtime.text import plain
 
@@ -92,7 +93,8 @@ class Mount(BaseModel):
 class SessionOptions(BaseModel):
     """Everything that can be chosen when a session is made; what is left out is safe.
 
-    memory is in bytes (or text such as `512m`), cpus counts cores, pids counts processes and threads.
+    memory and disk are in bytes (or text such as `512m`), cpus counts cores, pids counts processes and
+    threads. disk is what the session may write to its own files; None is what the engine can do about it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -100,6 +102,7 @@ class SessionOptions(BaseModel):
     image: str | None = None
     network: Literal["default", "none"] = "default"
     memory: Annotated[int, Field(ge=MEMORY_LEAST)] = 4 << 30
+    disk: Annotated[int, Field(ge=disk_limits.LEAST)] | None = None
     cpus: Annotated[float, Field(ge=0.01, le=1024)] | None = None
     pids: Annotated[int, Field(ge=64, le=4_194_304)] = 4096
     user: str | None = None
@@ -121,9 +124,9 @@ class SessionOptions(BaseModel):
             values["mounts"] = [Mount.parse(m) if isinstance(m, str) else m for m in values["mounts"]]
         return _validated(cls, values, "create session")
 
-    @field_validator("memory", mode="before")
+    @field_validator("memory", "disk", mode="before")
     @classmethod
-    def _memory(cls, value: Any) -> Any:
+    def _size(cls, value: Any) -> Any:
         if not isinstance(value, str):
             return value
         match = re.fullmatch(r"(\d+(?:\.\d+)?)([bkmgt]?)(?:i?b)?", value.strip().lower())
@@ -174,12 +177,13 @@ def container_options(
     network: str,
     mptcp: bool,
     ipv6: bool = False,
+    disk: int | None = None,
 ) -> dict[str, Any]:
     """What the SDK's `containers.create` is given for a session.
 
     `network` is the name of the sessions' bridge, `mptcp` whether the host's kernel has multipath TCP:
     such sockets cannot be checkpointed, so they are switched off. `ipv6`: whether it has that; `localhost`
-    is ::1 too then, which engines switch off.
+    is ::1 too then, which engines switch off. `disk`: the bytes the engine limits its files to, if it does.
     """
     sysctls = {"net.mptcp.enabled": "0"} if mptcp else {}
     if ipv6:
@@ -210,6 +214,8 @@ def container_options(
         + [_bind(m.source, m.target, read_only=m.read_only) for m in options.mounts],
         "log_config": {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "1"}},
     }
+    if disk is not None:
+        made["storage_opt"] = {"size": str(disk)}
     if options.cpus is not None:
         made["nano_cpus"] = int(options.cpus * 1_000_000_000)
     if options.network == "none":

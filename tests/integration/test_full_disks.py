@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from tests.integration.conftest import Cli
 
-from holdfast.runtime import ballast, shared_folder
+from holdfast.errors import InvalidArgument
+from holdfast.runtime import ballast, doctor, shared_folder
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.home import Home
 from holdfast.runtime.session import Session
@@ -188,3 +189,16 @@ def test_the_ballast_comes_back(tmp_path: Path) -> None:
         assert file.stat().st_size == ballast.SIZE
     finally:
         subprocess.run(["umount", tmp_path], check=True)
+
+
+def test_a_limit_of_files_that_cannot_be_kept_is_refused(small: tuple[Holdfast, Session, Cli]) -> None:
+    """An engine without quotas does not make a session that was to have one; `doctor` says which it is."""
+    hf, _, _ = small
+    hf.engine.__dict__["disk_fault"] = "its storage, overlay2 on extfs, has no quotas"
+    with pytest.raises(InvalidArgument, match=r"cannot limit .* 1073741824 bytes: its storage"):
+        hf.new("limited", disk="1g")
+    del hf.engine.__dict__["disk_fault"]
+
+    said = doctor._disk_limit(hf)
+    assert said.ok
+    assert ("may fill" in said.detail) == bool(hf.engine.disk_fault)
