@@ -18,7 +18,7 @@ from holdfast.errors import (
     SessionNotFound,
     SnapshotNotFound,
 )
-from holdfast.runtime import actors, health, ids, locks, naming, recovery
+from holdfast.runtime import actors, ballast, health, ids, locks, naming, recovery
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.home import Home
 from holdfast.runtime.keeping import policy as policies
@@ -103,7 +103,7 @@ class Holdfast(Incoming, Thawing):
         Args:
             name: must be free; by default one is made up.
             policy: when it is captured by itself, as for `Session.policy`.
-            options: image, network, allow, memory, cpus, pids, user, env, mounts, workdir, as in
+            options: image, network, allow, memory, disk, cpus, pids, user, env, mounts, workdir, as in
                 `SessionOptions`.
 
         Raises:
@@ -130,7 +130,7 @@ class Holdfast(Incoming, Thawing):
             self.store.operations.update(operation.id, session_id=(session_id := ids.new_id()))
             row = naming.add(self.store, name, image, chosen.model_dump(mode="json"), session_id=session_id)
             self.store.keep_details(row.id, policy=kept.as_dict() or None)
-            folder = provision.prepare_run_dir(self.home, row)
+            folder = provision.prepare_run_dir(self, row)
             init = init_program.obtain(self.engine, self.home, self.progress)
             with network.ahead(chosen):
                 container = provision.create_container(self.engine, self.home, row, operation.id, init)
@@ -169,13 +169,16 @@ class Holdfast(Incoming, Thawing):
             SessionNotFound: there is none (any more).
             SessionBusy: a snapshot of it is being taken.
         """
-        from holdfast.runtime.erasing import erase
+        from holdfast.runtime.erasing import erase, free
 
         row = self.session_row(ref)
         _ = self.engine  # nothing is begun that could not be carried through
-        with self.lock(row.id, f"remove session {row.name}"), self.operation("remove", session_id=row.id):
-            erase(self, row.id)
-            locks.discard(self.home.locks, row.id)
+        with ballast.given_up(self.home) as roomy, self.lock(row.id, f"remove session {row.name}"):
+            if not roomy:  # what makes room comes first then, although it cannot be recorded
+                free(self, row)
+            with self.operation("remove", session_id=row.id):
+                erase(self, row.id)
+                locks.discard(self.home.locks, row.id)
         if row.parent_snapshot_id is not None:
             machinery().sweep_images(self)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
+from holdfast.runtime import disk_limits
 from holdfast.runtime.results import Check
 from holdfast.runtime.text import plain
 
@@ -37,6 +38,8 @@ def checks(controller: Holdfast) -> list[Check]:
     found += [
         guarded("session image", lambda: _image(controller, "session")),
         guarded("toolbox image", lambda: _image(controller, "toolbox")),
+        guarded("shared folder", lambda: _shared_folder(controller)),
+        guarded("disk limit", lambda: _disk_limit(controller)),
         guarded("leftovers", lambda: _leftovers(controller)),
     ]
     images_ready = all(check.ok for check in found if check.name.endswith("image"))
@@ -100,6 +103,30 @@ def _image(controller: Holdfast, kind: str) -> Check:
         tag if ready else f"{tag} is not built",
         "" if ready else "`holdfast image build`",
     )
+
+
+def _shared_folder(controller: Holdfast) -> Check:
+    """Whether a session can fill the state directory through the folder that it shares with this host."""
+    from holdfast.runtime import shared_folder
+    from holdfast.snapshots.checkpointer import rooms
+
+    trouble = shared_folder.trouble(controller.engine, controller.home)
+    if not trouble:
+        return Check("shared folder", True, f"at most {rooms.SIZE >> 20} MiB and {rooms.INODES} files each")
+    return Check(
+        "shared folder",
+        False,
+        f"sessions can fill {controller.home.root} through it: {trouble}",
+        "run where the engine runs, in its mount namespace, or put the state directory on a disk of its own",
+    )
+
+
+def _disk_limit(controller: Holdfast) -> Check:
+    """Whether the files of sessions are limited. It is no fault if they are not, but people should know."""
+    why = controller.engine.disk_fault
+    if why:
+        return Check("disk limit", True, f"a session may fill the engine's disk: {why}")
+    return Check("disk limit", True, f"{disk_limits.DEFAULT >> 30} GiB of files each, or what --disk says")
 
 
 def _leftovers(controller: Holdfast) -> Check:

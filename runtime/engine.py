@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import EngineUnavailable
+from holdfast.runtime import disk_limits
 from holdfast.runtime.engine_calls import filters, layers_of, translated
 from holdfast.runtime.engine_images import Images
 from holdfast.runtime.interrupts import held
@@ -69,6 +70,12 @@ class Engine:
         with translated("reach Docker"):
             return cls(sdk.from_env(timeout=TIMEOUT_SECONDS))
 
+    @property
+    def socket(self) -> str:
+        """The path of the unix socket it is reached over; empty if it is reached in another way."""
+        where = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+        return where.removeprefix("unix://") if where.startswith("unix://") else ""
+
     def close(self) -> None:
         """Let go of the connections."""
         self.client.close()
@@ -82,6 +89,11 @@ class Engine:
         """What `docker info` says."""
         with translated("ask Docker about itself"):
             return dict(self.client.info())
+
+    @cached_property
+    def disk_fault(self) -> str:
+        """Why it cannot limit what a container writes to its files; empty if it can."""
+        return disk_limits.fault(self.info(), Path("/proc/self/mountinfo").read_text("utf-8", "replace"))
 
     @cached_property
     def title(self) -> str:

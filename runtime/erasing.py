@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-import shutil
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from holdfast.runtime import provision
+from holdfast.errors import StoreError
+from holdfast.runtime import provision, shared_folder
 from holdfast.runtime.journal import happenings
 from holdfast.runtime.journal.mirror import forget_oldest, mirror
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.store.rows import SessionRow
+
+
+def free(controller: Holdfast, row: SessionRow) -> None:
+    """Remove the container and the folder of a session, whether or not that can be recorded."""
+    controller.engine.kill_remove(row.container_id or provision.container_name(row.id))
+    with suppress(StoreError):
+        mirror(controller.store, controller.home, row.id)
+    shared_folder.remove(controller.engine, controller.home, row.id)
 
 
 def erase(controller: Holdfast, session_id: str) -> None:
@@ -19,7 +29,7 @@ def erase(controller: Holdfast, session_id: str) -> None:
     row = next((row for row in store.sessions() if row.id == session_id), None)
     controller.engine.kill_remove((row and row.container_id) or provision.container_name(session_id))
     mirror(store, home, session_id)
-    shutil.rmtree(home.run_dir(session_id), ignore_errors=True)
+    shared_folder.remove(controller.engine, home, session_id)
     if row is not None:
         happenings.note(controller, session_id, "removed")
         forget_oldest(store)

@@ -87,7 +87,7 @@ def read(
             args = {"after_seq": after, "follow": follow, "kinds": wanted}
             connection = persistence.run(partial(_open, line, args))
             with connection:
-                for frame in connection.events():
+                for frame in connection.events(bounded=not follow):
                     if fields.event(frame) == "entry":
                         event = parse(fields.body(frame))
                         after = event.seq

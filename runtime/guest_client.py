@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -31,6 +32,11 @@ from holdfast.runtime.text import plain
 
 # The supervisor answers in milliseconds; it is silent only while a snapshot holds it.
 ANSWER_SECONDS = 30.0
+# Seconds to wait for the rest of a frame that has begun. Frames are sent at once, and a capture hangs up.
+FRAME_SECONDS = 30.0
+# What an answer that has an end may consist of: a supervisor keeps 64 MiB of journal, and sends a part of it.
+MAX_ANSWER_FRAMES = 200_000
+MAX_ANSWER_BYTES = 64 << 20
 # Errors the guest may name. Another code is a GuestError with its text.
 ERRORS: dict[str, type[HoldfastError]] = {
     "busy": SessionBusy,
@@ -56,6 +62,8 @@ class Connection:
     def __init__(self, sock: socket.socket) -> None:
         self.socket = sock
         self._reader = protocol.FrameReader()
+        self._waited = 0.0
+        self._received = 0
 
     def send(self, head: dict[str, Any], payload: bytes = b"") -> None:
         """Send one frame.
@@ -80,22 +88,54 @@ class Connection:
             GuestDisconnected: the connection is lost, or nothing came for as long as its timeout.
             ProtocolError: what came is not the protocol.
         """
-        try:
-            data = self.socket.recv(1 << 18)
-        except OSError as error:
-            raise _lost(error) from error
+        data = self._rest() if self._reader.pending else self._bytes()
         if not data:
             raise GuestDisconnected("cannot go on: the session closed the connection")
         try:
-            return self._reader.feed(data)
+            found = self._reader.feed(data)
         except protocol.ProtocolError as error:
             raise ProtocolError(f"cannot understand the session: {plain(str(error), 200)}") from error
+        self._received += len(data)
+        if found:
+            self._waited = 0.0
+        return found
 
-    def events(self) -> Iterator[Frame]:
-        """All events up to the last one, which may be an error and is raised then."""
+    def _bytes(self) -> bytes:
+        try:
+            return self.socket.recv(1 << 18)
+        except OSError as error:
+            raise _lost(error) from error
+
+    def _rest(self) -> bytes:
+        """More of a frame that has begun: for all of it there is less time than for a new one."""
+        left, patience, began = FRAME_SECONDS - self._waited, self.socket.gettimeout(), time.monotonic()
+        if left <= 0:
+            raise ProtocolError("cannot understand the session: it does not end what it began to say")
+        self.socket.settimeout(left if patience is None else min(left, patience))
+        try:
+            return self._bytes()
+        except GuestDisconnected as error:
+            # Whoever has no more patience than that hears of silence, as if nothing had begun.
+            if isinstance(error.__cause__, TimeoutError) and (patience is None or left < patience):
+                self._waited = FRAME_SECONDS
+                return self._rest()
+            raise
+        finally:
+            self._waited += time.monotonic() - began
+            self.socket.settimeout(patience)
+
+    def events(self, *, bounded: bool = False) -> Iterator[Frame]:
+        """All events up to the last one, which may be an error and is raised then.
+
+        `bounded`: they are one answer; a supervisor that sends more than any has is not listened to further.
+        """
+        count, before = 0, self._received
         while True:
             for frame in self.receive():
                 raise_error(frame)
+                count += 1
+                if bounded and (count > MAX_ANSWER_FRAMES or self._received - before > MAX_ANSWER_BYTES):
+                    raise ProtocolError("cannot understand the session: its answer does not end")
                 yield frame
                 if fields.flag(frame, "end"):
                     return
@@ -166,14 +206,14 @@ class GuestClient:
         return connection
 
     def call(self, op: str, *, payload: bytes = b"", **args: Any) -> Iterator[Frame]:
-        """Events of a request that may take any time.
+        """Events of a request whose answer may take any time, but has an end.
 
         Raises:
             GuestDisconnected: the connection could not be made or was lost; the request may go on.
             GuestError: the supervisor refused.
         """
         with self.open(op, payload, **args) as connection:
-            yield from connection.events()
+            yield from connection.events(bounded=True)
 
     def request(self, op: str, *, payload: bytes = b"", **args: Any) -> Frame:
         """The one event that answers a request soon. Raises as `call` does."""

@@ -8,10 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import StoreError
+from holdfast.runtime import ballast
+
+FOLDERS = ("snapshots", "staging", "intents", "locks", "run", "chunks", "checkpointer", "scratch", "init")
+"""Made with the home: whoever needs one later makes no parent of it, with whatever mode."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +25,7 @@ class Home:
     """One state directory.
 
     holdfast.db          sessions, snapshots, operations
-    run/<session id>/    the one folder a session sees of this host, at /run/holdfast
+    run/<session id>/    in it, the one folder a session sees of this host, at /run/holdfast
     snapshots/<id>/      manifest and process images of a snapshot
     staging/<operation>/ what is being written; renamed or removed when the operation ends
     scratch/             the checkpointer's, while restores read snapshots
@@ -27,6 +33,7 @@ class Home:
     init/                programs of sessions' first processes, by image and digest
     intents/             one file per session: what was about to be run under a key, and what it came to
     downloads/, uploads/ what was on its way from or to a registry when it was cut off
+    ballast              room that is given up when the disk is full, so that something can be removed
     locks/               one file per thing that only one process may do at a time
     """
 
@@ -84,7 +91,7 @@ class Home:
 
     def run_dir(self, session_id: str) -> Path:
         """The folder shared with a session. The guest can write there: open nothing in it by plain path."""
-        return self.run / session_id
+        return self.run / session_id / "room" / "shared"
 
     @property
     def digest(self) -> str:
@@ -95,15 +102,44 @@ class Home:
         """Make the folders that are missing, readable by this user only.
 
         Raises:
-            StoreError: a folder cannot be made.
+            StoreError: a folder cannot be made, or other users could write to the home.
         """
         try:
-            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for folder in (self.snapshots, self.staging, self.init, self.intents, self.locks, self.run):
+            if not self.root.exists():  # Path.mkdir would give its mode to the last folder only
+                for folder in reversed((self.root, *self.root.parents)):
+                    folder.mkdir(mode=0o700, exist_ok=True)
+            self._check_owner()
+            for folder in map(self.root.joinpath, FOLDERS):
                 folder.mkdir(mode=0o700, exist_ok=True)
+        except StoreError:
+            raise
         except OSError as error:
             raise StoreError(
                 f"cannot use state directory {self.root}: {error.strerror or error}",
                 hint="make it writable, or set HOLDFAST_HOME to a folder that is",
             ) from error
+        ballast.keep(self)
         return self
+
+    def _check_owner(self) -> None:
+        """See that nobody else can put files into the home; close it if others may read it."""
+        status = self.root.stat()
+        mode = stat.S_IMODE(status.st_mode)
+        if status.st_uid != os.geteuid():
+            raise StoreError(
+                f"cannot use state directory {self.root}: it belongs to user {status.st_uid}",
+                hint="set HOLDFAST_HOME to a folder of your own",
+            )
+        if mode & 0o022:
+            raise StoreError(
+                f"cannot use state directory {self.root}: others may write to it (mode {mode:04o})",
+                hint=f"see what is in it, then `chmod 700 {shlex.quote(str(self.root))}`",
+            )
+        if mode & 0o077:
+            # Only what is a home, or may become one: a folder that others are meant to read is not closed.
+            if not self.database.exists() and any(self.root.iterdir()):
+                raise StoreError(
+                    f"cannot use state directory {self.root}: it holds other files, which others may read",
+                    hint="set HOLDFAST_HOME to a new folder",
+                )
+            self.root.chmod(0o700)

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import GuestDisconnected, HoldfastError, QuotaExceeded
+from holdfast.errors import GuestDisconnected, HoldfastError, ProtocolError, QuotaExceeded
 from holdfast.runtime import fields
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.text import plain
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 MOST = 100
 """Snapshots for one time of serving, unless another number is given."""
+MOST_REQUESTS = 10_000
+"""Of one time of serving; a session that asks more often is not served any longer."""
 LABEL, REASON, COMMAND, REFERENCE, MESSAGE = 100, 2000, 500, 700, 700
 """Characters."""
 ENDING = 5.0
@@ -89,6 +91,7 @@ class Serving:
         self._unheard: list[dict[str, Any]] = []
         """What was said, and may have been lost with a connection."""
         self._holding = 0
+        self._asked = 0
         self._stopping = False
         self._ready = threading.Event()
         self._hearing = threading.Thread(
@@ -150,6 +153,9 @@ class Serving:
                 self._ready.set()
             case "request":
                 self._holding = fields.integer(frame, "number", least=1)
+                self._asked += 1
+                if self._asked > MOST_REQUESTS:
+                    raise ProtocolError("cannot serve captures any longer: the session asks without end")
                 self._requests.put((self._holding, asked(fields.body(frame))))
             case "answered":
                 number = fields.integer(frame, "number", least=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, cast, get_args
 
@@ -21,8 +22,10 @@ from holdfast.runtime.waiting import asked
 OnEvent = Callable[[CellEvent], None]
 OnInput = Callable[[str, bool], str]
 
-# Displays may be large; what a caller wants beyond this belongs into a file.
-KEEP_TEXT = 64 << 20
+# What a result keeps of a cell, from its end, in bytes: of each stream, and of all displays together.
+# What a caller wants beyond this it is given as it comes (`on_event`), or belongs into a file.
+KEEP_TEXT = 16 << 20
+KEEP_DISPLAYS = 32 << 20
 KEEP_OUTPUTS = 1000
 DISPLAYS = ("display_data", "execute_result", "update_display_data", "clear_output")
 
@@ -59,7 +62,9 @@ class KernelCall:
             self._args["id"], self._seen = joined.cell_id, joined.seq
         self._answered: set[int] = set()
         self._text = {"stdout": Tail(KEEP_TEXT), "stderr": Tail(KEEP_TEXT)}
-        self._outputs: list[CellEvent] = []
+        self._outputs: deque[tuple[CellEvent, int]] = deque()
+        self._shown = 0
+        self._dropped = 0
         self._error: CellError | None = None
         self._unanswered = False
         self._lost = 0
@@ -100,12 +105,12 @@ class KernelCall:
                 if self._seen is None or seq > self._seen:
                     self._seen = seq
                     event = _event(kind, seq, frame)
-                    self._take(event)
+                    self._take(event, len(frame.payload))
                     if event is not None and event.kind == "input_request" and self._on_input is None:
                         return self._waits(event)
         raise GuestDisconnected("cannot go on: the session ended the call without a result")
 
-    def _take(self, event: CellEvent | None) -> None:
+    def _take(self, event: CellEvent | None, size: int) -> None:
         if event is None:  # a kind of a newer guest
             return
         if event.kind == "stream":
@@ -114,12 +119,20 @@ class KernelCall:
             )
         elif event.kind == "error":
             self._error = event.error
-        elif event.kind in ("display_data", "execute_result") and len(self._outputs) < KEEP_OUTPUTS:
-            self._outputs.append(event)
+        elif event.kind in ("display_data", "execute_result"):
+            self._show(event, size)
         if self._on_event is not None:
             self._on_event(event)
         if event.kind == "input_request" and self._on_input is not None:
             self._answer(event, self._on_input)
+
+    def _show(self, event: CellEvent, size: int) -> None:
+        self._outputs.append((event, size))
+        self._shown += size
+        while len(self._outputs) > KEEP_OUTPUTS or self._shown > KEEP_DISPLAYS:
+            _, least = self._outputs.popleft()
+            self._shown -= least
+            self._dropped += least
 
     def _answer(self, event: CellEvent, on_input: OnInput) -> None:
         """Give the cell what it asks for; if there is nothing more, end it instead of hanging."""
@@ -168,10 +181,10 @@ class KernelCall:
             execution_count=execution_count,
             stdout=self._text["stdout"].value().decode("utf-8", "replace"),
             stderr=self._text["stderr"].value().decode("utf-8", "replace"),
-            outputs=tuple(self._outputs),
+            outputs=tuple(event for event, _ in self._outputs),
             error=self._error,
             duration=time.monotonic() - self._began,
-            dropped=sum(tail.dropped for tail in self._text.values()),
+            dropped=self._dropped + sum(tail.dropped for tail in self._text.values()),
             lost=self._lost,
             cell_id=str(self._args["id"]),
             seq=self._seen or 0,

@@ -19,9 +19,8 @@ from holdfast.errors import (
     ImageError,
     InvalidArgument,
     SessionError,
-    StoreError,
 )
-from holdfast.runtime import awakening, networks
+from holdfast.runtime import awakening, disk_limits, networks, shared_folder
 from holdfast.runtime.egress import closing
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.guest import layout
@@ -33,6 +32,7 @@ from holdfast.runtime.store.rows import SessionRow
 from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
+    from holdfast.runtime.controller import Holdfast
     from holdfast.snapshots.manifest import Manifest
 
 # A supervisor answers within half a second on an idle machine.
@@ -90,14 +90,9 @@ def image(engine: Engine, chosen: str | None, progress: Callable[[str], None]) -
     return chosen
 
 
-def prepare_run_dir(home: Home, row: SessionRow, place: Place = HERE) -> Path:
-    """Make the folder the session will see."""
-    folder = place.run_dir(home, row.id)
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"cannot make {folder}: {error.strerror or error}") from error
-    return folder
+def prepare_run_dir(controller: Holdfast, row: SessionRow, place: Place = HERE) -> Path:
+    """Make the folder the session will see. Raises StoreError."""
+    return shared_folder.make(controller.engine, controller.home, row.id + place.aside, controller.progress)
 
 
 def create_container(
@@ -126,6 +121,11 @@ def create_container(
         if not Path(mount.source).exists():
             raise InvalidArgument(f"cannot mount {plain(mount.source, 200)}: there is no such file or folder")
     network = "none" if options.network == "none" else networks.ensure(engine)
+    if options.disk is not None and engine.disk_fault:
+        raise InvalidArgument(
+            f"cannot limit the session's files to {options.disk} bytes: {engine.disk_fault}",
+            hint="leave --disk out, or move the engine's folder to xfs that is mounted with `pquota`",
+        )
     made: dict[str, Any] = container_options(
         options,
         name=container_name(row.id) + place.aside,
@@ -140,6 +140,7 @@ def create_container(
         mptcp=Path("/proc/sys/net/mptcp/enabled").exists(),
         ipv6=Path("/proc/sys/net/ipv6/conf/lo/disable_ipv6").exists(),
         resolver=None if network == "none" else closing.resolver_file(home),
+        disk=None if engine.disk_fault else options.disk or disk_limits.DEFAULT,
     )
     if place.addresses and network != "none":
         made["networking_config"] = networks.endpoint(network, place.addresses)

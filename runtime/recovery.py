@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import EngineUnavailable, HoldfastError, SessionBusy, SessionNotFound
+from holdfast.errors import EngineUnavailable, HoldfastError, SessionBusy, SessionNotFound, StoreError
+from holdfast.runtime import ballast
 from holdfast.runtime.interrupts import held
 from holdfast.runtime.locks import exclusive
 from holdfast.runtime.store import owner, peek
@@ -30,20 +31,24 @@ _MAKE_CONTAINERS = ("new", "restore", "resume", "rewind")
 def recover(controller: Holdfast) -> None:
     """Undo what processes that are gone had begun. Cheap when there is nothing to do.
 
-    Without an engine nothing can be undone: that waits for the next time.
+    Without an engine, or room on the disk, nothing can be undone: that waits for the next time.
     """
     if peek.abandoned(controller.home.database) is False:
         return
     orphans = [operation for operation in controller.store.operations.open() if _orphaned(operation)]
     if not orphans:
         return
-    try:
-        with exclusive(controller.home.locks, "recovery", "recover"):
-            # The latest first: one may have been begun within another.
-            for operation in reversed(orphans):
-                undo(controller, operation.id)
-    except (SessionBusy, EngineUnavailable):
-        return
+    with ballast.given_up(controller.home) as roomy:
+        try:
+            with exclusive(controller.home.locks, "recovery", "recover"):
+                # The latest first: one may have been begun within another.
+                for operation in reversed(orphans):
+                    undo(controller, operation.id)
+        except (SessionBusy, EngineUnavailable):
+            return
+        except StoreError:
+            if roomy:
+                raise
 
 
 @contextmanager
@@ -140,13 +145,13 @@ def _undo_sessions(controller: Holdfast, operation: OperationRow, cut: bool) -> 
         if row.id not in made:
             continue
         if row.state == "creating":
-            shutil.rmtree(controller.home.run_dir(row.id), ignore_errors=True)
+            _remove_shared(controller, row.id)
             try:
                 controller.store.update_session(row.id, state="removed", container_id=None)
             except SessionNotFound:
                 continue
         elif row.state == "suspended":
-            shutil.rmtree(controller.home.run_dir(row.id), ignore_errors=True)
+            _remove_shared(controller, row.id)
         elif row.container_id is not None:
             state = controller.engine.inspect(row.container_id)
             if state is not None and state.paused:
@@ -167,6 +172,13 @@ def _undo_snapshots(controller: Holdfast, operation: OperationRow) -> None:
 
         storing.tidy(controller)
         snapshotting.sweep_images(controller)
+
+
+def _remove_shared(controller: Holdfast, session_id: str) -> None:
+    # Imported late: a command that has nothing to undo does without it.
+    from holdfast.runtime import shared_folder
+
+    shared_folder.remove(controller.engine, controller.home, session_id)
 
 
 def _look_after(controller: Holdfast, row: SessionRow, cut: bool) -> None:

@@ -113,7 +113,7 @@ class Restoring:
     def _one(self, row: SessionRow, verified: Future[None]) -> str:
         home, engine = self.controller.home, self.controller.engine
         processes = self.kept.processes
-        folder = provision.prepare_run_dir(home, row, self._place)
+        folder = provision.prepare_run_dir(self.controller, row, self._place)
         command = ["start"]
         if processes is not None:
             command = ["await", str(processes.root_pid)]

@@ -101,8 +101,8 @@ class CellResult:
 
     `outputs` are its displays and results in order; `duration` is in seconds. `seq` is the number of the last
     event that is in it. `recorded`: it ran before, under its key, and what it showed is no longer kept.
-    `dropped` counts the bytes at the beginning of its streams that were not kept, `lost` those of events that
-    the session itself had no room for.
+    `dropped` counts the bytes at the beginning of its streams and displays that were not kept, `lost` those
+    of events that the session itself had no room for.
     """
 
     status: CellStatus

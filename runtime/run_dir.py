@@ -39,7 +39,7 @@ def write_json(path: Path, name: str, content: Mapping[str, Any]) -> None:
     new = f".{name}.{secrets.token_hex(6)}"
     try:
         with opened(path) as folder:
-            made = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=folder)
+            made = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
             try:
                 with os.fdopen(made, "w", encoding="utf-8") as file:
                     json.dump(dict(content), file)

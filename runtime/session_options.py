@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from holdfast.errors import InvalidArgument
+from holdfast.runtime import disk_limits
 from holdfast.runtime.egress import allowed
 from holdfast.runtime.egress.allowed import Allowed
 from holdfast.runtime.guest import layout
@@ -94,8 +95,9 @@ class SessionOptions(BaseModel):
     """Everything that can be chosen when a session is made; what is left out is safe.
 
     network is what it reaches: the `internet` and nothing else, `none`, or also what is around the host
-    (`open`); `default`, of earlier versions, is `internet`. allow are exceptions, HOST:PORT. memory is in
-    bytes (or text such as `512m`), cpus counts cores, pids counts processes and threads.
+    (`open`); `default`, of earlier versions, is `internet`. allow are exceptions, HOST:PORT. memory and disk
+    are in bytes (or text such as `512m`), cpus counts cores, pids counts processes and threads. disk is what
+    the session may write to its own files; None is what the engine can do about it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -104,6 +106,7 @@ class SessionOptions(BaseModel):
     network: Literal["internet", "none", "open"] = "internet"
     allow: Annotated[tuple[str, ...], Field(max_length=allowed.MOST)] = ()
     memory: Annotated[int, Field(ge=MEMORY_LEAST)] = 4 << 30
+    disk: Annotated[int, Field(ge=disk_limits.LEAST)] | None = None
     cpus: Annotated[float, Field(ge=0.01, le=1024)] | None = None
     pids: Annotated[int, Field(ge=64, le=4_194_304)] = 4096
     user: str | None = None
@@ -141,9 +144,9 @@ class SessionOptions(BaseModel):
             raise ValueError("a session without a network cannot be allowed anything of it")
         return self
 
-    @field_validator("memory", mode="before")
+    @field_validator("memory", "disk", mode="before")
     @classmethod
-    def _memory(cls, value: Any) -> Any:
+    def _size(cls, value: Any) -> Any:
         if not isinstance(value, str):
             return value
         match = re.fullmatch(r"(\d+(?:\.\d+)?)([bkmgt]?)(?:i?b)?", value.strip().lower())
@@ -196,13 +199,15 @@ def container_options(
     mptcp: bool,
     ipv6: bool = False,
     resolver: Path | None = None,
+    disk: int | None = None,
 ) -> dict[str, Any]:
     """What the SDK's `containers.create` is given for a session.
 
     `network` is the name of the sessions' bridge, `mptcp` whether the host's kernel has multipath TCP:
     such sockets cannot be checkpointed, so they are switched off. `ipv6`: whether it has that; `localhost`
     is ::1 too then, which engines switch off. `resolver` is the file to be its resolv.conf, in place of
-    the engine's, whose resolver knows the names of other containers.
+    the engine's, whose resolver knows the names of other containers. `disk`: the bytes the engine limits its
+    files to, if it does.
     """
     sysctls = {"net.mptcp.enabled": "0"} if mptcp else {}
     if ipv6:
@@ -237,6 +242,8 @@ def container_options(
         + [_bind(m.source, m.target, read_only=m.read_only) for m in options.mounts],
         "log_config": {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "1"}},
     }
+    if disk is not None:
+        made["storage_opt"] = {"size": str(disk)}
     if options.cpus is not None:
         made["nano_cpus"] = int(options.cpus * 1_000_000_000)
     if options.network == "none":

@@ -24,10 +24,12 @@ from holdfast.runtime.waiting import state
 OnOutput = Callable[[bytes], None]
 OnWaiting = Callable[[State], None]
 
-# What a result keeps of its output: all of it for one who asked for nothing else, within reason; the end of
-# it for one who was given everything as it came.
-KEEP = 1 << 30
+# What a result keeps of its output, from its end: as much as a program will look at for one who asked for
+# nothing else; a little for one who was given everything as it came. `dropped` counts the rest.
+KEEP = 16 << 20
 KEEP_STREAMED = 1 << 20
+# Seconds after the time limit of a command in which the session must have ended it, captures included.
+OVERDUE = 120.0
 # How long a command may take to obey an interrupt before its caller is let go.
 INTERRUPT_SECONDS = 3.0
 
@@ -59,6 +61,7 @@ class Following:
         self._next: int | None = None
         self._lost = 0
         self._deadline: float | None = None
+        self._overdue: float | None = None
         self.on_waiting: OnWaiting | None = None
         """Is told each time it waits for somebody, instead of an end of the following."""
 
@@ -75,7 +78,7 @@ class Following:
         if self._next is not None:
             args["from_offset"] = self._next
         with self._client.open(self._op, self._payload, **args) as connection:
-            ends = self._deadline or self._until
+            ends = self._deadline or self._until or self._overdue
             if ends is not None:
                 connection.socket.settimeout(max(0.01, ends - time.monotonic()))
             for frame in self._patient(connection.events()):
@@ -112,16 +115,22 @@ class Following:
         try:
             for frame in events:
                 yield frame
-                if self._late():
-                    raise GuestError("cannot interrupt: the command goes on")
-        except GuestDisconnected as error:
-            if self._late():
-                raise GuestError("cannot interrupt: the command goes on") from error
+                self._check_time()
+        except GuestDisconnected:
+            self._check_time()
             if self._until is None or time.monotonic() < self._until:
                 raise
 
-    def _late(self) -> bool:
-        return self._deadline is not None and time.monotonic() >= self._deadline
+    def _check_time(self) -> None:
+        """Raise GuestError if a session does not do what it should have done by now."""
+        now = time.monotonic()
+        if self._deadline is not None and now >= self._deadline:
+            raise GuestError("cannot interrupt: the command goes on")
+        if self._overdue is not None and now >= self._overdue:
+            raise GuestError(
+                "cannot wait any longer: the session has not ended the command at its time limit",
+                hint="it is damaged or hostile; go back to a snapshot of it, or remove it",
+            )
 
     def _take(self, frame: Frame) -> None:
         # After a reconnection the guest may begin a little earlier than asked.
@@ -202,6 +211,8 @@ class ShellCall(Following):
         self._op, self._payload = "exec", _payload(command)
         self._args["timeout"] = _seconds(timeout)
         self._args["lease_wait"] = _seconds(lease_wait)
+        if timeout is not None:
+            self._overdue = time.monotonic() + timeout + (lease_wait or 0.0) + OVERDUE
         self._args |= {name: text for name, text in (("key", key), ("reason", reason)) if text is not None}
 
     def run(self, start: int | None = None) -> ExecResult:

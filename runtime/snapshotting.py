@@ -18,7 +18,7 @@ from holdfast.errors import (
     SnapshotDamaged,
     SnapshotInUse,
 )
-from holdfast.runtime import ids, naming, sharing, storing, unchanged
+from holdfast.runtime import ballast, ids, naming, shared_folder, sharing, storing, unchanged
 from holdfast.runtime.interrupts import held
 from holdfast.runtime.journal import happenings
 from holdfast.runtime.keeping import holding, tidying
@@ -167,7 +167,7 @@ def remove_snapshot(controller: Holdfast, snapshot: SnapshotRow) -> None:
                 f"cannot remove snapshot {snapshot.name}: session {session.name} is suspended in it",
                 hint=f"`holdfast resume {session.name}` or `holdfast rm {session.name}` first",
             )
-    with held(), holding.removing(controller, snapshot):
+    with ballast.given_up(controller.home), held(), holding.removing(controller, snapshot):
         controller.engine.images.remove(image_ref(snapshot.id))
         sweep_images(controller)
         shutil.rmtree(controller.home.snapshots / snapshot.id, ignore_errors=True)
@@ -213,7 +213,7 @@ def _put_away(controller: Holdfast, session: SessionRow, taken: SnapshotRow, ope
     if session.container_id is not None:
         controller.engine.kill_remove(session.container_id)
     happenings.taken(controller, session, taken, "suspended")
-    shutil.rmtree(controller.home.run_dir(session.id), ignore_errors=True)
+    shared_folder.remove(controller.engine, controller.home, session.id)
     suspended = {"state": "suspended", "container_id": None, "parent_snapshot_id": taken.id}
     controller.store.operations.complete(operation_id, sessions={session.id: suspended})
     return controller.store.session(session.id)

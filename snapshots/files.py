@@ -7,12 +7,14 @@ long as starting a container, and is checked meanwhile.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from blake3 import blake3
 
 from holdfast.errors import SnapshotDamaged
+from holdfast.snapshots import private_files
 from holdfast.snapshots.manifest import Manifest, StoredFile
 
 # Written by the tools for people; nothing reads them back.
@@ -44,10 +46,16 @@ def make_durable(folder: Path, besides: Collection[str] = ()) -> None:
 
 
 def sync(paths: Iterable[Path]) -> None:
-    """Wait until files and folders are on the disk (fsync(2)), one after the other. Raises OSError."""
+    """Make files readable by their owner only, and wait until they, or folders, are on the disk (fsync(2)).
+
+    Raises OSError.
+    """
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
         try:
+            found = os.fstat(descriptor)
+            if stat.S_ISREG(found.st_mode) and found.st_mode & 0o077:
+                os.fchmod(descriptor, private_files.MODE)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

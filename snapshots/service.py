@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import functools
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -49,6 +50,12 @@ CAPABILITIES = (
     "LEASE",  # learn whether a file is open for writing (fcntl(2), F_SETLEASE)
 )
 _OPTIONAL = "SYS_RESOURCE"
+# What it may take of the host. Memory includes what it writes, until that is on the disk: with less than a
+# session has, it would wait for the disk while that session is frozen. The tasks of a tree that is restored
+# are in it until they join their own cgroups, four restores at a time.
+MEMORY_LEAST = 2 << 30
+PIDS = 32768
+TMPFS = "256m"
 _FOLDER = "holdfast.folder"
 
 
@@ -158,7 +165,10 @@ def _run(engine: Engine, home: Home, image: str, capabilities: tuple[str, ...]) 
         "cap_add": list(capabilities),
         "security_opt": ["seccomp=unconfined", "apparmor=unconfined"],
         "read_only": True,
-        "tmpfs": {"/run": "", "/tmp": ""},  # noqa: S108 - inside the container
+        "tmpfs": {"/run": f"size={TMPFS}", "/tmp": f"size={TMPFS}"},  # noqa: S108 - inside the container
+        "mem_limit": memory_limit(),
+        "memswap_limit": memory_limit(),
+        "pids_limit": PIDS,
         "shm_size": "16m",
         "mounts": [
             _bind(home.root, "/state"),
@@ -175,6 +185,11 @@ def _run(engine: Engine, home: Home, image: str, capabilities: tuple[str, ...]) 
         seen["BindOptions"] = {"NonRecursive": True, "Propagation": "rslave"}
         options["mounts"].append(seen)
     engine.client.containers.run(image, **options)
+
+
+def memory_limit() -> int:
+    """Bytes of memory that a checkpointer may use: half of the host's, and no less than it needs itself."""
+    return max(MEMORY_LEAST, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
 
 
 def layer_folder(engine: Engine) -> Path | None:

@@ -47,8 +47,7 @@ def journal(
     after, begin = moment(since, datetime.now(UTC))
     start = None if begin is None else begin.timestamp()
     wanted = reading.Filter(after or None, kind or None, actor, start, grep)
-    entries = reading.read(holdfast, found.id, wanted, all_timelines=all_timelines)
-    entries = entries[-limit:] if limit else entries
+    entries = reading.read(holdfast, found.id, wanted, all_timelines=all_timelines, limit=limit)
     if ipynb is not None:
         from holdfast.runtime.journal import notebook
 

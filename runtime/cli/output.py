@@ -6,7 +6,6 @@ a table or a tree is drawn.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import os
 import re
@@ -145,12 +144,11 @@ def snapshot(value: Snapshot) -> dict[str, Any]:
 
 
 def exec_result(value: ExecResult) -> dict[str, Any]:
-    """The result of a command for programs; the bytes too, where they are no text."""
-    found = {
+    """The result of a command for programs, but for its output."""
+    return {
         "command_id": value.command_id,
         "exit_code": value.exit_code,
         "waiting": value.waiting and value.waiting.as_dict(),
-        "output": value.text,
         "start_offset": value.start_offset,
         "end_offset": value.end_offset,
         "timed_out": value.timed_out,
@@ -163,9 +161,6 @@ def exec_result(value: ExecResult) -> dict[str, Any]:
         "recorded": value.recorded,
         "news": [event.as_dict() for event in value.news],
     }
-    if value.text.encode("utf-8") != value.output:
-        found["output_base64"] = base64.b64encode(value.output).decode("ascii")
-    return found
 
 
 def cell_result(value: CellResult) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.cli import output, tasks
+from holdfast.runtime.cli import long_json, output, tasks
 from holdfast.runtime.cli.arguments import (
     Json,
     Key,
@@ -117,7 +117,8 @@ def _shown(*, as_json: bool, raw: bool) -> AbstractContextManager[Callable[[byte
 def _told(found: Session, result: ExecResult, *, as_json: bool = False) -> int:
     """Tell what a command came to, apart from its output, and return the exit code."""
     if as_json:
-        output.emit({"id": found.id, "name": found.name, **output.exec_result(result)})
+        told = {"id": found.id, "name": found.name, **output.exec_result(result)}
+        long_json.emit(told, "output", result.output)
     else:
         _notes(found, result)
     if result.waiting:

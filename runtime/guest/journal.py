@@ -19,7 +19,8 @@ from typing import Any
 from holdfast.runtime.guest.entrylog import EntryLog
 
 CAPACITY = 64 << 20
-COPY_CAPACITY = 64 << 20
+COPY_CAPACITY = 16 << 20
+"""Half of what the shared folder has room for."""
 MAX_LINE = 1 << 20
 """Bytes of an entry; a larger one loses its longest texts."""
 PAGE = 500

@@ -16,10 +16,12 @@ import secrets
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from holdfast.runtime.guest.call import Call
 from holdfast.runtime.guest.clock import SteadyLoop
+from holdfast.runtime.guest.connection import Refusal
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.identity import read_object
 from holdfast.runtime.guest.server import Server
@@ -28,6 +30,9 @@ TICK = 0.002
 PATIENCE = 10.0
 """Seconds after which the session listens again by itself: its controller may be dead, and no other one came,
 which would have ended the pause. A machine with far too much to do takes some of them to begin a capture."""
+ROOM_BYTES = 64 << 10
+ROOM_FILES = 8
+"""What has to be free in the shared folder: for two small files of each side, and the socket."""
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +51,7 @@ class Pause:
     async def prepare(self, call: Call) -> None:
         """Answer when nothing but this connection is left; it is closed right after."""
         guest, layout = self._guest, self._guest.layout
+        _check_room(layout.run)
         await guest.hooks.settled()
         token = secrets.token_hex(16)
         try:
@@ -82,7 +88,7 @@ class Pause:
                 desk.woken(copy=False)
             guest.captures.woken("aborted", "")
             guest.watch.resume()
-            self._waking = self._loop.create_task(self._server.listen())
+            self._waking = self._loop.create_task(self._server.listen_again())
             raise
         self._begin(token)
 
@@ -140,7 +146,15 @@ class Pause:
         guest.become(told, event if event in ("resumed", "restored") else "aborted")
         guest.watch.resume()
         logger.info("%s as %s", told.get("event", "woke"), guest.identity)
-        self._waking = self._loop.create_task(self._server.listen())
+        self._waking = self._loop.create_task(self._server.listen_again())
+
+
+def _check_room(folder: Path) -> None:
+    """Refuse to pause where the host could not leave word, and this process could not make its socket."""
+    room = os.statvfs(folder)
+    few = room.f_files and room.f_favail < ROOM_FILES
+    if few or room.f_bavail * room.f_frsize < ROOM_BYTES:
+        raise Refusal("no_room", f"cannot pause: {folder} is full, remove what is not the supervisor's")
 
 
 @contextmanager

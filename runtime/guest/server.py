@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from pathlib import Path
@@ -13,12 +14,16 @@ from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.protocol import VERSION, Frame
 
 BACKLOG = 128
+AGAIN = 0.2
+"""Seconds between two attempts to make the socket in a full folder."""
 _LOOKS = (
     "prepare moment look files holdings journal kernel_variables read recording task_list task_read hooks "
     "captures"
 )
 LOOKING = frozenset(_LOOKS.split())
 """Operations that change nothing in the session; of all others it must be assumed that they do."""
+
+logger = logging.getLogger(__name__)
 
 
 class Server:
@@ -48,6 +53,17 @@ class Server:
         except BaseException:
             listener.close()
             raise
+
+    async def listen_again(self) -> None:
+        """Listen as soon as the folder has room for a socket: a session may have filled it."""
+        while True:
+            try:
+                await self.listen()
+            except OSError as error:
+                logger.warning("cannot listen: %s", error)
+                await asyncio.sleep(AGAIN)
+            else:
+                return
 
     async def close(self, *, spare: Connection | None = None) -> None:
         """Stop listening and drop every connection but one. What they asked for goes on."""

@@ -12,11 +12,12 @@ import re
 import stat
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast.runtime import run_dir
 from holdfast.runtime.guest import layout
-from holdfast.runtime.journal.entry import MAX_LINE, Told, told
+from holdfast.runtime.journal.entry import Told, told
 
 if TYPE_CHECKING:
     from holdfast.runtime.home import Home
@@ -25,8 +26,14 @@ if TYPE_CHECKING:
 _SEGMENT = re.compile(r"(\d{16})\.jsonl")
 MAX_SEGMENTS = 1000
 MAX_SEGMENT = 8 << 20
-# Of one session; a session that writes more loses its oldest.
-MAX_KEPT = 256 << 20
+# Taken over at one time: the newest. An entry costs about 20 microseconds and some hundred bytes.
+MAX_TAKEN = 20_000
+MAX_TAKEN_BYTES = 16 << 20
+# Looked at for that: lines that hold no entry cost time, too.
+MAX_LINES = 2 * MAX_TAKEN
+# Of one session; a session that writes more loses its oldest. A row weighs its body and ROW bytes.
+MAX_KEPT = 64 << 20
+MAX_ENTRIES = 50_000
 # Of all sessions. Beyond that, those that were removed lose their journals, the oldest first.
 MAX_ALL = 2 << 30
 
@@ -44,7 +51,12 @@ def mirror(store: Store, home: Home, session_id: str) -> int:
             if last == 0 and wanted:
                 # The copy begins with the first entry that is the session's own.
                 entries.moved(session_id, wanted[0][0] - 1)
-            count = sum(entries.take(session_id, _read(journal, name)) for _, name in wanted)
+            new = _new(journal, [name for _, name in wanted], last)
+            count = entries.take(session_id, new.entries)
+            if count and new.missed:
+                body = {"why": "too many at one time", "entries": new.missed}
+                body |= {"bytes": new.missed_bytes} if new.missed_bytes else {}
+                entries.note(session_id, "dropped", time.time(), actor="system", body=body, position=last)
             for _, name in wanted[:-1]:
                 with contextlib.suppress(OSError):
                     os.unlink(name, dir_fd=journal)
@@ -73,20 +85,61 @@ def _wanted(journal: int, last: int) -> list[tuple[int, str]]:
     return found[begun[-1] if begun else 0 :]
 
 
-def _read(journal: int, name: str) -> Iterator[Told]:
+@dataclass(frozen=True, slots=True)
+class New:
+    """What a session wrote since the last time: entries, oldest first; how much before them was too much."""
+
+    entries: list[Told]
+    missed: int
+    missed_bytes: int
+
+
+def _new(journal: int, names: list[str], last: int) -> New:
+    """Read segments from their end, up to an entry that is known or the limit of one time."""
+    found: list[Told] = []
+    lines = taken = missed = missed_bytes = 0
+    known = False
+    for name in reversed(names):
+        if known:
+            break
+        data, beyond = _content(journal, name)
+        missed_bytes += beyond
+        # The last line may be half written yet: it comes the next time.
+        end = data.rfind(b"\n")
+        while end >= 0 and lines < MAX_LINES and len(found) < MAX_TAKEN and taken < MAX_TAKEN_BYTES:
+            begin = data.rfind(b"\n", 0, end)
+            entry = told(data[begin + 1 : end])
+            lines, taken, end = lines + 1, taken + end - begin, begin
+            if entry is None:
+                continue
+            if entry.seq <= last:
+                known, end = True, -1
+            else:
+                found.append(entry)
+        if end >= 0:
+            missed += data.count(b"\n", 0, end + 1)
+            missed_bytes += end + 1
+    found.reverse()
+    if found:
+        # The numbers have no gaps, and tell also of what the session itself has dropped since the last time.
+        # The first time it is not known with which number it began.
+        gap = max(0, found[0].seq - last - 1)
+        missed = gap if last else min(missed, gap)
+    return New(found, missed, missed_bytes)
+
+
+def _content(journal: int, name: str) -> tuple[bytes, int]:
+    """The bytes of a segment, and how many more of it are not read; none if it is no file."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         with os.fdopen(os.open(name, flags, dir_fd=journal), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return
-            left = MAX_SEGMENT
-            while left > 0 and (line := file.readline(MAX_LINE)):
-                left -= len(line)
-                # The last line may be half written yet: it comes the next time.
-                if line.endswith(b"\n") and (entry := told(line)) is not None:
-                    yield entry
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                return b"", 0
+            data = file.read(MAX_SEGMENT)
+            return data, max(0, status.st_size - len(data))
     except OSError:
-        return
+        return b"", 0
 
 
 def forget_oldest(store: Store, limit: int = MAX_ALL) -> int:
@@ -107,12 +160,11 @@ def forget_oldest(store: Store, limit: int = MAX_ALL) -> int:
 def _limit(store: Store, session_id: str) -> None:
     """Forget the older half of what a session wrote if it is too much; that is an entry, too."""
     entries = store.entries
-    weight = entries.weight(session_id)
-    if weight <= MAX_KEPT:
+    count, weight = entries.weight(session_id)
+    if weight <= MAX_KEPT and count <= MAX_ENTRIES:
         return
-    last = entries.last(session_id)
-    mine = [row.seq for row in entries.of([session_id]) if not row.host]
-    before = mine[len(mine) // 2] if mine else last
+    before = entries.number_of(session_id, count // 2)
     dropped = entries.drop(session_id, before)
-    body = {"why": "limit of the host", "to_seq": before - 1, "entries": dropped, "bytes": weight // 2}
+    left_out = weight - entries.weight(session_id)[1]
+    body = {"why": "limit of the host", "to_seq": before - 1, "entries": dropped, "bytes": left_out}
     entries.note(session_id, "dropped", time.time(), actor="system", body=body)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Generator
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from holdfast.errors import SessionNotFound
@@ -13,6 +15,7 @@ from holdfast.runtime.journal.lines import family_of, line_of
 from holdfast.runtime.journal.mirror import mirror
 from holdfast.runtime.refs import resolve
 from holdfast.runtime.store import life
+from holdfast.runtime.store.entries import Wanted
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which entries are wanted. Pure."""
+    """Which entries are wanted; as `Wanted`, and `grep`: only those that the text occurs in."""
 
     after: int | None = None
     kinds: Collection[str] | None = None
@@ -30,23 +33,27 @@ class Filter:
     since: float | None = None
     grep: str | None = None
 
+    def rows(self) -> Wanted:
+        """What of it the database decides."""
+        return Wanted(self.after, self.kinds, self.actor, self.since)
+
     def takes(self, entry: Entry) -> bool:
-        """Whether this one is."""
-        if self.after is not None and entry.seq + entry.host <= self.after:  # the host's come behind
-            return False
-        if self.kinds is not None and entry.kind not in self.kinds:
-            return False
-        if self.actor is not None and not _fits(entry.actor, self.actor):
-            return False
-        if self.since is not None and entry.at < self.since:
-            return False
+        """Whether this one, which the database chose, is wanted."""
         return self.grep is None or self.grep.lower() in _text(entry).lower()
 
 
 def read(
-    controller: Holdfast, session_id: str, wanted: Filter, *, all_timelines: bool = False
+    controller: Holdfast,
+    session_id: str,
+    wanted: Filter,
+    *,
+    all_timelines: bool = False,
+    limit: int | None = None,
 ) -> list[Entry]:
-    """The entries of a session's line, oldest first; with those of other timelines, each marked."""
+    """The entries of a session's line, oldest first; with those of other timelines, each marked.
+
+    `limit`: only the newest of them, this many.
+    """
     store = controller.store
     branches = store.entries.branches()
     line = line_of(session_id, branches)
@@ -56,19 +63,28 @@ def read(
     for each in ids:
         mirror(store, controller.home, each)
     branches = store.entries.branches()  # what was just read tells exactly where sessions branched off
-    parts = {part.session_id: (place, part) for place, part in enumerate(line_of(session_id, branches))}
+    parts = {part.session_id: part for part in line_of(session_id, branches)}
     names = life.names(store.sessions(removed=True))
-    found: list[tuple[tuple[float, int], Entry]] = []
-    for row in store.entries.of(ids):
-        place, part = parts.get(row.session_id, (len(parts), None))
-        current = part is not None and part.covers(row.seq, row.at, host=row.host)
-        if not current and not all_timelines:
-            continue
-        entry = _entry(row, names.get(row.session_id, row.session_id), current=current)
-        if wanted.takes(entry):
-            # A line is in the order of its numbers; timelines meet in the order of time.
-            found.append(((row.at, 0) if all_timelines else (place, 0), entry))
-    return [entry for _, entry in sorted(found, key=lambda each: each[0])]
+    newest_first = limit is not None
+
+    def chosen() -> Generator[Entry]:
+        # A line is in the order of its numbers, part by part; timelines meet in the order of time.
+        places = [ids] if all_timelines else [[each] for each in parts]
+        for place in reversed(places) if newest_first else places:
+            with closing(
+                store.entries.stream(place, wanted.rows(), by_time=all_timelines, newest_first=newest_first)
+            ) as rows:
+                for row in rows:
+                    part = parts.get(row.session_id)
+                    current = part is not None and part.covers(row.seq, row.at, host=row.host)
+                    if current or all_timelines:
+                        entry = _entry(row, names.get(row.session_id, row.session_id), current=current)
+                        if wanted.takes(entry):
+                            yield entry
+
+    with closing(chosen()) as entries:
+        found = list(islice(entries, limit))
+    return found[::-1] if newest_first else found
 
 
 def find(controller: Holdfast, ref: str) -> SessionRow:
@@ -96,10 +112,6 @@ def _entry(row: EntryRow, name: str, *, current: bool) -> Entry:
         current=current,
         details=row.body,
     )
-
-
-def _fits(actor: str | None, wanted: str) -> bool:
-    return actor is not None and (actor == wanted or actor.partition(":")[0] == wanted)
 
 
 def _text(entry: Entry) -> str:

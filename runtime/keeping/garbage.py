@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import EngineError, SessionBusy
-from holdfast.runtime import ids, locks, storing
+from holdfast.runtime import ballast, ids, locks, shared_folder, storing
 from holdfast.runtime.keeping import old_images, tidying
 from holdfast.runtime.store.history import History
 
@@ -69,7 +69,10 @@ def collect(controller: Holdfast, *, dry_run: bool = False, older: timedelta = O
         HoldfastError: the engine or the store cannot be asked. What was removed until then was nobody's.
     """
     found: list[Garbage] = []
-    with locks.exclusive(controller.home.locks, "gc", "collect garbage"):
+    with (
+        ballast.given_up(controller.home),
+        locks.exclusive(controller.home.locks, "gc", "collect garbage"),
+    ):
         for one in find(controller, older):
             if not dry_run:
                 with suppress(EngineError):  # in use after all
@@ -148,7 +151,8 @@ def _folders(controller: Holdfast) -> Iterator[Garbage]:
         known = needed()
         for path in seen:
             if path.name.split(".")[0] not in known:
-                yield Garbage("folder", f"{folder.name}/{path.name}", why, _size(path), _removal(path))
+                removal = _removal(path) if folder != home.run else _run_removal(controller, path)
+                yield Garbage("folder", f"{folder.name}/{path.name}", why, _size(path), removal)
     locked = sorted(path.stem for path in home.locks.glob("*.lock"))
     known = {row.id for row in store.sessions()}
     known |= {f"snapshot-{row.id}" for row in store.snapshots(pending=True)}
@@ -203,6 +207,10 @@ def _removal(path: Path) -> Callable[[], object]:
             path.unlink(missing_ok=True)
 
     return remove
+
+
+def _run_removal(controller: Holdfast, path: Path) -> Callable[[], object]:
+    return lambda: shared_folder.remove(controller.engine, controller.home, path.name)
 
 
 def _unlocked(folder: Path, name: str) -> Callable[[], object]:

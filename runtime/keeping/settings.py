@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from typing import TYPE_CHECKING
 
 from holdfast.errors import StoreError
+from holdfast.snapshots import private_files
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from holdfast.runtime.home import Home
 
 FILE = "settings.json"
@@ -42,17 +39,7 @@ def set_quota(home: Home, size: int | None) -> None:
         StoreError: the file cannot be written.
     """
     path = home.root / FILE
-    new = path.with_name(f".{FILE}.{secrets.token_hex(4)}")
     try:
-        _write(new, json.dumps({"quota": size}))
-        new.rename(path)
+        private_files.replace(path, json.dumps({"quota": size}))
     except OSError as error:
-        new.unlink(missing_ok=True)
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
-
-
-def _write(path: Path, text: str) -> None:
-    with path.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())

@@ -5,12 +5,11 @@ Every step may be repeated, by another process, too: what is to be done is in th
 
 from __future__ import annotations
 
-import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from holdfast.errors import EngineError, SnapshotDamaged
-from holdfast.runtime import networks, provision, standing
+from holdfast.runtime import networks, provision, shared_folder, standing
 from holdfast.runtime.journal.mirror import mirror
 from holdfast.runtime.store.lives import Lives
 from holdfast.snapshots import manifest
@@ -44,7 +43,7 @@ def finish(controller: Holdfast, operation_id: str) -> bool:
         Lives(store.database).begin(session, snapshot, told["columns"])
     if told["old"]:
         engine.kill_remove(told["old"])
-    shutil.rmtree(left, ignore_errors=True)
+    shared_folder.remove(engine, controller.home, left.name)
     with suppress(EngineError):  # its name is for people
         standing.rename(engine, told["proven"], provision.container_name(session.id))
     store.operations.complete(operation.id)
@@ -60,9 +59,9 @@ def take_back(controller: Holdfast, operation: OperationRow) -> None:
         engine.kill_remove(container)
     run, aside, left = _folders(controller, operation)
     if left.exists():
-        shutil.rmtree(run, ignore_errors=True)
+        shared_folder.remove(engine, controller.home, run.name)
         left.rename(run)
-    shutil.rmtree(aside, ignore_errors=True)
+    shared_folder.remove(engine, controller.home, aside.name)
     state = engine.inspect(operation.details["old"]) if operation.details["old"] else None
     if state is not None and state.running and operation.details["addresses"]:
         networks.join(engine, state.id, operation.details["addresses"])
@@ -95,6 +94,6 @@ def _session(controller: Holdfast, operation: OperationRow) -> SessionRow | None
 
 def _folders(controller: Holdfast, operation: OperationRow) -> tuple[Path, Path, Path]:
     """Where clients find the session, where the new one waits, and where the old one is put."""
-    run = controller.home.run_dir(operation.session_id or "")
+    run = controller.home.run / (operation.session_id or "")
     aside = run.with_name(run.name + operation.details["aside"])
     return run, aside, aside.with_name(aside.name + ".old")

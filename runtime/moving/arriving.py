@@ -18,6 +18,7 @@ from typing import BinaryIO
 from blake3 import blake3
 
 from holdfast.errors import BundleRefused, StoreError
+from holdfast.snapshots import private_files
 from holdfast.snapshots.bundle import form, media, packing, vocabulary
 from holdfast.snapshots.bundle.ends import Descriptor, Origin
 from holdfast.snapshots.bundle.form import InParts, Segment
@@ -199,7 +200,7 @@ class _writing:  # noqa: N801 - used as a function
 
     def __enter__(self) -> BinaryIO:
         try:
-            self._file = self._path.open("xb")
+            self._file = private_files.create(self._path, new=True)
         except OSError as error:
             raise self._unwritable(error) from error
         return self._file

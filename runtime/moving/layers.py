@@ -14,6 +14,7 @@ from pathlib import Path
 
 from holdfast.errors import InvalidArgument, StoreError
 from holdfast.runtime.engine import Engine
+from holdfast.snapshots import private_files
 from holdfast.snapshots.bundle import image_layers, media, packing
 from holdfast.snapshots.bundle.ends import DIGEST, Descriptor, Destination
 from holdfast.snapshots.bundle.image_layers import Hashed
@@ -49,9 +50,7 @@ class Remembered:
         self._known[key] = [made.digest, made.size, int(made.annotations[media.RAW_BYTES])]
         with suppress(OSError):
             self._path.parent.mkdir(mode=0o700, exist_ok=True)
-            new = self._path.with_suffix(".part")
-            new.write_text(json.dumps(self._known))
-            new.replace(self._path)
+            private_files.replace(self._path, json.dumps(self._known), durable=False)
 
 
 class Layers:
@@ -117,7 +116,7 @@ class Layers:
     def _compress(self, layer: Hashed) -> Descriptor:
         digest, size = hashlib.sha256(), 0
         try:
-            with (self._scratch / "layer").open("wb") as file:
+            with private_files.create(self._scratch / "layer") as file:
                 packed = self._pack(layer)
                 for piece in packed if self._seal is None else self._seal.seal(packed):
                     digest.update(piece)

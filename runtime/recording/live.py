@@ -13,6 +13,7 @@ from holdfast.runtime.recording.recording import Kept
 
 # Read over one connection before its pieces are used: who uses them slowly holds none.
 RANGE = 1 << 20
+MOST_PIECES = 10_000
 # The supervisor keeps 16 MiB.
 MOST_INDEX = 64 << 20
 
@@ -49,7 +50,7 @@ class LiveRecording:
         found: list[bytes] = []
         size = 0
         with self._client().open("recording", shell=self._shell, start=start, end=end) as connection:
-            for frame in connection.events():
+            for frame in connection.events(bounded=True):
                 if fields.event(frame) == "segment":
                     size += len(frame.payload)
                     if size > MOST_INDEX:
@@ -62,7 +63,7 @@ class LiveRecording:
         at, size = start, 0
         args: dict[str, Any] = {"shell": self._shell, "offset": start, "end": end}
         with self._client().open("read", follow=False, **args) as connection:
-            for frame in connection.events():
+            for frame in connection.events(bounded=True):
                 size += len(frame.payload)
                 match fields.event(frame):
                     case "output":
@@ -73,6 +74,6 @@ class LiveRecording:
                         gap = Gap(fields.integer(frame, "offset"), fields.integer(frame, "size", 1))
                         found.append(gap)
                         at = gap.offset + gap.size
-                if max(at - start, size) >= RANGE:
+                if max(at - start, size) >= RANGE or len(found) >= MOST_PIECES:
                     break
         return found

@@ -11,6 +11,9 @@ from pathlib import Path
 
 from holdfast.errors import ProtocolError
 
+HEADERS = 1 << 20
+"""Bytes of an archive besides the contents of its files."""
+
 
 def files(archive: Iterable[bytes], into: Path, wanted: re.Pattern[str], limit: int) -> list[Path]:
     """Write the plain files whose names are wanted into a folder, up to limit bytes in all, and return them.
@@ -18,11 +21,11 @@ def files(archive: Iterable[bytes], into: Path, wanted: re.Pattern[str], limit: 
     Links, folders and other names are passed over; so is what is beyond the limit.
 
     Raises:
-        ProtocolError: it is no archive.
+        ProtocolError: it is no archive, or much larger than the limit.
     """
     written: list[Path] = []
     try:
-        with tarfile.open(mode="r|", fileobj=_Pieces(archive)) as opened:
+        with tarfile.open(mode="r|", fileobj=_Pieces(archive, 2 * limit + HEADERS)) as opened:
             for member in opened:
                 name = member.name.rpartition("/")[2]
                 if not member.isreg() or not wanted.fullmatch(name) or member.size > limit:
@@ -42,8 +45,9 @@ def files(archive: Iterable[bytes], into: Path, wanted: re.Pattern[str], limit: 
 class _Pieces(io.RawIOBase):
     """Pieces of bytes as one file."""
 
-    def __init__(self, pieces: Iterable[bytes]) -> None:
+    def __init__(self, pieces: Iterable[bytes], limit: int) -> None:
         self._pieces = iter(pieces)
+        self._left = limit
         self._rest = bytearray()
 
     def readable(self) -> bool:
@@ -54,6 +58,9 @@ class _Pieces(io.RawIOBase):
             piece = next(self._pieces, b"")
             if not piece:
                 break
+            self._left -= len(piece)
+            if self._left < 0:
+                raise ProtocolError("cannot read the files of a container: there are too many")
             self._rest += piece
         size = len(self._rest) if size < 0 else size
         data = bytes(self._rest[:size])

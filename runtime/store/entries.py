@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Column, ColumnElement, Connection, and_, delete, func, insert, or_, select, update
 
 from holdfast.runtime.journal.entry import Told
 from holdfast.runtime.journal.lines import Branch
 from holdfast.runtime.store import schema
 from holdfast.runtime.store.database import Database
+
+BATCH = 2000
+"""Entries that are written in one transaction, about 20 ms."""
+PAGE = 500
+"""Entries that are in memory while they are read."""
+ROW = 64
+"""Bytes of an entry besides its body, in the table and its index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +37,35 @@ class EntryRow:
     body: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which entries are read; what is None is not asked for.
+
+    `after`: behind that number; what the host did has the number of the entry before it, so it comes behind.
+    `actor`: that one, or all of that kind. `since`: seconds of the Unix clock.
+    """
+
+    after: int | None = None
+    kinds: Iterable[str] | None = None
+    actor: str | None = None
+    since: float | None = None
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """As the database takes them."""
+        table = schema.entries
+        found: list[ColumnElement[bool]] = []
+        if self.after is not None:
+            found.append(or_(table.c.seq > self.after, and_(table.c.seq == self.after, table.c.host)))
+        if self.kinds is not None:
+            found.append(table.c.kind.in_(list(self.kinds)))
+        if self.actor is not None:
+            of_kind = table.c.actor.startswith(f"{self.actor}:", autoescape=True)
+            found.append(or_(table.c.actor == self.actor, of_kind))
+        if self.since is not None:
+            found.append(table.c.at >= self.since)
+        return found
+
+
 class Entries:
     """What the store knows of journals."""
 
@@ -42,7 +79,16 @@ class Entries:
             return self._last(db, session_id)
 
     def take(self, session_id: str, found: Iterable[Told]) -> int:
-        """Keep what a session wrote, except what is kept already. Returns how many are new."""
+        """Keep what a session wrote, except what is kept already. Returns how many are new.
+
+        In several transactions: others write to the database, too.
+        """
+        count, source = 0, iter(found)
+        while batch := list(islice(source, BATCH)):
+            count += self._take(session_id, batch)
+        return count
+
+    def _take(self, session_id: str, found: list[Told]) -> int:
         table = schema.entries
         with self._writing() as db:
             last = self._last(db, session_id)
@@ -84,24 +130,41 @@ class Entries:
 
     def of(self, session_ids: Iterable[str], kinds: Iterable[str] | None = None) -> list[EntryRow]:
         """The entries of some sessions, of some kinds or all, each session's in order."""
-        table = schema.entries
-        query = (
-            select(table)
-            .where(table.c.session_id.in_(list(session_ids)))
-            .order_by(table.c.seq, table.c.host, table.c.id)
-        )
-        if kinds is not None:
-            query = query.where(table.c.kind.in_(list(kinds)))
-        with self._reading() as db:
-            return [EntryRow(**{**row._mapping, "body": json.loads(row.body)}) for row in db.execute(query)]
+        return list(self.stream(session_ids, Wanted(kinds=kinds)))
 
-    def weight(self, session_id: str) -> int:
-        """Bytes of the entries that are kept of what a session wrote."""
+    def stream(
+        self, session_ids: Iterable[str], wanted: Wanted, *, by_time: bool = False, newest_first: bool = False
+    ) -> Generator[EntryRow]:
+        """The entries of some sessions one after the other, in the order of their numbers or of time.
+
+        The database is read meanwhile, and not written: an iteration that is left early should be closed.
+        """
+        table = schema.entries
+        order: list[Column[Any]] = [table.c.seq, table.c.host, table.c.id]
+        if by_time:
+            order.insert(0, table.c.at)
+        ordered = [column.desc() for column in order] if newest_first else order
+        query = select(table).where(table.c.session_id.in_(list(session_ids)), *wanted.conditions())
+        with self._reading() as db:
+            for row in db.execution_options(yield_per=PAGE).execute(query.order_by(*ordered)):
+                yield EntryRow(**{**row._mapping, "body": json.loads(row.body)})
+
+    def weight(self, session_id: str) -> tuple[int, int]:
+        """How many entries are kept of what a session wrote, and how many bytes they take."""
         table = schema.entries
         mine = (table.c.session_id == session_id) & table.c.host.is_(False)
-        query = select(func.coalesce(func.sum(func.length(table.c.body)), 0)).where(mine)
+        total = func.coalesce(func.sum(func.length(table.c.body) + ROW), 0)
         with self._reading() as db:
-            return int(db.execute(query).scalar_one())
+            count, weight = db.execute(select(func.count(), total).where(mine)).one()
+            return int(count), int(weight)
+
+    def number_of(self, session_id: str, place: int) -> int:
+        """The number of the entry at a place, from 0, among those a session wrote; 0 if there is none."""
+        table = schema.entries
+        mine = (table.c.session_id == session_id) & table.c.host.is_(False)
+        query = select(table.c.seq).where(mine).order_by(table.c.seq).offset(place).limit(1)
+        with self._reading() as db:
+            return int(db.execute(query).scalar() or 0)
 
     def drop(self, session_id: str, before: int) -> int:
         """Forget what a session wrote before an entry. Returns how many entries that were."""

@@ -12,7 +12,7 @@ from holdfast.errors import HoldfastError, StoreError
 
 # What SQLite says, and what to do about it; the first that fits.
 ADVICE = (
-    ("disk is full", "free some disk space"),
+    ("disk is full", "free some disk space; `holdfast rm`, `rmi` and `gc` work on a full disk"),
     ("disk i/o error", "check the disk: free space, quota, health"),
     ("unable to open", "make the folder writable, or set HOLDFAST_HOME to one that is"),
     ("readonly", "make the file writable, or set HOLDFAST_HOME to a folder that is"),

@@ -7,6 +7,11 @@ CR CR LF.
 
 from __future__ import annotations
 
+from collections import deque
+
+PIECE = 1 << 16
+"""Bytes that are dropped at once; smaller pieces would take more memory each than they have bytes."""
+
 
 class Uncook:
     """Undoes ONLCR in a stream, whatever way it is cut into pieces."""
@@ -32,25 +37,30 @@ class Tail:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.dropped = 0
-        self._pieces: list[bytes] = []
+        self._pieces: deque[bytes] = deque()
+        self._newest = bytearray()
         self._size = 0
 
     def feed(self, data: bytes) -> None:
         """More of the stream."""
-        self._pieces.append(data)
         self._size += len(data)
-        # Twice the limit before it is cut: then each byte is copied at most once on average.
-        if self._size > 2 * self.limit:
-            self._cut()
+        self._newest += data
+        if len(self._newest) >= PIECE:
+            self._pieces.append(bytes(self._newest))
+            self._newest.clear()
+        while self._pieces and self._size - len(self._pieces[0]) >= self.limit:
+            self._drop(len(self._pieces.popleft()))
 
     def value(self) -> bytes:
         """What is kept."""
-        self._cut()
-        return b"".join(self._pieces)
+        kept = b"".join((*self._pieces, self._newest))
+        excess = max(0, self._size - self.limit)
+        self._drop(excess)
+        kept = kept[excess:]
+        self._newest.clear()
+        self._pieces = deque([kept])
+        return kept
 
-    def _cut(self) -> None:
-        if self._size <= self.limit:
-            return
-        kept = b"".join(self._pieces)[self._size - self.limit :]
-        self.dropped += self._size - len(kept)
-        self._pieces, self._size = [kept], len(kept)
+    def _drop(self, count: int) -> None:
+        self._size -= count
+        self.dropped += count

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from holdfast.errors import InvalidArgument, StoreError
 from holdfast.runtime.home import Home
+from holdfast.snapshots import private_files
 from holdfast.snapshots.bundle import form, sealing, signing
 from holdfast.snapshots.bundle.sealing import Opener
 from holdfast.snapshots.bundle.signing import Key
@@ -213,15 +214,11 @@ class Keys:
         self._write(self._folder / "trusted.json", json.dumps(trusted, indent=2, sort_keys=True) + "\n")
 
     def _write(self, path: Path, text: str) -> None:
-        new = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            new.write_text(text)
-            new.replace(path)
+            private_files.replace(path, text)
         except OSError as error:
             raise self._unwritable(error) from error
-        finally:
-            new.unlink(missing_ok=True)
 
     def _unwritable(self, error: OSError) -> StoreError:
         return StoreError(f"cannot write in {self._folder}: {error.strerror or error}")

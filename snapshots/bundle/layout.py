@@ -17,10 +17,10 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Self, cast
 
 from holdfast.errors import BundleRefused, StoreError
-from holdfast.snapshots.bundle import form, media
+from holdfast.snapshots.bundle import form, media, tarball
 from holdfast.snapshots.bundle.ends import Descriptor
 
 MAX_MEMBERS = form.MAX_SEGMENTS + 1000
@@ -190,7 +190,10 @@ class FileOrigin:
 
     def __enter__(self) -> Self:
         try:
-            with tarfile.open(self._path, "r:") as archive:
+            with (
+                self._path.open("rb") as file,
+                tarfile.open(fileobj=cast("BinaryIO", tarball.Sparing(file)), mode="r:") as archive,
+            ):
                 for number, member in enumerate(archive):
                     if number > MAX_MEMBERS:
                         raise self._refused("it has too many members")
@@ -201,7 +204,7 @@ class FileOrigin:
                         self._places[match[1]] = place
                     elif member.name in ("index.json", "./index.json"):
                         self._top = place
-        except tarfile.TarError as error:
+        except (tarfile.TarError, ValueError, OverflowError, RecursionError) as error:
             raise self._refused(f"it is no tar archive, or cut short ({form.shown(str(error))})") from error
         except OSError as error:
             raise StoreError(f"cannot read {self._path}: {error.strerror or error}") from error

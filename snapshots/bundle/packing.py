@@ -22,6 +22,9 @@ WINDOW_LOG = 27
 GZIP_LEVEL = 3
 """On 710 MB of a Debian system: level 1 gives 5 % more bytes in 15 % less time, level 6 4 % less in twice."""
 ZSTD_LEVEL = 3
+MAX_GZIP_MEMBERS = 1_000_000
+"""Of one layer. Some tools begin a member for each file; an empty one has 20 bytes, and costs 5 µs."""
+_STEP = 1 << 12
 _THREADS = 4
 _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 """Deflate, no name, no time, of an unknown system (RFC 1952)."""
@@ -100,14 +103,19 @@ def opened(stream: Stream, kind: str, limit: int) -> Iterator[bytes]:
 
 def _gunzip(stream: Stream) -> Iterator[bytes]:
     """Members of gzip one after the other, as tools make them that compress in parallel."""
-    opening = zlib.decompressobj(wbits=31)
+    opening, members = zlib.decompressobj(wbits=31), 1
     while data := stream.read(BLOCK):
-        while data:
-            yield opening.decompress(data, BLOCK)
-            data = opening.unconsumed_tail
-            if opening.eof:
-                data = opening.unused_data
-                opening = zlib.decompressobj(wbits=31)
+        # In small steps: what is behind the end of a member is copied by zlib, for each member.
+        for at in range(0, len(data), _STEP):
+            step = data[at : at + _STEP]
+            while step:
+                yield opening.decompress(step, BLOCK)
+                step = opening.unconsumed_tail
+                if opening.eof:
+                    step = opening.unused_data
+                    opening, members = zlib.decompressobj(wbits=31), members + 1
+                    if members > MAX_GZIP_MEMBERS:
+                        raise BundleRefused("cannot import: a layer of its image has too many parts")
     yield opening.flush()  # what the last step had no room for; less than a step
 
 

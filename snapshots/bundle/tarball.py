@@ -83,7 +83,7 @@ def _members(path: Path, what: str) -> Iterator[tarfile.TarInfo]:
         with (
             path.open("rb") as file,
             tarfile.open(
-                fileobj=cast("BinaryIO", _Sparing(file)),
+                fileobj=cast("BinaryIO", Sparing(file)),
                 mode="r:",
                 encoding="utf-8",
                 errors="surrogateescape",
@@ -96,7 +96,7 @@ def _members(path: Path, what: str) -> Iterator[tarfile.TarInfo]:
                     raise BundleRefused(f"cannot import: {what} has too many files")
                 archive.members = []  # type: ignore[attr-defined]  # it would remember all of them
                 yield member
-    except (tarfile.TarError, ValueError, OverflowError, UnicodeError) as error:
+    except (tarfile.TarError, ValueError, OverflowError, UnicodeError, RecursionError) as error:
         raise BundleRefused(f"cannot import: {what} is no archive that can be read") from error
 
 
@@ -104,14 +104,15 @@ def _refused(what: str, member: tarfile.TarInfo, why: str) -> BundleRefused:
     return BundleRefused(f"cannot import: {form.shown(member.name)} in {what} {why}")
 
 
-class _Sparing:
-    """A file of which no header is read that would fill the memory."""
+class Sparing:
+    """A file of which tarfile reads no header that would fill the memory."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self.seek, self.tell = file.seek, file.tell
 
     def read(self, size: int = -1) -> bytes:
+        """As many bytes as a header may have. Raises HeaderError for more: tarfile reads what one claims."""
         if not 0 <= size <= MAX_HEADER:
             raise tarfile.HeaderError("a header is too long")
         return self._file.read(size)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from holdfast.snapshots.checkpointer import netrules
@@ -18,6 +19,7 @@ MAX_SUBSTITUTES = 256  # MOST in guard_substitute.c
 
 _CONTAINER = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[0-9a-f]{12}")
+_FOLDER = re.compile(r"[0-9a-f]{12}([.-][0-9a-z]{1,20}){0,3}")
 
 
 class BadRequest(Exception):
@@ -147,7 +149,20 @@ class Files:
     last: bool
 
 
-Request = Dump | Restore | Hello | Check | End | Mend | Confine | Describe | Files
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Make or remove the room of folder `folder` below `home`/run, a path of the process that asks.
+
+    `engine` is a process in the mount namespace in which the engine looks up folders.
+    """
+
+    home: str
+    folder: str
+    engine: int
+    make: bool
+
+
+Request = Dump | Restore | Hello | Check | End | Mend | Confine | Describe | Files | Room
 
 
 def parse(line: bytes) -> Request:
@@ -164,49 +179,60 @@ def parse(line: bytes) -> Request:
 
 
 def _parsed(raw: dict[str, object]) -> Request:
-    match raw.get("op"):
-        case "hello":
-            return Hello(None if raw.get("container") is None else _container(raw))
-        case "dump":
-            return Dump(
-                _target(raw), _name(raw, "folder"), bool(raw.get("leave_running", True)), _substitutes(raw)
-            )
-        case "check":
-            return Check(_target(raw), bool(raw.get("everything")), _strings(raw, "mounts"))
-        case "end":
-            return End(_target(raw), _pids(raw, "pids"))
-        case "mend":
-            return Mend(_container(raw), _pid(raw, "init_pid"))
-        case "confine":
-            return Confine(
-                _container(raw),
-                _pid(raw, "init_pid"),
-                _rules(raw),
-                bool(raw.get("load", False)),
-                bool(raw.get("release", False)),
-            )
-        case "restore":
-            return Restore(
-                target=_target(raw),
-                folder=_name(raw, "folder"),
-                scratch=_name(raw, "scratch"),
-                lazy=bool(raw.get("lazy", False)),
-                last_pid=_pid(raw, "last_pid"),
-                old_addresses=_strings(raw, "old_addresses"),
-                new_addresses=_strings(raw, "new_addresses"),
-            )
-        case "describe":
-            return Describe(_name(raw, "folder"))
-        case "files":
-            return Files(
-                _container(raw),
-                _pid(raw, "init_pid"),
-                _name(raw, "folder"),
-                _count(raw, "flatten"),
-                bool(raw.get("last", False)),
-            )
-        case other:
-            raise BadRequest(f"there is no operation {other!r}")
+    form = _FORMS.get(str(raw.get("op")))
+    if form is None:
+        raise BadRequest(f"there is no operation {raw.get('op')!r}")
+    return form(raw)
+
+
+def _restore(raw: dict[str, object]) -> Restore:
+    return Restore(
+        target=_target(raw),
+        folder=_name(raw, "folder"),
+        scratch=_name(raw, "scratch"),
+        lazy=bool(raw.get("lazy", False)),
+        last_pid=_pid(raw, "last_pid"),
+        old_addresses=_strings(raw, "old_addresses"),
+        new_addresses=_strings(raw, "new_addresses"),
+    )
+
+
+def _confine(raw: dict[str, object]) -> Confine:
+    return Confine(
+        _container(raw),
+        _pid(raw, "init_pid"),
+        _rules(raw),
+        bool(raw.get("load", False)),
+        bool(raw.get("release", False)),
+    )
+
+
+def _files(raw: dict[str, object]) -> Files:
+    return Files(
+        _container(raw),
+        _pid(raw, "init_pid"),
+        _name(raw, "folder"),
+        _count(raw, "flatten"),
+        bool(raw.get("last", False)),
+    )
+
+
+_FORMS: dict[str, Callable[[dict[str, object]], Request]] = {
+    "hello": lambda raw: Hello(None if raw.get("container") is None else _container(raw)),
+    "dump": lambda raw: Dump(
+        _target(raw), _name(raw, "folder"), bool(raw.get("leave_running", True)), _substitutes(raw)
+    ),
+    "check": lambda raw: Check(_target(raw), bool(raw.get("everything")), _strings(raw, "mounts")),
+    "end": lambda raw: End(_target(raw), _pids(raw, "pids")),
+    "mend": lambda raw: Mend(_container(raw), _pid(raw, "init_pid")),
+    "confine": _confine,
+    "restore": _restore,
+    "describe": lambda raw: Describe(_name(raw, "folder")),
+    "files": _files,
+    "room": lambda raw: Room(
+        _path(raw, "home"), _folder(raw, "folder"), _pid(raw, "engine", 1), raw.get("make") is True
+    ),
+}
 
 
 def _rules(raw: dict[str, object]) -> Rules:
@@ -234,9 +260,23 @@ def _name(raw: dict[str, object], key: str) -> str:
     return value
 
 
-def _pid(raw: dict[str, object], key: str) -> int:
+def _folder(raw: dict[str, object], key: str) -> str:
     value = raw.get(key)
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 < value < 2**22:
+    if not isinstance(value, str) or not _FOLDER.fullmatch(value):
+        raise BadRequest(f"{key!r} must be the name of a session's folder")
+    return value
+
+
+def _path(raw: dict[str, object], key: str) -> str:
+    value = raw.get(key)
+    if not isinstance(value, str) or not value.startswith("/") or "\0" in value:
+        raise BadRequest(f"{key!r} must be an absolute path")
+    return value
+
+
+def _pid(raw: dict[str, object], key: str, least: int = 2) -> int:
+    value = raw.get(key)
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**22:
         raise BadRequest(f"{key!r} must be a process id")
     return value
 

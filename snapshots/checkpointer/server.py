@@ -30,6 +30,7 @@ from holdfast.snapshots.checkpointer import (
     mending,
     requests,
     restore,
+    rooms,
     tree,
 )
 from holdfast.snapshots.checkpointer.channel import Channel
@@ -120,7 +121,9 @@ def _work(connection: socket.socket) -> None:
         os._exit(0)
 
 
-def _carry_out(request: requests.Request, channel: Channel) -> None:
+def _carry_out(request: requests.Request, channel: Channel) -> None:  # noqa: C901 - a case for each request
+    if isinstance(request, requests.Dump | requests.Files):
+        os.umask(0o077)  # what is kept of a session is for the owner of the home alone
     match request:
         case requests.Hello(container):
             _greet(container, channel)
@@ -140,6 +143,8 @@ def _carry_out(request: requests.Request, channel: Channel) -> None:
             mending.run(request, channel)
         case requests.Confine():
             confine.run(request, channel)
+        case requests.Room():
+            rooms.serve(request, channel)
         case requests.Restore(target=target):
             with folders.loading(target.container):
                 restore.run(request, channel)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from holdfast.snapshots import private_files
 from holdfast.snapshots.chunks.pages import DIGEST
 
 MAGIC = b"holdfast index 1"
@@ -103,7 +104,7 @@ class Index:
         while entries > slots * FULL / 2:
             slots *= 2
         self._path.unlink(missing_ok=True)
-        with self._path.open("x+b") as file:
+        with private_files.create(self._path, new=True) as file:
             file.truncate(START + slots * 16)
             self._map(file.fileno(), slots, 0)
 

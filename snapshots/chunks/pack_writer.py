@@ -15,6 +15,7 @@ from pathlib import Path
 import zstandard
 from blake3 import blake3
 
+from holdfast.snapshots import private_files
 from holdfast.snapshots.chunks.packs import FOOT, HEAD, PAGES, SUFFIX, Directory
 from holdfast.snapshots.chunks.pages import BLOCK, DIGEST, GROUP_BYTES, PAGE, digest
 
@@ -35,7 +36,7 @@ class PackWriter:
         self.name = name or secrets.token_hex(5)
         self._folder = folder
         self._part = folder / f".{self.name}{PART}"
-        self._file = self._part.open("wb")
+        self._file = private_files.create(self._part)
         self._file.write(HEAD)
         self._at = len(HEAD)
         self._pool = pool
@@ -118,15 +119,6 @@ class PackWriter:
             self._places.append((self._at, len(data), raw))
             self._groups.append(groups)
             self._at += len(data)
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _packed(block: bytes, groups: bytes | None) -> tuple[bytes, bytes]:

@@ -12,10 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.snapshots import private_files
 from holdfast.snapshots.chunks import recipe
 from holdfast.snapshots.chunks.chunks import PATIENCE, Chunks
 from holdfast.snapshots.chunks.index import Index
-from holdfast.snapshots.chunks.pack_writer import PackWriter, sync_folder
+from holdfast.snapshots.chunks.pack_writer import PackWriter
 from holdfast.snapshots.chunks.packs import PackDamaged
 from holdfast.snapshots.chunks.pages import GROUP, NOWHERE, PAGE, ZEROS, Runs, digest
 from holdfast.snapshots.chunks.recipe import File, Recipe
@@ -95,7 +96,7 @@ class _Packing:
     def finish(self) -> int:
         """Make all that was written valid; returns its bytes. Raises OSError."""
         self._seal()
-        sync_folder(self._chunks.packs)
+        private_files.sync_folder(self._chunks.packs)
         return self._written
 
     def abandon(self) -> None:

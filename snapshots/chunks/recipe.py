@@ -7,7 +7,6 @@ for another one's.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 import zstandard
 from blake3 import blake3
 
-from holdfast.snapshots.chunks.pack_writer import sync_folder
+from holdfast.snapshots import private_files
 from holdfast.snapshots.chunks.pages import NOWHERE, PAGE, Run
 
 FILE = "recipe"
@@ -50,13 +49,7 @@ class Recipe:
 
 def write(folder: Path, recipe: Recipe) -> None:
     """Put a recipe into a snapshot's folder, durably and in one step. Raises OSError."""
-    new = folder / f".{FILE}.part"
-    with new.open("wb") as file:
-        file.write(_packed(_told(recipe)))
-        file.flush()
-        os.fsync(file.fileno())
-    new.rename(folder / FILE)
-    sync_folder(folder)
+    private_files.replace(folder / FILE, _packed(_told(recipe)))
 
 
 def pass_on(source: Path, snapshot: str, folder: Path, new: str) -> set[str] | None:

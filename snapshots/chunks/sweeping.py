@@ -11,9 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from holdfast.snapshots import private_files
 from holdfast.snapshots.chunks import recipe
 from holdfast.snapshots.chunks.chunks import Chunks
-from holdfast.snapshots.chunks.pack_writer import PackWriter, sync_folder
+from holdfast.snapshots.chunks.pack_writer import PackWriter
 from holdfast.snapshots.chunks.packs import PAGES, Pack, PackDamaged
 from holdfast.snapshots.chunks.pages import BLOCK, DIGEST, GROUP, NOWHERE, PAGE
 from holdfast.snapshots.chunks.recipe import Recipe
@@ -120,7 +121,7 @@ def sweep(chunks: Chunks, folders: Iterable[Path], thin: float = THIN) -> tuple[
                 thin_out(chunks, pack, flags)
                 freed += before - chunks.path(name).stat().st_size
                 thinned += 1
-    sync_folder(chunks.packs)
+    private_files.sync_folder(chunks.packs)
     return Swept(freed, removed, thinned), marks
 
 

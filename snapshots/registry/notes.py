@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from contextlib import suppress
 from pathlib import Path
 
+from holdfast.snapshots import private_files
 from holdfast.snapshots.registry.reference import Reference
 
 KEPT_SECONDS = 7 * 24 * 3600
@@ -44,10 +44,9 @@ class Notes:
         """Remember where an upload goes on. It is only an aid: what cannot be written is not."""
         path = self._path(digest)
         if path is not None:
-            written = path.with_suffix(f".{os.getpid()}.new")
             with suppress(OSError):
-                written.write_text(json.dumps({"digest": digest, "location": location}))
-                written.replace(path)
+                text = json.dumps({"digest": digest, "location": location})
+                private_files.replace(path, text, durable=False)
 
     def drop(self, digest: str) -> None:
         """Forget an upload that is done or lost."""

@@ -6,9 +6,10 @@ A cache: what it says is asked for, and what it does not know is only sent once 
 from __future__ import annotations
 
 import json
-import os
 from contextlib import suppress
 from pathlib import Path
+
+from holdfast.snapshots import private_files
 
 LEAST = 1 << 20
 """What is smaller is sent as quickly as it is asked for."""
@@ -45,11 +46,9 @@ class Places:
         if self._path is None:
             return
         kept = dict(list(self._seen.items())[-MOST:])
-        written = self._path.with_suffix(f".{os.getpid()}.new")
         with suppress(OSError):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            written.write_text(json.dumps(kept))
-            written.replace(self._path)
+            private_files.replace(self._path, json.dumps(kept), durable=False)
 
 
 def _name(host: str) -> str:

@@ -211,6 +211,14 @@ def test_only_plain_files_with_wanted_names_come_out_of_an_archive(tmp_path: Pat
         unpack.files([b"no archive" * 100], tmp_path, re.compile("x"), 10)
 
 
+def test_an_archive_of_other_things_is_not_read_without_end(tmp_path: Path) -> None:
+    """A folder that a guest has filled with what is not wanted is given up."""
+    members = ((f"output/evil{number}", tarfile.REGTYPE, b"x" * 100_000) for number in range(40))
+
+    with pytest.raises(ProtocolError, match="too many"):
+        unpack.files(archive(list(members)), tmp_path, re.compile(r"\d{4}"), 1000)
+
+
 def test_a_lease_is_checked() -> None:
     """Names are stripped of control characters; what is not as agreed is refused."""
     told = {"holder": "person:\x1b[2Jeve", "since": 5.0, "active": 6.5, "until": None}

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 
+from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.guest.journal import Journal
 from holdfast.runtime.home import Home
+from holdfast.runtime.journal import mirror as mirroring
 from holdfast.runtime.journal import notebook, reading, telling
-from holdfast.runtime.journal.entry import Entry, told
+from holdfast.runtime.journal.entry import Entry, Told, told
 from holdfast.runtime.journal.lines import Branch, Part, family_of, line_of
 from holdfast.runtime.journal.mirror import forget_oldest, mirror
+from holdfast.runtime.store.entries import EntryRow
 from holdfast.runtime.store.store import Store
 
 
@@ -30,7 +37,7 @@ class Shared:
         self.home, self.id = home, session_id
         self.store = Store.open(home.database)
         self.folder = home.run_dir(session_id)
-        self.folder.mkdir()
+        self.folder.mkdir(parents=True)
         self.journal = Journal(home.root / "inside" / session_id, self.folder / "journal")
 
     def mirror(self) -> int:
@@ -100,7 +107,6 @@ def test_segments_that_were_taken_over_are_removed(shared: Shared) -> None:
 
 def test_what_a_session_puts_in_the_way_is_not_followed(shared: Shared, tmp_path: Path) -> None:
     """Links, pipes and folders under the names of segments are passed over, and hold nothing up."""
-    import os
 
     outside = tmp_path / "secret"
     outside.write_bytes(b'{"seq":1,"at":1,"kind":"stolen"}\n')
@@ -173,21 +179,126 @@ def test_a_circle_of_branches_ends() -> None:
         (reading.Filter(grep="MAKE"), [1]),
     ],
 )
-def test_entries_are_filtered(wanted: reading.Filter, numbers: list[int]) -> None:
+def test_entries_are_filtered(shared: Shared, wanted: reading.Filter, numbers: list[int]) -> None:
     """By number, kind, actor, time and text."""
     entries = [
         entry(1, actor="agent:coder", command="make test"),
         entry(2, "cell_started", actor="agent"),
         entry(3, actor="person:alice", command="ls"),
     ]
+    lines = [Told(each.seq, each.at, each.kind, each.actor, json.dumps(each.details)) for each in entries]
+    assert shared.store.entries.take(shared.id, lines) == 3
 
-    assert [each.seq for each in entries if wanted.takes(each)] == numbers
+    rows = {row.seq for row in shared.store.entries.stream([shared.id], wanted.rows())}
+
+    assert [each.seq for each in entries if each.seq in rows and wanted.takes(each)] == numbers
 
 
-def test_what_the_host_did_comes_behind_its_entry() -> None:
+def test_what_the_host_did_comes_behind_its_entry(shared: Shared) -> None:
     """Who knows entry 5 may not know of the snapshot taken at it."""
-    assert reading.Filter(after=5).takes(entry(5, "snapshot", host=True))
-    assert not reading.Filter(after=5).takes(entry(5))
+    shared.store.entries.take(shared.id, [Told(5, 1.0, "command_started", None, "{}")])
+    shared.store.entries.note(shared.id, "snapshot", 2.0, actor=None, body={})
+
+    rows = shared.store.entries.stream([shared.id], reading.Filter(after=5).rows())
+
+    assert [row.kind for row in rows] == ["snapshot"]
+
+
+def segment(shared: Shared, first: int, count: int, text: str = "") -> None:
+    """Write a segment as a session may that does not keep to any limit."""
+    lines = (f'{{"seq":{number},"at":1,"kind":"x","t":"{text}"}}\n' for number in range(first, first + count))
+    (shared.folder / "journal" / f"{first:016d}.jsonl").write_text("".join(lines))
+
+
+def test_a_flood_of_short_entries_is_bounded(shared: Shared) -> None:
+    """Of 150 000 short lines the newest are kept; how many are missing is said, once."""
+    for first in range(1, 150_001, 50_000):
+        segment(shared, first, 50_000)
+
+    assert shared.mirror() == mirroring.MAX_TAKEN
+    rows = shared.store.entries.of([shared.id])
+    said = [row for row in rows if row.kind == "dropped"]
+    assert [row.body["entries"] for row in said] == [150_000 - mirroring.MAX_TAKEN]
+    assert said[0].body["bytes"] > 30 * said[0].body["entries"]
+    assert (rows[-1].seq, len(rows)) == (150_000, mirroring.MAX_TAKEN + 1)
+    assert shared.mirror() == 0
+    assert len(shared.store.entries.of([shared.id])) == len(rows)
+
+
+def test_entries_are_counted_not_only_their_bytes(shared: Shared) -> None:
+    """Entries of two bytes fill no limit of bytes: beyond 50 000 the older half goes, and that is said."""
+    for round_ in range(4):
+        segment(shared, 1 + round_ * 15_000, 15_000)
+        assert shared.mirror() == 15_000
+
+    count, weight = shared.store.entries.weight(shared.id)
+    (said,) = [row.body for row in shared.store.entries.of([shared.id], ["dropped"])]
+    assert count == 60_000 - said["entries"] <= mirroring.MAX_ENTRIES
+    assert said["entries"] == 30_000
+    assert said["bytes"] > said["entries"] * 64
+    assert weight > count * 64
+
+
+def test_what_the_session_dropped_before_it_was_read_is_said(shared: Shared) -> None:
+    """Its copy for the host has a limit, too: a gap in the numbers is told with its size."""
+    segment(shared, 1, 10)
+    assert shared.mirror() == 10
+    segment(shared, 101, 10)
+    assert shared.mirror() == 10
+
+    (said,) = shared.store.entries.of([shared.id], ["dropped"])
+    assert (said.seq, said.body["entries"]) == (10, 90)
+
+
+def test_lines_without_entries_are_not_read_without_end(shared: Shared) -> None:
+    """A segment of empty lines ends the look at it, and hides no entry behind it."""
+    (shared.folder / "journal" / f"{1:016d}.jsonl").write_bytes(b"\n" * (4 << 20))
+    segment(shared, 2, 3)
+
+    assert shared.mirror() == 3
+    (said,) = shared.store.entries.of([shared.id], ["dropped"])
+    assert said.body["bytes"] > 3 << 20
+
+
+def test_reading_a_flooded_journal_takes_little_memory(shared: Shared, home: Home) -> None:
+    """`journal -n 1` after a flood of a million lines: under 100 MB, also the first time."""
+    shared.store.add_session("flooded", "image", {}, session_id=shared.id, state="dead")
+    for first in range(1, 1_000_000, 100_000):
+        segment(shared, first, 100_000)
+    command = [sys.executable, "-m", "holdfast", "journal", "flooded", "-n", "1", "--json"]
+    for _ in range(2):
+        with tempfile.TemporaryFile() as out:
+            child = subprocess.Popen(command, env={**os.environ, "HOLDFAST_HOME": str(home.root)}, stdout=out)
+            _, status, used = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+            out.seek(0)
+            (found,) = json.load(out)
+        assert (child.returncode, found["seq"]) == (0, 1_000_000)
+        assert used.ru_maxrss < 100_000  # kilobytes (getrusage(2))
+
+
+@pytest.mark.parametrize("all_timelines", [False, True])
+def test_the_newest_entries_are_the_end_of_all(
+    shared: Shared, home: Home, all_timelines: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit gives what the end of the whole list would be, and reads no more rows than it needs."""
+    shared.store.add_session("work", "image", {}, session_id=shared.id, state="dead")
+    segment(shared, 1, 5000)
+    with Holdfast(home) as controller:
+        whole = reading.read(controller, shared.id, reading.Filter(), all_timelines=all_timelines)
+        rows: list[int] = []
+        really = reading._entry
+
+        def counted(row: EntryRow, name: str, *, current: bool) -> Entry:
+            rows.append(row.seq)
+            return really(row, name, current=current)
+
+        monkeypatch.setattr(reading, "_entry", counted)
+        some = reading.read(controller, shared.id, reading.Filter(), all_timelines=all_timelines, limit=7)
+
+    assert len(whole) == 5000
+    assert some == whole[-7:]
+    assert len(rows) == 7
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidArgument, KernelDied, ProtocolError
+from holdfast.runtime import kernel_calls
 from holdfast.runtime.guest_client import GuestClient
 from holdfast.runtime.kernel_calls import KernelCall
 from holdfast.runtime.persistence import Persistence
@@ -48,6 +49,26 @@ def test_streams_and_results_are_collected_in_order(guest: Any) -> None:
         result.execution_count,
     ) == ("out", "err", "2", "ok", 4)
     assert [event.kind for event in events] == ["stream", "stream", "execute_result"]
+
+
+def test_displays_have_a_total(guest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many large displays the last are in the result, the bytes of the others are counted."""
+    monkeypatch.setattr(kernel_calls, "KEEP_DISPLAYS", 350_000)
+    payload = json.dumps({"data": {"text/plain": "x" * 100_000}, "metadata": {}}).encode()
+
+    def answer(peer: Any, _request: Any) -> None:
+        peer.send(event="started", id="x", epoch=1)
+        for seq in range(1, 21):
+            peer.send(payload, event="display_data", seq=seq)
+        _finished(peer)
+
+    guest(answer)
+    events: list[Any] = []
+    result = _call(guest, on_event=events.append)
+
+    assert [event.seq for event in result.outputs] == [18, 19, 20]
+    assert result.dropped == 17 * len(payload)
+    assert len(events) == 20
 
 
 def test_a_lost_connection_goes_on_after_the_last_event(guest: Any) -> None:

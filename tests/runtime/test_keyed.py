@@ -29,7 +29,7 @@ def controller(home: Home) -> Holdfast:
 @pytest.fixture
 def session(controller: Holdfast) -> SessionRow:
     row = controller.store.add_session("work", "image", {}, state="running")
-    controller.home.run_dir(row.id).mkdir()
+    controller.home.run_dir(row.id).mkdir(parents=True)
     return row
 
 

@@ -47,6 +47,7 @@ class FakeEngine:
         self.unpaused: list[str] = []
         self.coming: dict[str, dict[str, str]] = {}
         self.refused = 0
+        self.socket = ""
 
     def container(self, identity: str, *, running: bool = True, paused: bool = False, **labels: str) -> None:
         self.made[identity] = {key.replace("_", "."): value for key, value in labels.items()}
@@ -103,7 +104,7 @@ def controller(home: Home, engine: FakeEngine) -> Holdfast:
 def _session(controller: Holdfast, engine: FakeEngine, name: str = "work", **state: Any) -> Any:
     row = controller.store.add_session(name, "image", {})
     engine.container(f"c-{name}", holdfast_home=controller.home.digest, **state)
-    controller.home.run_dir(row.id).mkdir()
+    controller.home.run_dir(row.id).mkdir(parents=True)
     return controller.store.update_session(row.id, state="running", container_id=f"c-{name}")
 
 
@@ -114,7 +115,7 @@ def test_what_fails_or_is_interrupted_is_undone(controller: Holdfast, engine: Fa
     with pytest.raises(error), controller.operation("new") as operation:  # noqa: PT012
         row = controller.store.add_session("half", "image", {})
         controller.store.operations.update(operation.id, session_id=row.id)
-        controller.home.run_dir(row.id).mkdir()
+        controller.home.run_dir(row.id).mkdir(parents=True)
         (controller.home.staging / operation.id).mkdir()
         engine.container("c-half", holdfast_operation=operation.id)
         engine.tags["i-half"] = {"holdfast.operation": operation.id}

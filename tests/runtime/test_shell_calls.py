@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from holdfast.errors import (
     SessionBusy,
     SessionDead,
 )
-from holdfast.runtime import persistence
+from holdfast.runtime import guest_client, persistence, shell_calls
+from holdfast.runtime.guest import protocol
+from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.guest_client import GuestClient
 from holdfast.runtime.persistence import Persistence
 from holdfast.runtime.shell_calls import Following, ShellCall, shell_info
@@ -296,3 +299,61 @@ def test_what_the_supervisor_says_about_a_shell(guest: Any) -> None:
     assert (info.rows, info.command_id) == (40, None)
     with pytest.raises(InvalidArgument):
         shell_info(GuestClient(guest.folder), "other")
+
+
+@pytest.mark.parametrize("patience", [None, 5.0])
+def test_a_frame_that_drips_is_not_awaited(
+    guest: Any, monkeypatch: pytest.MonkeyPatch, patience: float | None
+) -> None:
+    """A supervisor that sends one byte now and then ends the call when the time of a frame is over."""
+    monkeypatch.setattr(guest_client, "FRAME_SECONDS", 0.2)
+
+    def answer(peer: Any, _request: Any) -> None:
+        data = protocol.encode(Frame({"event": "output", "offset": 0, "next": 900}, b"x" * 900))
+        with suppress(OSError):
+            for at in range(len(data)):
+                peer.socket.sendall(data[at : at + 1])
+                threading.Event().wait(0.02)
+
+    fake = guest(answer)
+    with GuestClient(fake.folder).open("exec") as connection:
+        connection.socket.settimeout(patience)
+        with pytest.raises(ProtocolError, match="does not end what it began"):
+            list(connection.events())
+        assert connection.socket.gettimeout() == patience
+
+
+def test_an_answer_that_does_not_end_is_not_kept(guest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flood of legal events where one answer is due ends with an error, by its count or its bytes."""
+    monkeypatch.setattr(guest_client, "MAX_ANSWER_FRAMES", 1000)
+    monkeypatch.setattr(guest_client, "MAX_ANSWER_BYTES", 1 << 20)
+
+    def flood(payload: bytes) -> Any:
+        def answer(peer: Any, _request: Any) -> None:
+            data = protocol.encode(Frame({"event": "entry", "seq": 1}, payload)) * 10
+            with suppress(OSError):
+                while True:
+                    peer.socket.sendall(data)
+
+        return answer
+
+    fake = guest(flood(b""), flood(b"x" * 100_000))
+    for most in (1000, 11):
+        heard: list[Any] = []
+        with pytest.raises(ProtocolError, match="its answer does not end"):
+            heard.extend(GuestClient(fake.folder).call("journal"))
+        assert len(heard) <= most
+
+
+def test_a_time_limit_is_kept_without_the_session(guest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A supervisor that never ends a command holds its caller for as long as was asked for, and a while."""
+    monkeypatch.setattr(shell_calls, "OVERDUE", 0.1)
+
+    def answer(peer: Any, _request: Any) -> None:
+        peer.send(event="started", offset=0)
+        with suppress(OSError):
+            while True:
+                peer.send(event="gap", offset=0, size=1)
+
+    with pytest.raises(GuestError, match="not ended the command at its time limit"):
+        _call(guest(answer, answer), timeout=0.1)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.terminal.uncook import Tail, Uncook
+from holdfast.runtime.terminal.uncook import PIECE, Tail, Uncook
 
 
 def _uncook(pieces: Any) -> Any:
@@ -51,3 +51,18 @@ def test_the_tail_keeps_the_end_and_counts_the_rest() -> None:
 
     assert tail.value() == b"9596979899"
     assert tail.dropped == 190
+
+
+@pytest.mark.parametrize("size", [1, 999, 70_000])
+def test_a_long_tail_is_exact_however_it_is_cut(size: int) -> None:
+    """What is kept is the end of the stream, and no more of it than the limit is in memory."""
+    data = random.Random(size).randbytes(400_000)
+    tail = Tail(100_000)
+    for at in range(0, len(data), size):
+        tail.feed(data[at : at + size])
+        assert sum(map(len, tail._pieces)) + len(tail._newest) <= 100_000 + max(PIECE, size) * 2
+
+    assert tail.value() == data[-100_000:] == tail.value()
+    assert tail.dropped == 300_000
+    tail.feed(b"more")
+    assert tail.value() == data[-99_996:] + b"more"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -92,6 +93,7 @@ class LayerCopy:
 
     def _pass(self, layer: Path, group: str, mapped: set[str]) -> list[Entry]:
         found: dict[str, tuple[Identity, Entry]] = {}
+        text = 0
         # By inode: files with several names are copied once.
         names: dict[int, list[Entry]] = {}
         folder = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -105,6 +107,11 @@ class LayerCopy:
                     self._fill(seen, data, mapped, names.setdefault(inode, []))
                 # What is not settled is looked at again, whatever it looks like then.
                 found[item.path] = (seen.identity if seen.settled else (), item)
+                text += len(item.path) + len(item.target) + sum(map(len, item.attributes.values()))
+                if len(found) > scan.MOST_FILES:
+                    raise scan.TooMany(f"{scan.MOST_FILES} files", _crowded(found))
+                if text > scan.MOST_TEXT:
+                    raise scan.TooMany(f"{scan.MOST_TEXT >> 20} MB of names", _crowded(found))
         finally:
             os.close(data)
             os.close(folder)
@@ -152,3 +159,9 @@ class LayerCopy:
             os.close(source)
         self._end += item.size
         os.ftruncate(data, self._end)
+
+
+def _crowded(paths: Iterable[str]) -> str:
+    """The folder, one or two levels deep, below which most of these paths are."""
+    folders = Counter("/".join(path.split("/")[:-1][:2]) for path in paths)
+    return f"/{folders.most_common(1)[0][0]}"

@@ -11,10 +11,15 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from holdfast.snapshots.checkpointer.layers import entry
 from holdfast.snapshots.checkpointer.layers.entry import Entry
 
+# Files of one layer: each takes up to 2 kB of memory here while the layer is copied.
+MOST_FILES = 500_000
+# Characters of their names, links and attributes together.
+MOST_TEXT = 256 << 20
 # Deeper than any tree made in earnest; each level is an open descriptor.
 DEEPEST = 400
 # Changes within one tick of the kernel's clock have the same time (10 ms at 100 Hz). Nanoseconds.
@@ -33,6 +38,13 @@ Identity = tuple[int, ...]
 
 class Unsupported(Exception):
     """The layer has something in it that cannot be copied from outside of the overlay."""
+
+
+class TooMany(OSError):
+    """There is more in the layer than is kept of one."""
+
+    def __init__(self, what: str, where: str) -> None:
+        super().__init__(f"the session has more than {what} that its image has not, most of them in {where}")
 
 
 @dataclass(slots=True)
@@ -86,7 +98,9 @@ def _scan(
     if depth > DEEPEST:
         raise Unsupported(f"directories are nested more than {DEEPEST} deep")
     with os.scandir(folder) as listing:
-        items = list(listing)
+        items = list(islice(listing, MOST_FILES + 1))
+    if len(items) > MOST_FILES:
+        raise TooMany(f"{MOST_FILES} files", f"/{prefix}")
     for item in items:
         if item.name.startswith(_RESERVED):
             continue

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import os
 from pathlib import Path
 
 import pytest
@@ -121,3 +122,20 @@ def test_what_is_no_key_or_no_name_is_refused(keys: Keys) -> None:
         keys.new("one")
     with pytest.raises(InvalidArgument, match="none of that name"):
         keys.remove("another")
+
+
+def test_whom_we_trust_is_on_the_disk_when_that_is_said(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that is trusted no more must not come back with a power loss: file and folder are synced."""
+    synced: list[int] = []
+    really = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+        really(descriptor)
+
+    public = keys.new("mine").public
+    monkeypatch.setattr(os, "fsync", fsync)
+    keys.trust(public, "friend")
+
+    (file,) = Path(keys._folder).glob("trusted.json")
+    assert {file.stat().st_ino, file.parent.stat().st_ino} <= set(synced)

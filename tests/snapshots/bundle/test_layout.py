@@ -4,6 +4,8 @@ import errno
 import io
 import json
 import os
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -187,3 +189,38 @@ def test_links_and_devices_in_the_archive_are_no_blobs(tmp_path: Path) -> None:
 
     with FileOrigin(path) as origin, pytest.raises(BundleRefused, match="missing"):
         origin.open(found)
+
+
+def test_a_header_that_claims_to_be_large_is_refused_unread(tmp_path: Path) -> None:
+    """A sparse file of 2 GiB whose first header says it is a name: nothing of that size is read."""
+    path = tmp_path / "huge.holdfast"
+    header = tarfile.TarInfo("././@LongLink")
+    header.type, header.size = tarfile.GNUTYPE_LONGNAME, 2 << 30
+    path.write_bytes(header.tobuf(tarfile.GNU_FORMAT))
+    os.truncate(path, (2 << 30) + 4096)
+    program = (
+        "import sys, resource\n"
+        "from pathlib import Path\n"
+        "from holdfast.errors import BundleRefused\n"
+        "from holdfast.snapshots.bundle.layout import FileOrigin\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))\n"
+        "try:\n"
+        "    FileOrigin(Path(sys.argv[1])).__enter__()\n"
+        "except BundleRefused as error:\n"
+        "    print(error)\n"
+    )
+    command = [sys.executable, "-c", program, str(path)]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert "a header is too long" in said.stdout, said.stderr
+
+
+def test_headers_in_headers_are_refused(tmp_path: Path) -> None:
+    """tarfile reads a header that extends the next one by calling itself."""
+    path = tmp_path / "deep.holdfast"
+    header = tarfile.TarInfo("././@LongLink")
+    header.type, header.size = tarfile.GNUTYPE_LONGNAME, 1
+    path.write_bytes((header.tobuf(tarfile.GNU_FORMAT) + b"x".ljust(512, b"\0")) * 5000)
+
+    with pytest.raises(BundleRefused), FileOrigin(path):
+        pass

@@ -4,6 +4,7 @@ import gzip
 import io
 import os
 import zlib
+from typing import Any
 
 import pytest
 import zstandard
@@ -94,3 +95,33 @@ def test_a_segment_of_another_size_or_with_more_behind_it_is_refused() -> None:
             packing.open_segment(given, size)
     with pytest.raises(BundleRefused):
         packing.open_segment(zlib.compress(data), 100_000)
+
+
+def test_many_members_of_gzip_cost_as_much_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is behind a member is copied for it: never more than one step, however many there are."""
+    behind: list[int] = []
+    really = zlib.decompressobj
+
+    class Counted:
+        def __init__(self, wbits: int) -> None:
+            self._it = really(wbits=wbits)
+
+        def __getattr__(self, name: str) -> Any:
+            found = getattr(self._it, name)
+            if name == "unused_data":
+                behind.append(len(found))
+            return found
+
+    monkeypatch.setattr(zlib, "decompressobj", Counted)
+
+    assert _open(gzip.compress(b"") * 50_000 + gzip.compress(b"end"), "gzip", 3) == b"end"
+    assert len(behind) == 50_001
+    assert max(behind) <= 4096
+
+
+def test_too_many_members_of_gzip_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layer of nothing but empty members ends."""
+    monkeypatch.setattr(packing, "MAX_GZIP_MEMBERS", 1000)
+
+    with pytest.raises(BundleRefused, match="too many parts"):
+        _open(gzip.compress(b"") * 1001, "gzip", 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import stat
 import time
 from pathlib import Path
 
@@ -267,3 +268,48 @@ def test_passes_are_repeated_while_much_changes(
     monkeypatch.setattr(LayerCopy, "_pass", counting)
     LayerCopy(folder).first(upper)
     assert passes == copy.PASSES
+
+
+def test_more_files_than_are_kept_are_refused_by_name(
+    upper: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each takes memory: a flood of empty files ends the copy, which says where they are."""
+    monkeypatch.setattr(scan, "MOST_FILES", 100)
+    (upper / "etc").mkdir()
+    for number in range(10):
+        (upper / "srv" / "cache" / str(number)).mkdir(parents=True)
+        for name in range(9):
+            (upper / "srv" / "cache" / str(number) / str(name)).touch()
+
+    with pytest.raises(OSError, match=r"more than 100 files .*, most of them in /srv/cache"):
+        LayerCopy(folder).first(upper)
+
+
+def test_a_crowded_folder_is_not_listed_to_its_end(
+    upper: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One folder of more files than are kept is refused before they are looked at."""
+    monkeypatch.setattr(scan, "MOST_FILES", 100)
+    (upper / "heap").mkdir()
+    for name in range(101):
+        (upper / "heap" / str(name)).touch()
+    really = scan.identify
+
+    def identify(found: os.stat_result) -> scan.Identity:
+        assert not stat.S_ISREG(found.st_mode)
+        return really(found)
+
+    monkeypatch.setattr(scan, "identify", identify)
+
+    with pytest.raises(OSError, match="most of them in /heap"):
+        LayerCopy(folder).first(upper)
+
+
+def test_long_names_are_counted_too(upper: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names, links and attributes take memory as files do."""
+    monkeypatch.setattr(scan, "MOST_TEXT", 3 << 20)
+    for number in range(800):
+        (upper / f"link{number}").symlink_to("x" * 4000)
+
+    with pytest.raises(OSError, match="more than 3 MB of names"):
+        LayerCopy(folder).first(upper)

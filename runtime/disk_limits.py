@@ -1,0 +1,49 @@
+"""Whether an engine can limit what a session writes to its own files, and how much that is by default.  Pure.
+
+overlay2 does it by project quotas, on xfs that is mounted with `pquota`; btrfs and zfs by quotas of their own
+(https://docs.docker.com/reference/cli/docker/container/run/#storage-opt). On other storage, ext4 above all, a
+container may fill the disk that the engine is on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+DEFAULT = 32 << 30
+"""Bytes, where nothing else was chosen and the engine can."""
+LEAST = 64 << 20
+"""Bytes; a supervisor and a kernel write a few of them."""
+_OWN_QUOTAS = ("btrfs", "zfs")
+
+
+def fault(info: Mapping[str, Any], mountinfo: str) -> str:
+    """Why an engine cannot limit it; empty if it can.
+
+    Args:
+        info: what `docker info` says.
+        mountinfo: /proc/self/mountinfo of a process that sees the engine's folder (proc_pid_mountinfo(5)).
+    """
+    driver = str(info.get("Driver", "?"))
+    if driver in _OWN_QUOTAS:
+        return ""
+    below = dict(item for item in info.get("DriverStatus") or () if len(item) == 2)
+    kind = str(below.get("Backing Filesystem", "?"))
+    if driver != "overlay2" or kind != "xfs":
+        return f"its storage, {driver} on {kind}, has no quotas"
+    options = _options(mountinfo, str(info.get("DockerRootDir", "/")))
+    return "" if options & {"pquota", "prjquota"} else "its xfs is not mounted with `pquota`"
+
+
+def _options(mountinfo: str, folder: str) -> set[str]:
+    """The options of the file system that holds a folder: of the longest mount point that leads to it."""
+    found: tuple[int, set[str]] = (-1, set())
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        fields, rest = before.split(), after.split()
+        if len(fields) < 6 or len(rest) < 3:
+            continue
+        point = fields[4].replace("\\040", " ").rstrip("/")
+        if f"{folder}/".startswith(f"{point}/") and len(point) >= found[0]:
+            found = (len(point), set(rest[2].split(",")))
+    return found[1]

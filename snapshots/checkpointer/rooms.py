@@ -1,0 +1,112 @@
+"""Mounts and unmounts the small file systems in which sessions share a folder with the host.
+
+A room is a tmpfs with limits in bytes and inodes: what a session writes to its shared folder can fill that
+and nothing else, and the memory it takes is charged to the session (the kernel's memory controller charges a
+page of a tmpfs to the group that touches it first). Mounting needs CAP_SYS_ADMIN: a controller that runs as
+root calls this module in its own process; for an ordinary user the checkpointer does, after entering the
+mount namespace of the process that asks. Knows nothing of sessions.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from holdfast.snapshots.checkpointer import folders, requests
+from holdfast.snapshots.checkpointer.channel import Channel
+
+SIZE = 32 << 20
+"""Bytes. The copy of the journal takes at most half of it; the rest is for what the host and the guest tell
+each other, a few kilobytes."""
+INODES = 1024
+"""Files, folders and sockets. The guest has fewer than 50 there."""
+POINT = "room"
+"""The mount point in a session's folder."""
+
+# sys/mount.h; mount(2), umount2(2).
+_NOSUID, _NODEV, _NOEXEC = 2, 4, 8
+_DETACH, _NOFOLLOW = 2, 8
+
+
+def mount(point: Path, uid: int, gid: int) -> None:
+    """Mount a room that belongs to this owner, unless there is one.
+
+    Raises:
+        OSError: it cannot be mounted.
+    """
+    descriptor = os.open(point, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if mounted(point):
+            return
+        options = f"size={SIZE},nr_inodes={INODES},mode=0700,uid={uid},gid={gid}"
+        where = f"/proc/self/fd/{descriptor}"
+        flags = _NOSUID | _NODEV | _NOEXEC
+        _call("mount", b"holdfast", where.encode(), b"tmpfs", flags, options.encode())
+    finally:
+        os.close(descriptor)
+
+
+def unmount(point: Path) -> None:
+    """Take a room away, also while somebody still looks into it. Without one there is nothing to do.
+
+    Raises:
+        OSError: it cannot be unmounted.
+    """
+    while mounted(point):
+        _call("umount2", os.fsencode(point), _DETACH | _NOFOLLOW)
+
+
+def mounted(point: Path) -> bool:
+    """Whether something is mounted there."""
+    try:
+        here, above = point.lstat(), point.parent.lstat()
+    except OSError:
+        return False
+    return here.st_dev != above.st_dev
+
+
+def same_mounts(one: int, other: int) -> bool:
+    """Whether two processes, by pid, see the same mounts. Raises OSError if they may not be looked at."""
+    return Path(f"/proc/{one}/ns/mnt").readlink() == Path(f"/proc/{other}/ns/mnt").readlink()
+
+
+def serve(request: requests.Room, channel: Channel) -> None:
+    """Make or remove a room in the mount namespace of the process that asks.
+
+    Raises:
+        BadRequest: that namespace is not the engine's, or the folder there is not the home that is served.
+        OSError: the kernel refuses.
+    """
+    state, peer = folders.STATE.stat(), channel.peer
+    if not same_mounts(peer, request.engine):
+        raise requests.BadRequest("the engine does not see what is mounted for the process that asks")
+    _enter(peer)
+    home = Path(request.home).stat()
+    if (home.st_dev, home.st_ino) != (state.st_dev, state.st_ino):
+        raise requests.BadRequest("'home' is not the state directory that is served")
+    point = Path(request.home) / "run" / request.folder / POINT
+    if request.make:
+        mount(point, state.st_uid, state.st_gid)
+    else:
+        unmount(point)
+    channel.send("done")
+
+
+def _enter(pid: int) -> None:
+    if sys.version_info < (3, 12):
+        raise RuntimeError("os.setns came with Python 3.12; the checkpointer's image has 3.13")
+    namespace = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.setns(namespace, os.CLONE_NEWNS)
+    finally:
+        os.close(namespace)
+
+
+def _call(name: str, *arguments: bytes | int) -> None:
+    import ctypes  # the host imports this module where it mounts nothing, too
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    if getattr(libc, name)(*arguments) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))

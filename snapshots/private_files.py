@@ -1,0 +1,42 @@
+"""Opens and replaces files of the state directory, which only its owner may read, whatever the umask."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import BinaryIO
+
+MODE = 0o600
+
+
+def create(path: Path, *, new: bool = False) -> BinaryIO:
+    """Open a file to write and read it from its beginning; with `new` there must be none. Raises OSError."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | (os.O_EXCL if new else os.O_TRUNC)
+    return os.fdopen(os.open(path, flags, MODE), "w+b")
+
+
+def replace(path: Path, data: bytes | str, *, durable: bool = True) -> None:
+    """Give a file this content in one step; with `durable` it is on the disk on return. Raises OSError."""
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        with create(part, new=True) as file:
+            file.write(data.encode() if isinstance(data, str) else data)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+    if durable:
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk (fsync(2)). Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

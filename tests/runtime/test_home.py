@@ -1,0 +1,67 @@
+"""The state directory: closed to others, whatever it was and whatever the umask."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import StoreError
+from holdfast.runtime.home import Home
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o077], ids=oct)
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def modes(root: Path) -> set[int]:
+    """The permissions of everything below a folder for its group and others."""
+    return {path.stat().st_mode & 0o077 for path in root.rglob("*")}
+
+
+def test_every_folder_is_closed_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    """Also parents of the home that were missing: who can write to one can replace what is in it."""
+    Home(tmp_path / "state" / "of" / "holdfast").create()
+
+    assert (umask, modes(tmp_path)) == (umask, {0})
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702, 0o1777])
+def test_a_home_that_others_can_write_to_is_refused(tmp_path: Path, mode: int) -> None:
+    """They could put another folder in the place of one of its own. What is in it stays as it is."""
+    root = Home(tmp_path / "home").create().root
+    root.chmod(mode)
+
+    with pytest.raises(StoreError, match=f"others may write to it .mode {mode:04o}") as refused:
+        Home(root).create()
+    assert refused.value.hint.endswith(f"`chmod 700 {root}`")
+    root.chmod(0o700)
+    assert Home(root).create().root == root
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o750, 0o701])
+def test_a_home_that_others_can_read_is_closed(tmp_path: Path, mode: int) -> None:
+    """Nothing in it is for anybody else."""
+    root = tmp_path / "home"
+    root.mkdir()
+    root.chmod(mode)
+
+    Home(root).create()
+
+    assert root.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_of_other_things_is_not_closed(tmp_path: Path) -> None:
+    """It may be meant to be read by others: a home in it would be open, so it is none."""
+    (tmp_path / "page.html").touch()
+    tmp_path.chmod(0o755)
+
+    with pytest.raises(StoreError, match="it holds other files"):
+        Home(tmp_path).create()
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]

@@ -1,0 +1,35 @@
+"""A long text is written as JSON in pieces that join to what one piece would be."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+
+import pytest
+
+from holdfast.runtime.cli.long_json import PIECE, pieces
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b'"\\\n\x00\x1b' * 1000,
+        "ä€😀".encode() * (PIECE // 3),  # characters across the ends of pieces
+        random.Random(1).randbytes(2 * PIECE + 1),
+        b"x" * PIECE + "€".encode()[:2],
+    ],
+    ids=["empty", "escapes", "wide", "binary", "cut"],
+)
+def test_pieces_are_one_object(data: bytes) -> None:
+    """Text as text; bytes that are none also as they are."""
+    written = "".join(pieces({"id": "a", "n": [1]}, "output", data))
+    found = json.loads(written)
+
+    assert written.endswith("}\n")
+    assert (found["id"], found["n"]) == ("a", [1])
+    assert found["output"] == data.decode("utf-8", "replace")
+    whole = base64.b64decode(found["output_base64"]) if "output_base64" in found else found["output"].encode()
+    assert whole == data
+    assert max(map(len, pieces({}, "output", data))) < 8 * PIECE
