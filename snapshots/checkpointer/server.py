@@ -125,7 +125,9 @@ def _carry_out(request: requests.Request, channel: Channel) -> None:
             channel.send("done", protocol=requests.PROTOCOL, **_versions(), about=_about())
         case requests.Describe(folder):
             source = Source(folders.staged(folder))
-            channel.send("done", tree=decode(source), strange=strange(source), filters=_filters(source))
+            channel.send(
+                "done", tree=decode(source), strange=strange(source, foreign=True), filters=_filters(source)
+            )
         case requests.Files():
             _keep_files(request, channel)
         case requests.Dump(target=target):

@@ -11,6 +11,7 @@ import hashlib
 from typing import Any
 
 from holdfast.snapshots.checkpointer.proc.status import Status
+from holdfast.snapshots.checkpointer.record import Unreadable
 
 _MOST_FILTERS = 4096
 MAX_PROGRAMS = 64
@@ -39,7 +40,7 @@ def of_core(core: Any, filters: list[Any], leader: Any) -> dict[str, Any]:
         "securebits": creds.secbits,
         "seccomp": mode,
         "filters": len(chain),
-        "filter_digests": [_digest(one) for one in chain],
+        "filter_digests": [_digest(one) for one in chain[:MAX_PROGRAMS]],
     }
 
 
@@ -85,12 +86,16 @@ def _seccomp(core: Any) -> tuple[int, int]:
 
 
 def _chain(filters: list[Any], last: int) -> list[Any]:
-    """The filters of a thread, the oldest first."""
+    """The filters of a thread, the oldest first. Raises Unreadable."""
     found: list[Any] = []
     at: int | None = last
     while at is not None and at < len(filters) and len(found) < _MOST_FILTERS:
         found.append(filters[at])
-        at = int(filters[at].prev) if filters[at].HasField("prev") else None
+        previous = int(filters[at].prev) if filters[at].HasField("prev") else None
+        # A filter is written after those it was added to: a chain that turns back never ends.
+        if previous is not None and previous >= at:
+            raise Unreadable("a seccomp filter comes before itself")
+        at = previous
     return found[::-1]
 
 

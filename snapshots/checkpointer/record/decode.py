@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 from typing import Any, Protocol
 
-from holdfast.snapshots.checkpointer.record import Unreadable, credentials, sharing
+from holdfast.snapshots.checkpointer.record import Unreadable, credentials, sharing, text
 from holdfast.snapshots.checkpointer.record.described import Files, terminals
 
 MAX_PROCESSES = 20_000
 MAX_DESCRIPTORS = 100_000
 """Of all processes together."""
+MAX_THREADS = 100_000
+"""Of all processes together. Each has an image; more are no session's (its limit counts threads)."""
 _MAX_COMMAND = 1024
 _MAX_ENVIRONMENT = 64 << 10
 _MAX_NAMES = 50
@@ -44,6 +46,7 @@ def decode(images: Images, *, commands: bool = True) -> dict[str, Any]:
         Unreadable: they are not images of CRIU.
     """
     pstree = images.messages("pstree")
+    _check_numbers(pstree)
     filters = [one for entry in images.messages("seccomp") for one in entry.seccomp_filters]
     ttys = images.messages("tty-info")
     files = Files(images.messages("files"), ttys, images.messages("memfd"), images.messages("remap-fpath"))
@@ -62,6 +65,18 @@ def decode(images: Images, *, commands: bool = True) -> dict[str, Any]:
         "terminals": terminals(ttys),
         "left_out": max(0, len(pstree) - MAX_PROCESSES) + decoding.left_out,
     }
+
+
+def _check_numbers(pstree: list[Any]) -> None:
+    """See that every number is that of one process or thread: a tree that is told twice is read twice."""
+    if len({int(item.pid) for item in pstree}) != len(pstree):
+        raise Unreadable("two processes have the same pid")
+    count = sum(len(item.threads) for item in pstree)
+    if count > MAX_THREADS:
+        raise Unreadable(f"there are {count} threads")
+    tids = [int(tid) for item in pstree for tid in item.threads]
+    if len(set(tids)) != len(tids):
+        raise Unreadable("two threads have the same number")
 
 
 class _Decoding:
@@ -85,14 +100,14 @@ class _Decoding:
             "pgid": int(item.pgid),
             "sid": int(item.sid),
             "state": state,
-            "name": str(core.tc.comm)[:16] if core is not None else "",
+            "name": text(core.tc.comm)[:16] if core is not None else "",
             "threads": [],
             "descriptors": [],
         }
         if core is None or state == "zombie":
             return found
         if core.thread_core.HasField("comm"):
-            found["name"] = str(core.thread_core.comm)[:16]
+            found["name"] = text(core.thread_core.comm)[:16]
         found["threads"] = [self._thread(pid, int(tid), core) for tid in item.threads]
         self._memory(found, pid)
         self._fs(found, pid)
