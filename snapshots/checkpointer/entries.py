@@ -89,7 +89,9 @@ def parse(name: str, data: bytes) -> tuple[bytes, list[Any]]:
         if data[: len(magic)] != magic:
             raise Unreadable(f"{name}.img cannot be read (it is of another kind or version)")
         return magic, _messages(kind, data, len(magic))
-    except (DecodeError, KeyError, struct.error) as error:
+    except DecodeError as error:
+        raise Unreadable(f"{name}.img cannot be read ({error})") from error
+    except (KeyError, struct.error) as error:
         raise Unreadable(f"{name}.img cannot be read ({type(error).__name__})") from error
 
 

@@ -293,3 +293,10 @@ def test_only_so_much_is_told() -> None:
     files = [_file(f"/proc/{number}/mem") for number in range(1000)]
 
     assert len(outside.strange(Images(files=files))) == outside.MOST
+
+
+def test_filters_are_added_without_a_listener() -> None:
+    """SECCOMP_FILTER_FLAG_NEW_LISTENER would have CRIU open one."""
+    for flags, told in ((0, 0), (2, 0), (8, 1), (1 << 30, 1)):
+        chains = Message(seccomp_filters=[Message(flags=0), Message(flags=flags)])
+        assert len(outside.strange(Images(seccomp=[chains]))) == told

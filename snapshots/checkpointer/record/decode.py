@@ -68,15 +68,12 @@ def decode(images: Images, *, commands: bool = True) -> dict[str, Any]:
 
 
 def _check_numbers(pstree: list[Any]) -> None:
-    """See that every number is that of one process or thread: a tree that is told twice is read twice."""
+    """See that a list of the same process, or of threads, is not read without end."""
     if len({int(item.pid) for item in pstree}) != len(pstree):
         raise Unreadable("two processes have the same pid")
     count = sum(len(item.threads) for item in pstree)
     if count > MAX_THREADS:
         raise Unreadable(f"there are {count} threads")
-    tids = [int(tid) for item in pstree for tid in item.threads]
-    if len(set(tids)) != len(tids):
-        raise Unreadable("two threads have the same number")
 
 
 class _Decoding:
@@ -87,6 +84,7 @@ class _Decoding:
         self._commands = commands
         self._room = MAX_DESCRIPTORS
         self._tables: dict[int, list[Any]] = {}
+        self._tids: set[int] = set()
         self.left_out = 0
 
     def process(self, item: Any) -> dict[str, Any]:
@@ -115,6 +113,10 @@ class _Decoding:
         return found
 
     def _thread(self, pid: int, tid: int, leader: Any) -> dict[str, Any]:
+        # Not of what has ended: CRIU leaves whatever was in its memory there.
+        if tid in self._tids:
+            raise Unreadable(f"thread {tid} is there twice")
+        self._tids.add(tid)
         core = leader if tid == pid else (self._images.messages(f"core-{tid}") or [None])[0]
         # Without credentials in its image CRIU would leave a task those it has itself.
         if core is None or not core.HasField("thread_core") or not core.thread_core.HasField("creds"):

@@ -34,6 +34,8 @@ The last two let a program run before others without a capability. What else has
 counted, or processes, which are limited by the container."""
 _ALARMS = frozenset({8, 9})
 """CLOCK_REALTIME_ALARM and CLOCK_BOOTTIME_ALARM: they need CAP_WAKE_ALARM (timer_create(2))."""
+_FILTER_FLAGS = 0x7
+"""SECCOMP_FILTER_FLAG_TSYNC, LOG and SPEC_ALLOW (seccomp(2)): no listener that answers for the kernel."""
 _ZOMBIE = 2
 # The kernel forgets these once a file is open (open(2)); CRIU would open it with them.
 _ONCE = os.O_CREAT | os.O_EXCL | os.O_TRUNC | os.O_NOCTTY
@@ -85,6 +87,9 @@ def _all(images: Images, *, foreign: bool) -> Iterator[str]:
     for name in images.numbered("ghost-file"):
         for ghost in images.messages(name)[:1]:
             yield from special_files.of_ghost(ghost, _elsewhere)
+    for chains in images.messages("seccomp"):
+        if any(int(one.flags) & ~_FILTER_FLAGS for one in chains.seccomp_filters):
+            yield "has a seccomp filter that is added in a way no session does"
     for one in images.messages("tty-info"):
         if int(one.type) not in _TERMINALS:
             yield f"has a terminal of kind {int(one.type)}, which is the host's"
