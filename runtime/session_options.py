@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from holdfast.errors import InvalidArgument
+from holdfast.runtime import image_settings
 from holdfast.runtime.guest import layout
 from holdfast.runtime.text import plain
 
@@ -41,6 +42,8 @@ CAPABILITIES = (
     "SETUID",
     "SYS_CHROOT",
 )
+# Limits that let a program run before others without a capability; an engine's defaults may be higher.
+NO_PRIORITY = ("nice", "rtprio")
 # Places of the container that a mount would break.
 RESERVED = ("/proc", "/sys", "/dev", str(layout.RUN_DIR), str(layout.STATE_DIR), "/opt/holdfast")
 
@@ -208,6 +211,9 @@ def container_options(
         "shm_size": options.memory // 4,
         "mounts": [_bind(str(run_dir), str(layout.RUN_DIR), read_only=False)]
         + [_bind(m.source, m.target, read_only=m.read_only) for m in options.mounts],
+        "healthcheck": image_settings.NO_HEALTH_CHECK,
+        "stop_signal": image_settings.STOP_SIGNAL,
+        "ulimits": [{"Name": name, "Soft": 0, "Hard": 0} for name in NO_PRIORITY],
         "log_config": {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "1"}},
     }
     if options.cpus is not None:
