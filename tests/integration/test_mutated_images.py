@@ -380,20 +380,28 @@ def rights(hf: Holdfast, session: Session) -> list[str]:
     """What threads of a session have beyond what one may have, as the host sees it."""
     container = str(session.row.container_id)
     found = []
-    for process in hf.engine.client.api.top(container, "-eo pid")["Processes"]:
-        for status in Path(f"/proc/{process[0].strip()}/task").glob("*/status"):
-            with contextlib.suppress(OSError):
-                lines = dict(
-                    line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line
-                )
-                found += [
-                    f"{lines['Name']}: {name} {lines[name]}"
-                    for name in ("CapBnd", "CapPrm", "CapEff", "CapInh", "CapAmb")
-                    if int(lines[name], 16) & ~ALLOWED.capabilities
-                ]
-                if lines["State"][0] != "Z" and lines["Seccomp"] != "2":
-                    found.append(f"{lines['Name']}: no seccomp")
+    for words in hf.engine.client.api.top(container, "-eo pid")["Processes"]:
+        process = Path(f"/proc/{words[0].strip()}")
+        with contextlib.suppress(OSError):
+            # The checkpointer's worker is in the container's cgroups until it ends, not in its namespaces.
+            if (process / "ns/pid").readlink() == Path("/proc/self/ns/pid").readlink():
+                continue
+            for status in (process / "task").glob("*/status"):
+                found += beyond(status.read_text())
     return found
+
+
+def beyond(status: str) -> list[str]:
+    """What a thread has that no session may have."""
+    lines = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    found = [
+        f"{lines['Name']}: {name} {lines[name]}"
+        for name in ("CapBnd", "CapPrm", "CapEff", "CapInh", "CapAmb")
+        if int(lines[name], 16) & ~ALLOWED.capabilities
+    ]
+    return found + (
+        [f"{lines['Name']}: no seccomp"] if lines["State"][0] != "Z" and lines["Seccomp"] != "2" else []
+    )
 
 
 def remains(hf: Holdfast) -> list[str]:

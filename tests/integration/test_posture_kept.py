@@ -39,7 +39,17 @@ def pids(hf: Holdfast, session: Session) -> list[int]:
     told = hf.engine.client.api.top(str(session.row.container_id), "-eo pid")["Processes"]
     state = hf.engine.inspect(str(session.row.container_id))
     assert state is not None
-    return [state.pid, *sorted({int(words[0]) for words in told} - {state.pid})]
+    # The checkpointer's worker is in the container's cgroups until it ends, not in its namespaces.
+    ours = Path("/proc/self/ns/pid").readlink()
+    inside = {int(words[0]) for words in told if _pid_namespace(words[0]) not in (ours, None)}
+    return [state.pid, *sorted(inside - {state.pid})]
+
+
+def _pid_namespace(pid: str) -> Path | None:
+    try:
+        return Path(f"/proc/{pid.strip()}/ns/pid").readlink()
+    except OSError:
+        return None
 
 
 def fields(path: Path) -> dict[str, str]:
