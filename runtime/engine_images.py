@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.engine_calls import filters, layers_of, translated
 
@@ -24,6 +24,16 @@ class Images:
         with translated("inspect image"):
             try:
                 return str(self._client.images.get(ref).id)
+            except docker.errors.NotFound:
+                return None
+
+    def config(self, ref: str) -> dict[str, Any] | None:
+        """What an image says about containers made of it; None if there is none of this name."""
+        import docker.errors
+
+        with translated("inspect image"):
+            try:
+                return dict(self._client.images.get(ref).attrs["Config"] or {})
             except docker.errors.NotFound:
                 return None
 

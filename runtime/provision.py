@@ -20,7 +20,7 @@ from holdfast.errors import (
     InvalidArgument,
     SessionError,
 )
-from holdfast.runtime import awakening, disk_limits, networks, shared_folder
+from holdfast.runtime import awakening, disk_limits, image_settings, networks, shared_folder
 from holdfast.runtime.egress import closing
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.guest import layout
@@ -77,16 +77,18 @@ def image(engine: Engine, chosen: str | None, progress: Callable[[str], None]) -
     """The image a new session is made of: the one chosen, else our own, built if it is missing.
 
     Raises:
-        ImageError: there is none of that name, or it cannot be built.
+        ImageError: there is none of that name, it cannot be built, or no session can be made of it.
     """
     from holdfast.images import build
 
     if chosen is None:
         return build.ensure(engine.client, "session", progress)
-    if not engine.images.exists(chosen):
+    config = engine.images.config(chosen)
+    if config is None:
         raise ImageError(
             f"cannot use image {chosen}: the engine has none of that name", hint="`docker images`"
         )
+    image_settings.check(chosen, config)
     return chosen
 
 
@@ -132,7 +134,7 @@ def create_container(
         hostname=row.name,
         image=row.image,
         command=command,
-        labels=labels(home, row, operation_id),
+        labels=_labels(engine, home, row, operation_id, options.image),
         run_dir=place.run_dir(home, row.id),
         init=init,
         seccomp=seccomp.profile(),
@@ -148,6 +150,15 @@ def create_container(
         container = engine.create_session_container(**made)
     awakening.say_who(place.run_dir(home, row.id), replace(row, container_id=container), kept)
     return container
+
+
+def _labels(
+    engine: Engine, home: Home, row: SessionRow, operation_id: str, chosen: str | None
+) -> dict[str, str]:
+    """Those of ours alone; of our own images nothing else is inherited, so that they are not asked."""
+    ours = labels(home, row, operation_id)
+    config = engine.images.config(row.image) if chosen is not None else None
+    return image_settings.without_labels(config or {}, ours)
 
 
 def start(engine: Engine, container_id: str) -> None:

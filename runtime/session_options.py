@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime import disk_limits
+from holdfast.runtime import disk_limits, image_settings
 from holdfast.runtime.egress import allowed
 from holdfast.runtime.egress.allowed import Allowed
 from holdfast.runtime.guest import layout
@@ -43,6 +43,8 @@ CAPABILITIES = (
     "SYS_CHROOT",
 )
 RESOLVER = "/etc/resolv.conf"
+# Limits that let a program run before others without a capability; an engine's defaults may be higher.
+NO_PRIORITY = ("nice", "rtprio")
 # Places of the container that a mount would break.
 RESERVED = ("/proc", "/sys", "/dev", str(layout.RUN_DIR), str(layout.STATE_DIR), "/opt/holdfast")
 
@@ -240,6 +242,9 @@ def container_options(
             _bind(str(init), str(layout.INIT), read_only=True),
         ]
         + [_bind(m.source, m.target, read_only=m.read_only) for m in options.mounts],
+        "healthcheck": image_settings.NO_HEALTH_CHECK,
+        "stop_signal": image_settings.STOP_SIGNAL,
+        "ulimits": [{"Name": name, "Soft": 0, "Hard": 0} for name in NO_PRIORITY],
         "log_config": {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "1"}},
     }
     if disk is not None:

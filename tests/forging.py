@@ -122,6 +122,14 @@ class Forgery:
         return path
 
 
+class Thin(FileDestination):
+    """A file without the layers of the image: an engine that has them never asks for them."""
+
+    def has(self, blob: Descriptor) -> bool:
+        """Whether it would be there in a file that is whole."""
+        return blob.media_type == media.LAYER_ZSTD or super().has(blob)
+
+
 def _add(blobs: list[tuple[Descriptor, bytes]], media_type: str, value: Mapping[str, Any]) -> Descriptor:
     return _put(blobs, media_type, form.dumps(value), None)
 

@@ -26,6 +26,8 @@ DONE = (
 )
 RECENT = 200
 """Entries at the journal's end among which the last thing that was done is looked for."""
+LATEST = 1e12
+"""Unix seconds that a session may tell; some thirty thousand years."""
 
 
 def count(line: Line, enough: int) -> bool:
@@ -53,4 +55,5 @@ def _time(payload: bytes) -> float:
         at = json.loads(payload)["at"]
     except (ValueError, RecursionError, LookupError, TypeError) as error:
         raise ProtocolError("cannot understand the session: a journal entry has no time") from error
-    return float(at) if isinstance(at, int | float) else 0.0
+    # Integers of JSON have no bound, those of a float have one.
+    return float(at) if isinstance(at, int | float) and 0 <= at < LATEST else 0.0

@@ -29,9 +29,10 @@ class Channel:
 
     def send(self, event: str, **fields: object) -> None:
         """Tell the host; a host that is gone is not an error here."""
-        line = json.dumps({"event": event, **fields}) + "\n"
+        # Names of files may be no UTF-8; half a character is none that a reader of JSON has to take.
+        line = json.dumps({"event": event, **fields}, ensure_ascii=False) + "\n"
         try:
-            self._connection.sendall(line.encode())
+            self._connection.sendall(line.encode("utf-8", "replace"))
         except OSError:
             self._closed = True
 

@@ -1,15 +1,23 @@
-"""Reads and writes CRIU's image files: two magic numbers, then size-prefixed messages (criu.org/Images)."""
+"""Reads and writes CRIU's image files: two magic numbers, then size-prefixed messages (criu.org/Images).
+
+Strict, because what is judged here is what CRIU will read: a file that two readers could take for different
+things (other magic numbers, a message cut short, fields or values this version does not know) is refused.
+"""
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 from typing import Any
 
+from google.protobuf.message import DecodeError
 from pycriu.images import (
     core_pb2,
     fdinfo_pb2,
     fs_pb2,
+    ghost_file_pb2,
+    inventory_pb2,
     memfd_pb2,
     mm_pb2,
     pagemap_pb2,
@@ -18,53 +26,117 @@ from pycriu.images import (
     seccomp_pb2,
     tty_pb2,
 )
+from pycriu.images.magic import by_name
 
-_MAGIC_BYTES = 8
+from holdfast.snapshots.checkpointer.record import Unreadable
+
+MAX_BYTES = 64 << 20
+"""Of one image that is read as a whole. 100 000 open sockets, or a million parts of memory, need less."""
+_HEAD_BYTES = 1 << 20
 _SIZE = struct.Struct("<I")
-# The message each image consists of, by its name without the number. Images with other data between the
-# messages are not for this module.
-_MESSAGES: dict[str, Any] = {
-    "core": core_pb2.core_entry,
-    "fdinfo": fdinfo_pb2.fdinfo_entry,
-    "files": fdinfo_pb2.file_entry,
-    "fs": fs_pb2.fs_entry,
-    "ids": core_pb2.task_kobj_ids_entry,
-    "memfd": memfd_pb2.memfd_inode_entry,
-    "mm": mm_pb2.mm_entry,
-    "pagemap": pagemap_pb2.pagemap_entry,
-    "pstree": pstree_pb2.pstree_entry,
-    "remap-fpath": remap_file_path_pb2.remap_file_path_entry,
-    "seccomp": seccomp_pb2.seccomp_entry,
-    "tty-data": tty_pb2.tty_data_entry,
-    "tty-info": tty_pb2.tty_info_entry,
+# The message each image consists of, and its magic number, by its name without the number. Images with other
+# data between the messages are not for this module; of those in _PAYLOAD only the first message is read.
+_MESSAGES: dict[str, tuple[str, Any]] = {
+    "core": ("CORE", core_pb2.core_entry),
+    "fdinfo": ("FDINFO", fdinfo_pb2.fdinfo_entry),
+    "files": ("FILES", fdinfo_pb2.file_entry),
+    "fs": ("FS", fs_pb2.fs_entry),
+    "ghost-file": ("GHOST_FILE", ghost_file_pb2.ghost_file_entry),
+    "ids": ("IDS", core_pb2.task_kobj_ids_entry),
+    "inventory": ("INVENTORY", inventory_pb2.inventory_entry),
+    "memfd": ("MEMFD_INODE", memfd_pb2.memfd_inode_entry),
+    "mm": ("MM", mm_pb2.mm_entry),
+    "pagemap": ("PAGEMAP", pagemap_pb2.pagemap_entry),
+    "pstree": ("PSTREE", pstree_pb2.pstree_entry),
+    "remap-fpath": ("REMAP_FPATH", remap_file_path_pb2.remap_file_path_entry),
+    "seccomp": ("SECCOMP", seccomp_pb2.seccomp_entry),
+    "tty-data": ("TTY_DATA", tty_pb2.tty_data_entry),
+    "tty-info": ("TTY_INFO", tty_pb2.tty_info_entry),
 }
 _FIRST: dict[str, Any] = {"pagemap": pagemap_pb2.pagemap_head}
-"""Where the first message is another."""
+"""Where the first message is of another type."""
+_PAYLOAD = frozenset({"ghost-file"})
+_REFERENCES = frozenset({"fdinfo"})
+"""Images of numbers of entries in files.img, where every entry is judged, whatever number it has."""
+_SHORT = frozenset({"inventory"})
+"""Images with their own magic number alone, without the common one before it."""
 
 
 def read(path: Path) -> tuple[bytes, list[Any]]:
-    """The magic bytes and the messages; no messages if there is no such image."""
+    """The magic bytes and the messages; no messages if there is no such image.
+
+    Raises:
+        Unreadable: it is not an image of this kind, or one that CRIU might read otherwise.
+        OSError: it cannot be read.
+    """
     try:
-        data = path.read_bytes()
+        with path.open("rb") as stream:
+            if _kind(path.stem) in _PAYLOAD:
+                return parse(path.stem, stream.read(_HEAD_BYTES))
+            if os.fstat(stream.fileno()).st_size > MAX_BYTES:
+                raise Unreadable(f"{path.name} cannot be read (it is too large)")
+            data = stream.read()
     except FileNotFoundError:
         return b"", []
-    stem = path.stem.rstrip("0123456789").rstrip("-")
-    entries: list[Any] = []
-    position = _MAGIC_BYTES
-    while position < len(data):
-        (size,) = _SIZE.unpack_from(data, position)
-        position += _SIZE.size
-        entry = (_MESSAGES if entries else _MESSAGES | _FIRST)[stem]()
-        entry.ParseFromString(data[position : position + size])
-        entries.append(entry)
-        position += size
-    return data[:_MAGIC_BYTES], entries
+    return parse(path.stem, data)
+
+
+def parse(name: str, data: bytes) -> tuple[bytes, list[Any]]:
+    """The same of an image's bytes; `name` is that of the file, without its suffix. Raises Unreadable."""
+    kind = _kind(name)
+    try:
+        magic = _magic(kind)
+        if data[: len(magic)] != magic:
+            raise Unreadable(f"{name}.img cannot be read (it is of another kind or version)")
+        return magic, _messages(kind, data, len(magic))
+    except DecodeError as error:
+        raise Unreadable(f"{name}.img cannot be read ({error})") from error
+    except (KeyError, struct.error) as error:
+        raise Unreadable(f"{name}.img cannot be read ({type(error).__name__})") from error
 
 
 def write(path: Path, magic: bytes, entries: list[Any]) -> None:
     """The inverse of `read`."""
     with path.open("wb") as stream:
-        stream.write(magic)
-        for entry in entries:
-            payload = entry.SerializeToString()
-            stream.write(_SIZE.pack(len(payload)) + payload)
+        stream.write(serialized(magic, entries))
+
+
+def serialized(magic: bytes, entries: list[Any]) -> bytes:
+    """The bytes of an image."""
+    payloads = [entry.SerializeToString() for entry in entries]
+    return magic + b"".join(_SIZE.pack(len(payload)) + payload for payload in payloads)
+
+
+def _kind(name: str) -> str:
+    return name if name in _MESSAGES else name.rpartition("-")[0]
+
+
+def _magic(kind: str) -> bytes:
+    own = _SIZE.pack(by_name[_MESSAGES[kind][0]])
+    return own if kind in _SHORT else _SIZE.pack(by_name["IMG_COMMON"]) + own
+
+
+def _messages(kind: str, data: bytes, position: int) -> list[Any]:
+    entries: list[Any] = []
+    made, end = _FIRST.get(kind, _MESSAGES[kind][1]), len(data)
+    strict = kind not in _REFERENCES
+    # A session may have a hundred thousand of these: no calls but what must be.
+    while position < end:
+        (size,) = _SIZE.unpack_from(data, position)
+        position += _SIZE.size
+        entry = made()
+        entry.ParseFromString(data[position : position + size])
+        position += size
+        # Python's protobuf sets unknown values of enumerations aside, where CRIU takes them as they are. Once
+        # they are dropped, the message must still have the size it had.
+        if strict:
+            entry.DiscardUnknownFields()
+            if entry.ByteSize() != size or not entry.IsInitialized():
+                raise DecodeError("it is not what CRIU writes")
+        entries.append(entry)
+        if kind in _PAYLOAD:
+            return entries
+        made = _MESSAGES[kind][1]
+    if position != end:
+        raise DecodeError("it is cut short")
+    return entries

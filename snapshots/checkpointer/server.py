@@ -129,7 +129,9 @@ def _carry_out(request: requests.Request, channel: Channel) -> None:  # noqa: C9
             _greet(container, channel)
         case requests.Describe(folder):
             source = Source(folders.staged(folder))
-            channel.send("done", tree=decode(source), strange=strange(source), filters=_filters(source))
+            channel.send(
+                "done", tree=decode(source), strange=strange(source, foreign=True), filters=_filters(source)
+            )
         case requests.Files():
             _keep_files(request, channel)
         case requests.Dump(target=target):

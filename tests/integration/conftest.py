@@ -256,7 +256,7 @@ class Probes:
             time.sleep(0.05)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def probes() -> Callable[[Session], Probes]:
     """Builds the probes in a session."""
     return Probes

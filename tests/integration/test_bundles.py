@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 import pytest
-from tests.forging import Forgery
+from tests.forging import Forgery, Thin
 from tests.hostile import HOSTILE
 
 from holdfast.errors import BundleRefused, BundleUntrusted, HoldfastError, InvalidArgument
@@ -27,7 +27,6 @@ from holdfast.snapshots import policy
 from holdfast.snapshots.bundle import form, image_layers, media
 from holdfast.snapshots.bundle.ends import Descriptor
 from holdfast.snapshots.bundle.keys import Keys
-from holdfast.snapshots.bundle.layout import FileDestination
 from holdfast.snapshots.bundle.sealing import Sealing
 from holdfast.snapshots.bundle.signing import Key
 
@@ -48,14 +47,6 @@ for image, change in json.loads(sys.argv[2]):
     made.append(base64.b64encode(target.read_bytes()).decode())
 print(json.dumps(made), end="")
 """
-
-
-class Thin(FileDestination):
-    """A file without the layers of the image: an engine that has them never asks for them."""
-
-    def has(self, blob: Descriptor) -> bool:
-        """Whether it would be there in a file that is whole."""
-        return blob.media_type == media.LAYER_ZSTD or super().has(blob)
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,8 @@ def test_the_defaults_are_safe() -> None:
     assert [mount["Target"] for mount in made["mounts"]] == ["/run/holdfast"]
     assert json.loads(made["security_opt"][0].removeprefix("seccomp=")) == {"defaultAction": "SCMP_ACT_ERRNO"}
     assert made["network"] == "holdfast"
+    assert made["healthcheck"] == {"test": ["NONE"]}
+    assert [(one["Name"], one["Hard"]) for one in made["ulimits"]] == [("nice", 0), ("rtprio", 0)]
 
 
 def test_a_kernel_without_multipath_tcp_is_not_asked_about_it() -> None:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from holdfast.snapshots.checkpointer.record.decode import decode
+import pytest
+
+from holdfast.snapshots.checkpointer.record import Unreadable
+from holdfast.snapshots.checkpointer.record.credentials import MAX_PROGRAMS, programs
+from holdfast.snapshots.checkpointer.record.decode import MAX_THREADS, decode
 from holdfast.snapshots.checkpointer.record.described import modes
 
 
@@ -82,16 +86,53 @@ def test_the_rights_of_a_thread() -> None:
     assert thread["groups"] == [4, 1000]
     assert thread["permitted"] == (1 << 31) + (1 << 32)
     assert (thread["no_new_privs"], thread["seccomp"], thread["filters"]) == (True, 2, 2)
-    assert thread["filter_digests"][0] != thread["filter_digests"][1]
+    # CRIU names the container's filter, and with it the one that was added to it.
+    [containers, own] = thread["filter_digests"]
+    assert programs([Message(filter=b"b", flags=0)]) == {containers: "Yg=="}
+    assert programs([Message(filter=b"a", flags=0)]) == {own: "YQ=="}
 
 
 def test_a_chain_of_filters_that_leads_nowhere_or_round_ends() -> None:
-    """Numbers in an image are not trusted to be of it."""
-    circle = [
-        Message(seccomp_filters=[Message(filter=b"a", flags=0, prev=1), Message(filter=b"", flags=0, prev=0)])
-    ]
-    assert decode(tree(seccomp=circle))["processes"][0]["threads"][0]["filters"] == 4096
+    """Numbers in an image are not trusted to be of it; what never ends is refused."""
+    for previous in (0, 1, 7):
+        circle = [
+            Message(
+                seccomp_filters=[Message(filter=b"a", flags=0), Message(filter=b"", flags=0, prev=previous)]
+            )
+        ]
+        circle[0].seccomp_filters[0].prev = previous
+        with pytest.raises(Unreadable, match="before itself"):
+            decode(tree(seccomp=circle))
     assert decode(tree(seccomp=[]))["processes"][0]["threads"][0]["filters"] == 0
+
+
+def test_a_long_chain_of_filters_is_counted_and_told_in_part() -> None:
+    """Each thread has the whole of it: 4096 digests for each of 100 000 threads fit into no memory."""
+    chain = [Message(filter=b"a", flags=0)] + [Message(filter=b"b", flags=0, prev=at) for at in range(3000)]
+    long = core()
+    long.thread_core.seccomp_filter = 3000
+    [process] = decode(tree(seccomp=[Message(seccomp_filters=chain)], core_301=[long]))["processes"]
+    [thread] = process["threads"]
+
+    assert thread["filters"] == 3001
+    assert thread["filter_digests"] == list(programs([Message(filter=b"b", flags=0)])) * MAX_PROGRAMS
+
+
+@pytest.mark.parametrize(
+    "pstree",
+    [
+        [(301, [301]), (301, [301])],
+        [(301, [301, 302, 302])],
+        [(301, [301, 302]), (303, [303, 302])],
+        [(301, range(301, 301 + MAX_THREADS + 1))],
+    ],
+    ids=["a process twice", "a thread twice", "a thread of two", "too many threads"],
+)
+def test_a_tree_that_says_something_twice_is_no_tree(pstree: list[tuple[int, list[int]]]) -> None:
+    """A list of ten million times the same thread is small in an image, and takes days to describe."""
+    told = [Message(pid=pid, ppid=0, pgid=301, sid=301, threads=threads) for pid, threads in pstree]
+    with pytest.raises(Unreadable):
+        decode(tree(pstree=told))
 
 
 def test_descriptors_say_what_they_are() -> None:

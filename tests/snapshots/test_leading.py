@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -59,3 +61,30 @@ def test_links_in_circles_are_told(root: Path) -> None:
     (root / "tmp/b").symlink_to("a")
 
     assert leading.astray(root, ["/tmp/a/file"]) == "/tmp/a/file"
+
+
+class Message(SimpleNamespace):
+    def HasField(self, name: str) -> bool:  # noqa: N802 - protobuf's
+        return name in self.__dict__
+
+
+class Images:
+    def messages(self, _name: str) -> list[Any]:
+        return [
+            Message(reg=Message(name=b"/srv/\xff")),
+            Message(usk=Message(name=b"/run/x.sock\0")),
+            Message(usk=Message(name=b"\0abstract/x")),
+            Message(usk=Message(name=b"passwd", name_dir="/tmp/link")),
+            Message(ify=Message(wd=[Message(f_handle=Message(path="//srv/watched"))])),
+        ]
+
+
+def test_all_that_is_opened_bound_or_watched_is_looked_at() -> None:
+    """A relative socket is bound in a folder, which a link may lead out of the session as any other name."""
+    assert list(leading.names(Images())) == [
+        "/srv/\udcff",
+        "/run/x.sock",
+        "/tmp/link",
+        "/tmp/link/passwd",
+        "//srv/watched",
+    ]

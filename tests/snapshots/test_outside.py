@@ -19,22 +19,40 @@ class Message(SimpleNamespace):
         return 0
 
 
+SPACES = {f"{name}_ns_id": number for number, name in enumerate(("pid", "net", "uts", "mnt", "user"), 1)}
+
+
+def _inventory(**more: Any) -> Message:
+    made = {"img_version": 2, "fdinfo_per_id": True, "ns_per_id": True, "root_ids": Message(**SPACES)}
+    return Message(**(made | more))
+
+
 class Images:
     def __init__(self, **images: list[Any]) -> None:
+        images = {"inventory": [_inventory()], "ids_5": [Message(**SPACES)]} | images
         self._images = {key.replace("_", "-"): value for key, value in images.items()}
 
     def messages(self, name: str) -> list[Any]:
         return self._images.get(name, [])
+
+    def numbered(self, kind: str) -> list[str]:
+        return [name for name in self._images if name.startswith(f"{kind}-")]
 
 
 def _file(name: str, flags: int = os.O_RDONLY, **more: Any) -> Message:
     return Message(type=1, reg=Message(name=name, flags=flags, **more))
 
 
-def _task(**thread: Any) -> Images:
+def _limits(**changed: int) -> Message:
+    limits = [Message(cur=0, max=int(changed.get(f"limit_{number}", 0))) for number in range(16)]
+    return Message(rlimits=limits)
+
+
+def _task(tc: dict[str, Any] | None = None, **thread: Any) -> Images:
+    task = Message(**({"oom_score_adj": 500, "rlimits": _limits()} | (tc or {})))
     return Images(
         pstree=[Message(pid=5, threads=[5])],
-        core_5=[Message(tc=Message(oom_score_adj=500), thread_core=Message(**thread))],
+        core_5=[Message(tc=task, thread_core=Message(**thread))],
     )
 
 
@@ -133,8 +151,141 @@ def test_what_gives_a_task_more_than_others_have_is_told() -> None:
         {"creds": _creds(apparmor_data=Message())},
     ):
         assert len(outside.strange(_task(**thread))) == 1
-    spared = Images(pstree=[Message(pid=5, threads=[])], core_5=[Message(tc=Message(oom_score_adj=-1000))])
-    assert len(outside.strange(spared)) == 1
+    for task in (
+        {"oom_score_adj": -1000},
+        {"rlimits": _limits(limit_14=99)},
+        {"rlimits": _limits(limit_13=40)},
+        {"rlimits": _limits(limit_7=1 << 20)},
+        {"rlimits": Message(rlimits=[])},
+        {"timers": Message(posix=[Message(clock_id=8)])},
+    ):
+        assert len(outside.strange(_task(task, creds=_creds()))) == 1, task
+
+
+def test_a_task_that_leaves_out_its_limits_would_get_those_of_criu() -> None:
+    """CRIU raises its own before it makes processes; one that has ended needs none."""
+    without = Images(pstree=[Message(pid=5, threads=[5])], core_5=[Message(tc=Message())])
+    ended = Images(pstree=[Message(pid=5, threads=[5])], core_5=[Message(tc=Message(task_state=2))])
+
+    assert outside.strange(without) == ["does not say which limits process 5 has"]
+    assert outside.strange(ended) == []
+
+
+def test_limits_and_timers_of_sessions_are_ordinary() -> None:
+    """Everything of memory without limit, files as many as PID 1 allows, clocks that wake nothing."""
+    limits = _limits(limit_7=65536, limit_8=2**64 - 1, limit_4=2**64 - 1, limit_6=2**64 - 1)
+    timers = Message(posix=[Message(clock_id=one) for one in (0, 1, 2, 7, 11)])
+
+    assert outside.strange(_task({"rlimits": limits, "timers": timers}, creds=_creds())) == []
+
+
+SOCKETS = {
+    "a raw socket": {"isk": Message(family=2, type=3, proto=1)},
+    "a packet socket": {"isk": Message(family=17, type=2)},
+    "a raw socket by its options": {"isk": Message(family=2, type=2, ip_opts=Message(raw=Message()))},
+    "a mark": {"isk": Message(family=2, type=1, opts=Message(so_mark=7))},
+    "a mark of a local socket": {"usk": Message(name=b"", opts=Message(so_mark=7))},
+    "a priority": {"isk": Message(family=10, type=1, opts=Message(so_priority=7))},
+    "the audit": {"nlsk": Message(protocol=9)},
+    "an alarm": {"tfd": Message(clockid=9)},
+    "a folder out of the session": {"usk": Message(name=b"etc/passwd", name_dir="/proc/self/cwd/../../x")},
+    "a folder below proc": {"usk": Message(name=b"x", name_dir="/proc/7/net")},
+    "a folder above": {"usk": Message(name=b"x", name_dir="/tmp/../..")},
+    "a watch out of the session": {"ify": Message(wd=[Message(f_handle=Message(path="//proc/1/root/etc"))])},
+    "a watch above": {"ify": Message(wd=[Message(f_handle=Message(path="//../etc"))])},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("entry", SOCKETS.values(), ids=SOCKETS)
+def test_what_takes_more_capabilities_than_a_session_has_is_told(entry: dict[str, Any]) -> None:
+    """CRIU would make it with its own."""
+    assert len(outside.strange(Images(files=[Message(type=4, **entry)]))) == 1
+
+
+def test_sockets_timers_and_watches_of_sessions_are_ordinary() -> None:
+    """Both families, ping without privileges, the kernel's routes, watches by path."""
+    entries = [
+        {"isk": Message(family=2, type=1, proto=6, opts=Message(so_priority=6), ip_opts=Message(ttl=64))},
+        {"isk": Message(family=10, type=2, proto=17)},
+        {"isk": Message(family=2, type=2, proto=1)},
+        {"usk": Message(name=b"x.sock", name_dir="/run/x")},
+        {"nlsk": Message(protocol=0)},
+        {"tfd": Message(clockid=7)},
+        {"ify": Message(wd=[Message(f_handle=Message(path="//srv/files"))])},
+    ]
+    assert outside.strange(Images(files=[Message(type=4, **one) for one in entries])) == []
+
+
+def test_a_watch_by_number_is_of_this_machines_disks_only() -> None:
+    """A folder of the host that is mounted is watched so; a bundle could name any file of the host."""
+    images = Images(files=[Message(type=8, ify=Message(wd=[Message(f_handle=Message(handle=[1, 2]))]))])
+
+    assert outside.strange(images) == []
+    assert outside.strange(images, foreign=True) == ["watches a file that has no path"]
+
+
+def test_files_without_a_name_are_no_devices() -> None:
+    """CRIU makes them anew: a session has no CAP_MKNOD, and its links lead nowhere but inside."""
+    for mode in (0o100755, 0o040700, 0o010600, 0o140777):
+        assert outside.strange(Images(ghost_file_1=[Message(mode=mode)])) == []
+    assert outside.strange(Images(ghost_file_1=[Message(mode=0o120777, symlnk_target="/srv/x")])) == []
+    for ghost in (
+        Message(mode=0o060666, rdev=2048),
+        Message(mode=0o020666, rdev=259),
+        Message(mode=0o120777, symlnk_target="/proc/self/cwd"),
+        Message(mode=0o120777, symlnk_target="../../x"),
+    ):
+        assert len(outside.strange(Images(ghost_file_1=[ghost]))) == 1
+
+
+@pytest.mark.parametrize("flags", [os.O_TRUNC, os.O_CREAT, os.O_EXCL | os.O_RDWR, os.O_NOCTTY])
+def test_a_file_is_open_without_the_flags_that_made_it(flags: int) -> None:
+    """CRIU would empty it, or make it."""
+    assert len(outside.strange(Images(files=[_file("/srv/x", flags)]))) == 1
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        {"img_version": 1},
+        {"img_version": 3},
+        {"ns_per_id": False},
+        {"fdinfo_per_id": False},
+        {"compress": 1},
+        {"tcp_close": True},
+        {"plugins_entry": Message(plugins=["amdgpu"])},
+    ],
+)
+def test_images_of_another_version_are_not_judged(head: dict[str, Any]) -> None:
+    """CRIU reads those of its first version from another place than the judge."""
+    assert len(outside.strange(Images(inventory=[_inventory(**head)]))) == 1
+
+
+def test_images_without_an_inventory_are_not_judged() -> None:
+    """Nor with two."""
+    for found in ([], [_inventory(), _inventory()]):
+        assert outside.strange(Images(inventory=found)) == ["has no inventory of its images"]
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_namespaces_of_its_own_are_told(name: str) -> None:
+    """CRIU would make them, and run tools to set them up."""
+    tree = [Message(pid=5, threads=[])]
+    images = Images(pstree=tree, ids_5=[Message(**(SPACES | {name: 99}))])
+
+    assert outside.strange(images) == [f"wants namespaces of its own for process 5: {name[:-6]}"]
+    own = Images(pstree=tree, ids_5=[Message(**SPACES, ipc_ns_id=7, time_ns_id=8, cgroup_ns_id=9)])
+    assert outside.strange(own) == []
+    assert len(outside.strange(Images(pstree=tree, ids_5=[]))) == 1
+    twice = Images(pstree=tree, core_5=[Message(ids=Message(), tc=Message(task_state=2))])
+    assert len(outside.strange(twice)) == 1
+
+
+def test_names_that_are_not_utf_8_are_names() -> None:
+    """protobuf gives their bytes."""
+    assert outside.strange(Images(files=[Message(type=1, reg=Message(name=b"/srv/a\xffb", flags=0))])) == []
+    lost = Message(type=1, reg=Message(name=b"/proc/7/root/\xff", flags=0))
+    assert len(outside.strange(Images(files=[lost]))) == 1
 
 
 def test_only_so_much_is_told() -> None:
@@ -142,3 +293,10 @@ def test_only_so_much_is_told() -> None:
     files = [_file(f"/proc/{number}/mem") for number in range(1000)]
 
     assert len(outside.strange(Images(files=files))) == outside.MOST
+
+
+def test_filters_are_added_without_a_listener() -> None:
+    """SECCOMP_FILTER_FLAG_NEW_LISTENER would have CRIU open one."""
+    for flags, told in ((0, 0), (2, 0), (8, 1), (1 << 30, 1)):
+        chains = Message(seccomp_filters=[Message(flags=0), Message(flags=flags)])
+        assert len(outside.strange(Images(seccomp=[chains]))) == told

@@ -4,6 +4,13 @@ Both sides of a comparison are made here, so that they can be compared word by w
 (`snapshots/record.py` has the form). Nothing here decides what is allowed or expected.
 """
 
+import os
+
 
 class Unreadable(Exception):
     """The images are not what CRIU writes."""
+
+
+def text(value: str | bytes) -> str:
+    """A string of a message; protobuf gives bytes for what is not UTF-8, as names of files may be."""
+    return value if isinstance(value, str) else os.fsdecode(value)

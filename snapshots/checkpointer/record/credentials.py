@@ -11,6 +11,7 @@ import hashlib
 from typing import Any
 
 from holdfast.snapshots.checkpointer.proc.status import Status
+from holdfast.snapshots.checkpointer.record import Unreadable
 
 _MOST_FILTERS = 4096
 MAX_PROGRAMS = 64
@@ -24,8 +25,8 @@ def of_core(core: Any, filters: list[Any], leader: Any) -> dict[str, Any]:
     """
     thread = core.thread_core
     creds = thread.creds
-    mode, last = _seccomp(core if core.thread_core.HasField("seccomp_mode") else leader)
-    chain = _chain(filters, last) if mode == 2 else []
+    mode, oldest = _seccomp(core if core.thread_core.HasField("seccomp_mode") else leader)
+    chain = _chain(filters, oldest) if mode == 2 else []
     return {
         "uids": [creds.uid, creds.euid, creds.suid, creds.fsuid],
         "gids": [creds.gid, creds.egid, creds.sgid, creds.fsgid],
@@ -39,7 +40,7 @@ def of_core(core: Any, filters: list[Any], leader: Any) -> dict[str, Any]:
         "securebits": creds.secbits,
         "seccomp": mode,
         "filters": len(chain),
-        "filter_digests": [_digest(one) for one in chain],
+        "filter_digests": [_digest(one) for one in chain[:MAX_PROGRAMS]],
     }
 
 
@@ -75,7 +76,7 @@ def _bits(words: Any) -> int:
 
 
 def _seccomp(core: Any) -> tuple[int, int]:
-    """Mode, and the number of the filter that was added last. Older images have both per process."""
+    """Mode, and the number of the oldest filter. Older images have both per process."""
     thread = core.thread_core
     if thread.HasField("seccomp_mode"):
         return int(thread.seccomp_mode), int(thread.seccomp_filter)
@@ -84,14 +85,18 @@ def _seccomp(core: Any) -> tuple[int, int]:
     return 0, 0
 
 
-def _chain(filters: list[Any], last: int) -> list[Any]:
-    """The filters of a thread, the oldest first."""
+def _chain(filters: list[Any], oldest: int) -> list[Any]:
+    """The filters of a thread: CRIU names the oldest, and with each the next. Raises Unreadable."""
     found: list[Any] = []
-    at: int | None = last
+    at: int | None = oldest
     while at is not None and at < len(filters) and len(found) < _MOST_FILTERS:
         found.append(filters[at])
-        at = int(filters[at].prev) if filters[at].HasField("prev") else None
-    return found[::-1]
+        previous = int(filters[at].prev) if filters[at].HasField("prev") else None
+        # CRIU writes a filter after those that were added to it: a chain that turns back never ends.
+        if previous is not None and previous >= at:
+            raise Unreadable("a seccomp filter comes before itself")
+        at = previous
+    return found
 
 
 def _digest(one: Any) -> str:

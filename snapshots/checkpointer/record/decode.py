@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 from typing import Any, Protocol
 
-from holdfast.snapshots.checkpointer.record import Unreadable, credentials, sharing
+from holdfast.snapshots.checkpointer.record import Unreadable, credentials, sharing, text
 from holdfast.snapshots.checkpointer.record.described import Files, terminals
 
 MAX_PROCESSES = 20_000
 MAX_DESCRIPTORS = 100_000
 """Of all processes together."""
+MAX_THREADS = 100_000
+"""Of all processes together. Each has an image; more are no session's (its limit counts threads)."""
 _MAX_COMMAND = 1024
 _MAX_ENVIRONMENT = 64 << 10
 _MAX_NAMES = 50
@@ -44,6 +46,7 @@ def decode(images: Images, *, commands: bool = True) -> dict[str, Any]:
         Unreadable: they are not images of CRIU.
     """
     pstree = images.messages("pstree")
+    _check_numbers(pstree)
     filters = [one for entry in images.messages("seccomp") for one in entry.seccomp_filters]
     ttys = images.messages("tty-info")
     files = Files(images.messages("files"), ttys, images.messages("memfd"), images.messages("remap-fpath"))
@@ -64,6 +67,15 @@ def decode(images: Images, *, commands: bool = True) -> dict[str, Any]:
     }
 
 
+def _check_numbers(pstree: list[Any]) -> None:
+    """See that a list of the same process, or of threads, is not read without end."""
+    if len({int(item.pid) for item in pstree}) != len(pstree):
+        raise Unreadable("two processes have the same pid")
+    count = sum(len(item.threads) for item in pstree)
+    if count > MAX_THREADS:
+        raise Unreadable(f"there are {count} threads")
+
+
 class _Decoding:
     def __init__(self, images: Images, files: Files, filters: list[Any], commands: bool) -> None:
         self._images = images
@@ -72,6 +84,7 @@ class _Decoding:
         self._commands = commands
         self._room = MAX_DESCRIPTORS
         self._tables: dict[int, list[Any]] = {}
+        self._tids: set[int] = set()
         self.left_out = 0
 
     def process(self, item: Any) -> dict[str, Any]:
@@ -85,14 +98,14 @@ class _Decoding:
             "pgid": int(item.pgid),
             "sid": int(item.sid),
             "state": state,
-            "name": str(core.tc.comm)[:16] if core is not None else "",
+            "name": text(core.tc.comm)[:16] if core is not None else "",
             "threads": [],
             "descriptors": [],
         }
         if core is None or state == "zombie":
             return found
         if core.thread_core.HasField("comm"):
-            found["name"] = str(core.thread_core.comm)[:16]
+            found["name"] = text(core.thread_core.comm)[:16]
         found["threads"] = [self._thread(pid, int(tid), core) for tid in item.threads]
         self._memory(found, pid)
         self._fs(found, pid)
@@ -100,6 +113,10 @@ class _Decoding:
         return found
 
     def _thread(self, pid: int, tid: int, leader: Any) -> dict[str, Any]:
+        # Not of what has ended: CRIU leaves whatever was in its memory there.
+        if tid in self._tids:
+            raise Unreadable(f"thread {tid} is there twice")
+        self._tids.add(tid)
         core = leader if tid == pid else (self._images.messages(f"core-{tid}") or [None])[0]
         # Without credentials in its image CRIU would leave a task those it has itself.
         if core is None or not core.HasField("thread_core") or not core.thread_core.HasField("creds"):

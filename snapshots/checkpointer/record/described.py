@@ -12,6 +12,7 @@ import stat
 from typing import Any
 
 from holdfast.snapshots.checkpointer.proc.net import TCP_STATES, UNIX_TYPES
+from holdfast.snapshots.checkpointer.record import text
 from holdfast.snapshots.checkpointer.sockets import text_of
 
 # Numbers of fd_types in CRIU's fdinfo.proto, with the field of the entry that describes such a file.
@@ -58,7 +59,7 @@ class Files:
     def name(self, number: int) -> str:
         """The path of a file; empty if it has none."""
         entry = self._files.get(number)
-        return str(entry.reg.name)[:_LONGEST] if entry is not None and entry.HasField("reg") else ""
+        return text(entry.reg.name)[:_LONGEST] if entry is not None and entry.HasField("reg") else ""
 
     def descriptor(self, info: Any) -> dict[str, Any]:
         """One descriptor of a process."""
@@ -102,7 +103,7 @@ class Files:
             found["kind"] = (
                 _FORMATS.get(stat.S_IFMT(int(file.mode)), "file") if file.HasField("mode") else kind
             )
-            found["what"] = str(file.name)[:_LONGEST]
+            found["what"] = text(file.name)[:_LONGEST]
             if found["kind"] == "file" and not found["flags"] & os.O_PATH:
                 found["offset"] = int(file.pos)
         elif kind == "terminal":
@@ -111,7 +112,7 @@ class Files:
                 found["what"] = f"{'master' if info.rdev == _MASTER else 'slave'} {info.pty.index}"
         elif kind == "memfd":
             inode = self._memfds.get(int(file.inode_id))
-            found["what"] = str(inode.name)[:_LONGEST] if inode is not None else ""
+            found["what"] = text(inode.name)[:_LONGEST] if inode is not None else ""
             found["offset"] = int(file.pos)
         elif kind in ("pipe", "fifo"):
             found["key"] = f"{kind} {file.pipe_id}"

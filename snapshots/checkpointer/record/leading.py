@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+from holdfast.snapshots.checkpointer.record import text
+
 MAX_LINKS = 40
 """As many as a kernel follows (path_resolution(7))."""
 
@@ -25,14 +27,24 @@ class Images(Protocol):
 
 
 def names(images: Images) -> Iterator[str]:
-    """Paths that CRIU will open, bind or make, of files and of sockets. Raises Unreadable."""
+    """Paths that CRIU will open, bind, make or watch. Raises Unreadable."""
     for entry in images.messages("files"):
         if entry.HasField("reg"):
-            yield str(entry.reg.name)
+            yield text(entry.reg.name)
         elif entry.HasField("usk"):
-            name = bytes(entry.usk.name).split(b"\0")[0]
-            if name.startswith(b"/"):
-                yield os.fsdecode(name)
+            yield from _of_socket(entry.usk)
+        elif entry.HasField("ify"):
+            yield from (text(watch.f_handle.path) for watch in entry.ify.wd)
+
+
+def _of_socket(socket: Any) -> Iterator[str]:
+    """CRIU goes to the folder a relative name was bound in, whatever the name."""
+    name = os.fsdecode(bytes(socket.name).split(b"\0")[0])
+    folder = text(socket.name_dir) if socket.HasField("name_dir") else ""
+    if folder:
+        yield folder
+    if name.startswith("/") or (folder and name):
+        yield name if name.startswith("/") else f"{folder}/{name}"
 
 
 def astray(root: Path, paths: Iterable[str]) -> str | None:

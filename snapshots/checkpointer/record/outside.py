@@ -11,10 +11,13 @@ import re
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from holdfast.snapshots.checkpointer.record import inventory, special_files, text
+
 MOST = 20
 """Sentences; what comes after them does not matter."""
-_KINDS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 17, 18, 20})
-"""fd_types of CRIU's fdinfo.proto that a session can have: nothing external, no tunnels.
+_KINDS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 17, 18, 20})
+"""fd_types of CRIU's fdinfo.proto that a session can have: nothing external, no tunnels, no fanotify, which
+gives who has it descriptors of what others open.
 
 A namespace is opened anew as that of a restored process, and those are all in the session's own.
 """
@@ -24,6 +27,18 @@ _PLUGIN = 1 << 27
 """Of a mapping: made by a plugin (CRIU's image.h, VMA_EXT_PLUGIN)."""
 _SCHEDULERS = frozenset({0, 3, 5})
 """SCHED_OTHER, SCHED_BATCH, SCHED_IDLE (sched(7)); others need a capability that no session has."""
+_LIMITS = {7: 65536, 13: 0, 14: 0}
+"""By number (getrlimit(2)) the highest a session can have: open files, nice, real-time priority.
+
+The last two let a program run before others without a capability. What else has a limit is memory, which is
+counted, or processes, which are limited by the container."""
+_ALARMS = frozenset({8, 9})
+"""CLOCK_REALTIME_ALARM and CLOCK_BOOTTIME_ALARM: they need CAP_WAKE_ALARM (timer_create(2))."""
+_FILTER_FLAGS = 0x7
+"""SECCOMP_FILTER_FLAG_TSYNC, LOG and SPEC_ALLOW (seccomp(2)): no listener that answers for the kernel."""
+_ZOMBIE = 2
+# The kernel forgets these once a file is open (open(2)); CRIU would open it with them.
+_ONCE = os.O_CREAT | os.O_EXCL | os.O_TRUNC | os.O_NOCTTY
 _PROFILES = frozenset({"", "unconfined", "docker-default", "docker-default (enforce)"})
 # What programs read of each other below /proc/PID; nothing of it leads anywhere. Of a folder of links the
 # list may be open: who follows one by it is asked for permission then.
@@ -43,25 +58,38 @@ class Images(Protocol):
     def messages(self, name: str) -> list[Any]:
         """The messages of an image."""
 
+    def numbered(self, kind: str) -> list[str]:
+        """The names of all images of a kind there is more than one of."""
 
-def strange(images: Images) -> list[str]:
+
+def strange(images: Images, *, foreign: bool = False) -> list[str]:
     """What is not of a session, in sentences without their subject; at most MOST.
+
+    `foreign` images were captured on another machine, whose disks are not those of this one.
 
     Raises:
         Unreadable: they are not images of CRIU.
     """
     found: list[str] = []
-    for text in _all(images):
-        if text not in found:
-            found.append(text[:400])
+    for told in _all(images, foreign=foreign):
+        if told not in found:
+            found.append(told[:400])
         if len(found) >= MOST:
             break
     return found
 
 
-def _all(images: Images) -> Iterator[str]:
+def _all(images: Images, *, foreign: bool) -> Iterator[str]:
+    yield from inventory.strange(images)
     for entry in images.messages("files"):
         yield from _of_file(entry)
+        yield from special_files.of_entry(entry, _elsewhere, foreign=foreign)
+    for name in images.numbered("ghost-file"):
+        for ghost in images.messages(name)[:1]:
+            yield from special_files.of_ghost(ghost, _elsewhere)
+    for chains in images.messages("seccomp"):
+        if any(int(one.flags) & ~_FILTER_FLAGS for one in chains.seccomp_filters):
+            yield "has a seccomp filter that is added in a way no session does"
     for one in images.messages("tty-info"):
         if int(one.type) not in _TERMINALS:
             yield f"has a terminal of kind {int(one.type)}, which is the host's"
@@ -74,17 +102,33 @@ def _of_file(entry: Any) -> Iterator[str]:
         yield f"has an open file of kind {int(entry.type)}, which no session has"
     if entry.HasField("reg"):
         if entry.reg.HasField("ext") and entry.reg.ext:
-            yield f"has a file from outside: {entry.reg.name}"
-        why = leads_out(str(entry.reg.name), int(entry.reg.flags))
+            yield f"has a file from outside: {text(entry.reg.name)}"
+        why = leads_out(text(entry.reg.name), int(entry.reg.flags))
+        if not why and int(entry.reg.flags) & _ONCE:
+            why = "with flags that no open file has"
         if why:
-            yield f"has open {entry.reg.name}, {why}"
+            yield f"has open {text(entry.reg.name)}, {why}"
     if entry.HasField("usk"):
-        name = bytes(entry.usk.name)
-        # The name of an abstract socket begins with a zero, and is no path.
-        if name and name[0]:
-            why = leads_out(os.fsdecode(name.split(b"\0")[0]), os.O_RDWR, of_socket=True)
-            if why:
-                yield f"has a socket at {os.fsdecode(name)!r}, {why}"
+        yield from _of_socket(entry.usk)
+
+
+def _of_socket(socket: Any) -> Iterator[str]:
+    name = bytes(socket.name)
+    # The name of an abstract socket begins with a zero, and is no path.
+    if name and name[0]:
+        why = leads_out(os.fsdecode(name.split(b"\0")[0]), os.O_RDWR, of_socket=True)
+        if why:
+            yield f"has a socket at {os.fsdecode(name)!r}, {why}"
+    if socket.HasField("name_dir"):
+        why = _elsewhere(text(socket.name_dir))
+        if why:
+            yield f"has a socket bound in {text(socket.name_dir)!r}, {why}"
+
+
+def _elsewhere(name: str) -> str:
+    """Why nothing may be bound in, watched at or linked to a name; empty if it may."""
+    below = f"{os.path.normpath(name)}/".startswith("/proc/")
+    return leads_out(name, os.O_RDWR if below else os.O_RDONLY)
 
 
 def _of_process(images: Images, pid: int, threads: list[int]) -> Iterator[str]:
@@ -94,11 +138,15 @@ def _of_process(images: Images, pid: int, threads: list[int]) -> Iterator[str]:
     for number in dict.fromkeys((pid, *threads)):
         for core in images.messages(f"core-{number}")[:1]:
             yield from _of_task(core, number)
+            if number == pid and int(core.tc.task_state) != _ZOMBIE:
+                yield from _of_limits(core.tc, pid)
 
 
 def _of_task(core: Any, number: int) -> Iterator[str]:
     if core.HasField("tc") and core.tc.HasField("oom_score_adj") and core.tc.oom_score_adj < 0:
         yield f"wants process {number} to be spared when memory is short"
+    if core.HasField("ids"):
+        yield f"says of thread {number} twice in which namespaces it is"
     if not core.HasField("thread_core"):
         return
     thread = core.thread_core
@@ -106,10 +154,23 @@ def _of_task(core: Any, number: int) -> Iterator[str]:
         yield f"wants thread {number} to run before others"
     if thread.HasField("creds"):
         creds = thread.creds
-        if str(creds.lsm_profile) not in _PROFILES or str(creds.lsm_sockcreate):
-            yield f"wants thread {number} under the security profile {str(creds.lsm_profile)[:100]!r}"
+        if text(creds.lsm_profile) not in _PROFILES or text(creds.lsm_sockcreate):
+            yield f"wants thread {number} under the security profile {text(creds.lsm_profile)[:100]!r}"
         if creds.HasField("apparmor_data"):
             yield "brings security profiles of its own"
+
+
+def _of_limits(task: Any, pid: int) -> Iterator[str]:
+    limits = list(task.rlimits.rlimits) if task.HasField("rlimits") else []
+    if len(limits) <= max(_LIMITS):
+        yield f"does not say which limits process {pid} has"
+    for number, most in _LIMITS.items():
+        if number < len(limits) and max(int(limits[number].cur), int(limits[number].max)) > most:
+            yield f"wants limit {number} of process {pid} to be more than {most}"
+    if task.HasField("timers"):
+        for timer in task.timers.posix:
+            if int(timer.clock_id) in _ALARMS:
+                yield f"wants an alarm that wakes the machine, in process {pid}"
 
 
 def leads_out(name: str, flags: int, *, of_socket: bool = False) -> str:

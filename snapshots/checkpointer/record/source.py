@@ -14,18 +14,33 @@ _PRESENT = 4
 """Flags of an entry (CRIU's pagemap.proto): its pages are in another snapshot; they are in this one."""
 
 
+_SMALL = ("core-", "files", "ids-", "pstree")
+
+
 class Source:
     """The images in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._read_before: dict[str, list[Any]] = {}
 
     def messages(self, name: str) -> list[Any]:
         """The messages of an image; none if there is no such image."""
+        known = self._read_before.get(name)
+        if known is not None:
+            return known
         try:
-            return entries.read(self._folder / f"{name}.img")[1]
-        except Exception as error:  # protobuf has no class of its own for all it raises
-            raise Unreadable(f"{name}.img cannot be read ({type(error).__name__})") from error
+            found = entries.read(self._folder / f"{name}.img")[1]
+        except OSError as error:
+            raise Unreadable(f"{name}.img cannot be read ({error.strerror})") from error
+        # They are described, and judged: both read these.
+        if name.startswith(_SMALL):
+            self._read_before[name] = found
+        return found
+
+    def numbered(self, kind: str) -> list[str]:
+        """The names of all images of a kind there is more than one of."""
+        return sorted(path.stem for path in self._folder.glob(f"{kind}-*.img"))
 
     def memory(self, pid: int, start: int, size: int) -> bytes:
         """Up to `size` bytes of a process's memory from `start`, as far as they were captured."""

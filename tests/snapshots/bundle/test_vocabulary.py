@@ -65,6 +65,8 @@ def test_files_that_snapshots_have_belong(name: str) -> None:
             "images/route-9.img",
             "images/tmpfs-dev-5.tar.gz.img",
         ),
+        *("images/reg-files.img", "images/unixsk.img", "images/inotify-wd.img", "images/fanotify.img"),
+        *("images/creds-301.img", "images/rlimit-301.img", "images/posix-timers-301.img"),
     ],
 )
 def test_other_names_do_not(name: str) -> None:

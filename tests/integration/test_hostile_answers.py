@@ -1,0 +1,143 @@
+"""A supervisor may answer anything: the host understands it, or refuses it in one line, and nothing else.
+
+The answers are those of a real session. Each value in them is replaced by others, one after the other, and
+read by what reads them on the host.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import HoldfastError
+from holdfast.runtime import awakening, events, fields, shell_calls, tasks
+from holdfast.runtime.drift import holdings
+from holdfast.runtime.guest.protocol import Frame
+from holdfast.runtime.guest_client import GuestClient
+from holdfast.runtime.journal import entry
+from holdfast.runtime.keeping import activity
+from holdfast.runtime.pulse.calls import lineage
+from holdfast.runtime.pulse.pulse import Pulse
+from holdfast.runtime.session import Session
+from holdfast.runtime.taking import moment_of
+from holdfast.runtime.terminal import leasing, viewing
+
+pytestmark = pytest.mark.engine
+
+VALUES: tuple[Any, ...] = (
+    *(None, True, -1, 10**400, float("inf"), float("nan"), {}, [None], {"a": None}),
+    *("\x1b]52;c;AA\x07", "\ud800", "x" * 5001),
+)
+EACH = 5
+MOST = 1
+"""Members of one list that are altered."""
+
+Read = Callable[[Frame], object]
+
+
+class Answering:
+    """A client whose requests are answered with the same frame."""
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+
+    def request(self, *_: object, **__: object) -> Frame:
+        return self._frame
+
+
+def altered(value: Any, turn: Iterator[int]) -> Iterator[Any]:
+    """The same with one thing in it replaced, each by the next few of all values."""
+    for _ in range(EACH):
+        yield VALUES[next(turn) % len(VALUES)]
+    if isinstance(value, dict):
+        for key in value:
+            for other in altered(value[key], turn):
+                yield {**value, key: other}
+            yield {name: one for name, one in value.items() if name != key}
+    elif isinstance(value, list):
+        for at in range(min(MOST, len(value))):
+            for other in altered(value[at], turn):
+                yield [*value[:at], other, *value[at + 1 :]]
+
+
+def readers(session: Session) -> dict[str, tuple[Frame, Read]]:
+    """Real answers, each with what reads it."""
+    client = GuestClient(session._controller.home.run_dir(session.row.id))
+    journal = [
+        one for one in client.call("journal", after_seq=0, limit=5) if one.head.get("event") == "entry"
+    ]
+
+    def hooks(frame: Frame) -> object:
+        told = Frame({"event": "hooks", **fields.body(frame)})
+        return [awakening._outcome(Frame({"event": "hook", **one})) for one in fields.rows(told, "outcomes")]
+
+    def look(frame: Frame) -> object:
+        whole = [fields.integer(frame, key) for key in ("start", "offset", "erased")]
+        between = [fields.optional_integer(frame, key) for key in ("entered", "left")]
+        return viewing.parts(whole[0], whole[1], between[0], between[1], whole[2])
+
+    return {
+        "pulse": (client.request("pulse", files=True), lambda one: pulse(session, one)),
+        "holdings": (
+            client.request("holdings"),
+            lambda one: json.dumps(holdings.encode(holdings.parse(fields.body(one)))),
+        ),
+        "moment": (client.request("moment"), moment_of),
+        "hello": (client.request("hello"), lambda one: shell_calls.shell_info(Answering(one), "main")),  # type: ignore[arg-type]
+        "hooks": (client.request("hooks"), hooks),
+        "look": (client.request("look", shell="main"), look),
+        "lease": (client.request("lease", shell="main", action="show"), leasing.lease),
+        "task_list": (
+            client.request("task_list"),
+            lambda one: [tasks._info(Frame({"event": "task", **row})) for row in fields.rows(one, "tasks")],
+        ),
+        "events": (journal[-1], lambda one: events.parse(fields.body(one))),
+        "journal": (journal[-1], lambda one: entry.told(one.payload)),
+        "journal, for its time": (journal[-1], lambda one: activity._time(one.payload)),
+    }
+
+
+def pulse(session: Session, frame: Frame) -> str:
+    return json.dumps(Pulse.of(fields.body(frame), lineage(session.row), None).as_dict())
+
+
+def forged(frame: Frame) -> Iterator[Frame]:
+    """The same answer, with others in its place."""
+    for head in altered(
+        {key: value for key, value in frame.head.items() if key != "event"}, itertools.count()
+    ):
+        if isinstance(head, dict):  # whatever else is no frame
+            yield Frame({"event": frame.head.get("event"), **head}, frame.payload)
+    if frame.payload[:1] == b"{":
+        for body in altered(json.loads(frame.payload), itertools.count()):
+            yield Frame(copy.copy(frame.head), json.dumps(body).encode())
+    for payload in (b"", b"\xff", b"[" * 500_000, b"9" * 5000, b'{"at": ' + b"9" * 4000 + b"}"):
+        yield Frame(copy.copy(frame.head), payload)
+
+
+def test_answers_are_understood_or_refused_in_one_line(shared: Session, tmp_path: Path) -> None:
+    """Other types, numbers beyond all bounds, nesting, missing fields, half characters: no error but ours."""
+    shared.exec("sleep 1000 & cd /srv")
+    shared.cell("x = [1]")
+    shared.detach("sleep 1000", name="task")
+    wrong: dict[str, str] = {}
+    count = 0
+    for name, (frame, read) in readers(shared).items():
+        read(frame)
+        for other in forged(frame):
+            count += 1
+            try:
+                read(other)
+            except HoldfastError as error:
+                if "\n" in str(error):
+                    wrong[f"{name}: lines"] = str(error)
+            except Exception as error:  # noqa: BLE001 - that is what is looked for
+                wrong.setdefault(f"{name}: {type(error).__name__}", repr((error, str(other)[:300])))
+    assert count > 1000
+    assert wrong == {}
