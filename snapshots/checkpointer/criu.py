@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import namespaces
+from holdfast.snapshots.checkpointer import namespaces, profiles
 
 CRIU = "/usr/sbin/criu"
 GUARD = "/opt/holdfast/guard.so"
@@ -56,7 +56,8 @@ def start(
     `images` and `work` are descriptors of folders for -D and -W; those of `also_inherit` stay open, too.
     `restores` is the inner pid of the root of the tree that will be restored; `environment` is for the guard.
     """
-    Path(KDAT).mkdir(exist_ok=True)
+    cache = profiles.cache(KDAT, environment)
+    Path(cache).mkdir(exist_ok=True)
     ours, theirs = socket.socketpair()
     inherited = [images, work, theirs.fileno(), *also_inherit]
     opened: list[int] = []
@@ -71,7 +72,7 @@ def start(
         if init_pid is not None:
             base = f"/proc/{init_pid}/ns"
             entered = [opening(f"{base}/{name}") for name in ("mnt", "net", "uts")]
-        kdat = opening(KDAT, os.O_DIRECTORY)
+        kdat = opening(cache, os.O_DIRECTORY)
         plugins = opening(EMPTY, os.O_DIRECTORY)
         inherited += [fd for fd in (*entered, kdat, plugins) if fd >= 0]
         variables = {
