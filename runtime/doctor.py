@@ -38,7 +38,7 @@ def checks(controller: Holdfast) -> list[Check]:
     found += [
         guarded("session image", lambda: _image(controller, "session")),
         guarded("toolbox image", lambda: _image(controller, "toolbox")),
-        guarded("isolation", lambda: _isolation(controller)),
+        guarded("isolation", lambda: isolation(controller)),
         guarded("leftovers", lambda: _leftovers(controller)),
     ]
     images_ready = all(check.ok for check in found if check.name.endswith("image"))
@@ -104,7 +104,7 @@ def _image(controller: Holdfast, kind: str) -> Check:
     )
 
 
-def _isolation(_controller: Holdfast) -> Check:
+def isolation(_controller: Holdfast) -> Check:
     """A bridge without traffic between its ports needs the kernel to show bridged packets to iptables."""
     switch = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
     filtered = switch.exists() and switch.read_text().strip() == "1"
