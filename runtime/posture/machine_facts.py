@@ -26,6 +26,7 @@ class EngineFacts:
     data_root: str = ""
     missing_limits: tuple[str, ...] = ()
     runtimes: tuple[str, ...] = ()
+    default_runtime: str = ""
     live_restore: bool = False
     exposed: bool = False
 
@@ -46,6 +47,7 @@ class EngineFacts:
             data_root=str(info.get("DockerRootDir") or ""),
             missing_limits=tuple(word for key, word in limits.items() if info.get(key) is False),
             runtimes=tuple(map(str, runtimes)),
+            default_runtime=str(info.get("DefaultRuntime") or ""),
             live_restore=bool(info.get("LiveRestoreEnabled")),
             exposed="API is accessible on" in warnings,
         )

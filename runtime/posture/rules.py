@@ -182,9 +182,23 @@ def _processor(facts: MachineFacts) -> Iterator[Finding]:
         yield Finding("processor", "ok", "every known vulnerability is mitigated", why)
 
 
+_OTHER_KERNELS = ("runsc", "kata")
+"""Parts of the usual names of runtimes that give containers a kernel of their own."""
+
+
 def _runtimes(facts: MachineFacts) -> Iterator[Finding]:
     why = "every session shares the host's kernel: an exploit of it is not stopped"
     listed = ", ".join(facts.engine.runtimes) or "?"
+    default = facts.engine.default_runtime
+    if any(word in default for word in _OTHER_KERNELS):
+        yield Finding(
+            "runtime",
+            "weak",
+            f"{default} by default: snapshots there have no files of a session, and no processes",
+            why,
+            '"default-runtime": "runc" in /etc/docker/daemon.json (docs/decisions/0023)',
+        )
+        return
     yield Finding("runtime", "limit", f"{listed}: containers on Linux {facts.kernel}".rstrip(), why)
 
 

@@ -28,6 +28,7 @@ INFO: dict[str, Any] = {
     "PidsLimit": True,
     "CpuCfsQuota": True,
     "Runtimes": {"runc": {}, "io.containerd.runc.v2": {}},
+    "DefaultRuntime": "runc",
     "LiveRestoreEnabled": True,
     "Warnings": None,
 }
@@ -83,6 +84,7 @@ def test_a_machine_that_has_it_all_is_left_with_what_nothing_can_be_done_about()
         (engine(MemoryLimit=False), "cgroups", "weak", "controllers"),
         (engine(DriverStatus=[["Backing Filesystem", "extfs"]]), "storage quota", "better", "pquota"),
         (replace(GOOD, quota=False), "storage quota", "better", "pquota"),
+        (engine(DefaultRuntime="runsc"), "runtime", "weak", "0023"),
         (engine(LiveRestoreEnabled=False), "live-restore", "better", "daemon.json"),
         (
             engine(Warnings=["WARNING: API is accessible on http://0.0.0.0:2375 without encryption."]),
