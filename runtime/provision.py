@@ -27,6 +27,7 @@ from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_client import GuestClient
 from holdfast.runtime.home import Home
 from holdfast.runtime.interrupts import held
+from holdfast.runtime.posture.machine_facts import remaps_users
 from holdfast.runtime.session_options import SessionOptions, container_options
 from holdfast.runtime.store.rows import SessionRow
 from holdfast.runtime.text import plain
@@ -217,6 +218,11 @@ def _check_running(engine: Engine, container_id: str) -> None:
         raise SessionError("cannot start session: its container was removed")
     if not state.running:
         why = "it needs more memory" if state.oom_killed else f"exit code {state.exit_code}"
+        if remaps_users(engine.info()):
+            raise EngineError(
+                "cannot start session: this engine remaps users, and CRIU cannot restore there",
+                hint="use an engine without it; docs/decisions/0016 tells why",
+            )
         raise SessionError(
             f"cannot start session: its supervisor ended ({why})", hint=_log(engine, container_id)
         )

@@ -49,11 +49,15 @@ _NO_ID = 2**32 - 1
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Capabilities as bits; how many seccomp filters at least; whether no_new_privs must be set."""
+    """Capabilities as bits; how many seccomp filters at least; whether no_new_privs must be set.
+
+    `label` is the security label that every thread must have, None where labels are not known (in images).
+    """
 
     capabilities: int
     filters: int = 1
     no_new_privs: bool = False
+    label: str | None = None
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Policy:
@@ -66,6 +70,7 @@ class Policy:
             self.capabilities & init.bounding,
             max(self.filters, init.filters),
             self.no_new_privs or init.no_new_privs,
+            init.label,
         )
 
 
@@ -132,6 +137,8 @@ def _of_thread(thread: Thread, policy: Policy) -> Iterator[str]:
         yield f"is under {thread.filters} of the {policy.filters} seccomp filters of a session"
     if policy.no_new_privs and not thread.no_new_privs:
         yield "may gain privileges (no_new_privs is not set)"
+    if policy.label is not None and thread.label != policy.label:
+        yield f"has the security label {thread.label[:100]!r}, not the session's {policy.label[:100]!r}"
     if _NO_ID in (*thread.uids, *thread.gids):
         yield "has an id that is none"
 

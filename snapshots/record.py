@@ -36,7 +36,8 @@ class Thread(_Part):
 
     Ids are real, effective, saved, file system. Capability sets are one bit for each capability.
     `seccomp` is 0 without, 1 strict, 2 with `filters` filters, whose digests are known only from images, the
-    oldest first. `securebits` are known only from images, too.
+    oldest first. `securebits` are known only from images, too. `label` is what AppArmor, SELinux or Smack
+    hold it to, empty without them; known only of threads that exist.
     """
 
     tid: Pid
@@ -53,6 +54,7 @@ class Thread(_Part):
     seccomp: int
     filters: int
     filter_digests: list[str] = []
+    label: Text = ""
 
 
 class Descriptor(_Part):

@@ -20,6 +20,10 @@ def doctor(
     ci: Annotated[
         bool, typer.Option("--ci", help="What a runner of a CI system must allow. Exit code 3: only files.")
     ] = False,
+    security: Annotated[
+        bool,
+        typer.Option("--security", help="What stands between sessions and this host, and what would help."),
+    ] = False,
     programs: Annotated[
         bool, typer.Option("--programs", help="Capture, restore and fork real programs; takes many minutes.")
     ] = False,
@@ -41,6 +45,9 @@ def doctor(
         return
     if only or list_ or markdown:
         raise InvalidArgument("cannot do that without --programs", hint="`holdfast doctor --programs`")
+    if security:
+        _security(as_json=wants_json(json))
+        return
     if ci:
         from holdfast.runtime.ci import host
 
@@ -50,6 +57,24 @@ def doctor(
     found = controller().doctor()
     _show(found, as_json=wants_json(json))
     if not all(check.ok for check in found):
+        raise typer.Exit(1)
+
+
+def _security(*, as_json: bool) -> None:
+    """Print the posture. Exit code 1 if something that Holdfast promises does not hold."""
+    from holdfast.runtime.posture import read_facts, rules
+
+    found = rules.judge(read_facts.read(controller()))
+    if as_json:
+        output.emit([rules.plain_row(line) for line in found])
+    else:
+        output.table(
+            ("", "WHAT", "STATE", "WHY IT MATTERS"), ((f.level, f.name, f.state, f.why) for f in found)
+        )
+        for line in found:
+            if line.improve:
+                output.note(f"{line.name}: {line.improve}")
+    if any(line.level == "weak" for line in found):
         raise typer.Exit(1)
 
 

@@ -14,7 +14,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import detached, namespaces
+from holdfast.snapshots.checkpointer import detached, namespaces, profiles
 
 CRIU = "/usr/sbin/criu"
 GUARD = "/opt/holdfast/guard.so"
@@ -78,7 +78,8 @@ def start(
     Every folder of ours that it gets is detached: whatever path a session makes it follow, no `..` leads out
     of it to this container's files, and from there to the host's.
     """
-    Path(KDAT).mkdir(exist_ok=True)
+    cache = profiles.cache(KDAT, environment)
+    Path(cache).mkdir(exist_ok=True)
     ours, theirs = socket.socketpair()
     opened: list[int] = []
 
@@ -99,7 +100,7 @@ def start(
         if init_pid is not None:
             base = f"/proc/{init_pid}/ns"
             entered = [opening(f"{base}/{name}") for name in ("mnt", "net", "uts")]
-        kdat = alone(opening(KDAT, os.O_DIRECTORY))
+        kdat = alone(opening(cache, os.O_DIRECTORY))
         plugins = alone(opening(EMPTY, os.O_DIRECTORY))
         inherited += [fd for fd in (*entered, kdat, plugins) if fd >= 0]
         variables = {

@@ -23,6 +23,7 @@ from holdfast.snapshots.checkpointer import (
     folders,
     memory_files,
     namespaces,
+    profiles,
     sockets,
     standstill,
     streams,
@@ -32,6 +33,7 @@ from holdfast.snapshots.checkpointer import (
 from holdfast.snapshots.checkpointer.audit import Audit
 from holdfast.snapshots.checkpointer.channel import Channel
 from holdfast.snapshots.checkpointer.lifeline import Lifeline
+from holdfast.snapshots.checkpointer.record import labels
 from holdfast.snapshots.checkpointer.requests import Restore
 
 # A restore reads memory once from disk; one that takes longer hangs. Seconds.
@@ -61,6 +63,7 @@ def run(request: Restore, channel: Channel) -> None:
         prepared = _prepare(kept, images, request)
         with audit.frozen():
             audit.images(images)
+            labelled = profiles.give(images, labels.apparmor_of(target.init_pid))
             tmpfs.load(target.init_pid, kept, facts["tmpfs"])
         # What is restored inherits these from CRIU, and CRIU from this process.
         cgroups.join(target.init_pid)
@@ -73,7 +76,7 @@ def run(request: Restore, channel: Channel) -> None:
         if prepared.lazy:
             line = Lifeline(target.init_pid)
             lazy = _start_lazy_pages(folder, images)
-        _restore(request, folder, prepared, audit)
+        _restore(request, folder, prepared, audit, labelled)
         ended = time.monotonic()
         channel.send(
             "done",
@@ -147,7 +150,9 @@ def _adapt_memory(kept: Path, images: Path, files: list[Any]) -> bool:
     return on_demand
 
 
-def _restore(request: Restore, folder: int, prepared: _Prepared, audit: Audit) -> None:
+def _restore(
+    request: Restore, folder: int, prepared: _Prepared, audit: Audit, labelled: dict[str, str]
+) -> None:
     arguments = [
         "restore",
         "--restore-detached",
@@ -163,7 +168,7 @@ def _restore(request: Restore, folder: int, prepared: _Prepared, audit: Audit) -
         images=folder,
         work=folder,
         restores=request.target.root_pid,
-        environment={"HOLDFAST_TERMINALS": prepared.terminals},
+        environment={"HOLDFAST_TERMINALS": prepared.terminals, **labelled},
     )
     try:
         status = _drive(running, audit)

@@ -315,6 +315,20 @@ def test_ctrl_c_while_a_session_is_made(hf: Holdfast, cli: Any) -> None:
             assert hf.sessions() == []
 
 
+def test_doctor_tells_what_holds_sessions_here(cli: Any) -> None:
+    """Each line of the posture with its reason; what the engine says of itself is in it."""
+    asked = cli("doctor", "--security", "--json")
+    found = {each["name"]: each for each in json.loads(asked.out)}
+
+    assert all(each["state"] and each["why"] for each in found.values())
+    assert {each["level"] for each in found.values()} <= {"ok", "limit", "better", "weak"}
+    assert (asked.code == 1) == any(each["level"] == "weak" for each in found.values())
+    assert found["seccomp"]["level"] == "ok"
+    assert found["home"]["level"] == "ok"
+    assert "CRIU 4." in found["images"]["state"]
+    assert "runc" in found["runtime"]["state"]
+
+
 def test_doctor_lists_what_it_looked_at(cli: Any) -> None:
     """Every check has a name, a verdict and what was found."""
     found = json.loads(cli("doctor", "--json").out)

@@ -100,3 +100,19 @@ def test_nothing_leads_out_of_the_container() -> None:
     assert "own mnt, pid" in said(tree(thread(), outside=["mnt", "pid", "time", "ipc"]))
     assert said(tree(thread(), outside=["time", "ipc", "cgroup"])) == ""
     assert "descriptor 7 (/etc/shadow)" in said(tree(thread(), foreign=["descriptor 7 (/etc/shadow)"]))
+
+
+def test_nothing_has_another_label_than_the_containers_first_process() -> None:
+    """What AppArmor or SELinux hold a session to is the engine's to say; in images no label is known."""
+    confined = thread(label="docker-default (enforce)")
+    same = tree(confined, init=confined)
+    assert judge_running(same, POLICY) == []
+    for label, words in (("unconfined", "'unconfined'"), ("", "''")):
+        found = tree(confined, thread(tid=302, label=label), init=confined)
+        assert [str(one) for one in judge_running(found, POLICY)] == [
+            f"process 301 (sh) has the security label {words}, not the session's 'docker-default (enforce)'"
+        ]
+        assert judge(found, POLICY) == []
+    assert "'docker-default (enforce)', not the session's ''" in "; ".join(
+        map(str, judge_running(tree(confined, init=thread()), POLICY))
+    )

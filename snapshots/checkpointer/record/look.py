@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from holdfast.snapshots.checkpointer.proc import links, net, walk
-from holdfast.snapshots.checkpointer.record import credentials, sharing
+from holdfast.snapshots.checkpointer.record import credentials, labels, sharing
 from holdfast.snapshots.checkpointer.record.decode import MAX_DESCRIPTORS
 from holdfast.snapshots.checkpointer.record.described import FLAGS
 from holdfast.snapshots.checkpointer.record.mappings import Mappings
@@ -33,18 +33,20 @@ def look(pids: Iterable[int], init: int) -> dict[str, Any]:
     sockets = looking.sockets(processes)
     sharing.name(processes)
     own = walk.status_of(init)
+    first = None if own is None else {"tid": 1, "label": looking.labels.first} | credentials.of_status(own)
     return {
         "processes": processes,
         "sockets": sockets,
         "terminals": looking.terminals(),
         "left_out": looking.left_out,
-        "init": None if own is None else {"tid": 1} | credentials.of_status(own),
+        "init": first,
     }
 
 
 class _Looking:
     def __init__(self, init: int) -> None:
         self._init = init
+        self.labels = labels.Reader(init)
         self._namespaces = walk.namespaces_of(init)
         self._cgroups = walk.read(f"{init}/cgroup")
         mountinfo = walk.read(f"{init}/mountinfo") or b""
@@ -79,7 +81,10 @@ class _Looking:
         for tid in walk.threads(pid):
             thread = walk.status_of(pid, tid)
             if thread is not None:
-                found["threads"].append({"tid": thread.inner_pid} | credentials.of_status(thread))
+                label = self.labels.of(pid, tid)
+                found["threads"].append(
+                    {"tid": thread.inner_pid, "label": label} | credentials.of_status(thread)
+                )
         size = (walk.read(f"{pid}/statm") or b"0").split()
         found["memory"] = int(size[0]) * _PAGE
         for key, name in (("executable", "exe"), ("directory", "cwd"), ("root", "root")):

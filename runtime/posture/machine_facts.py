@@ -1,0 +1,105 @@
+"""Facts about an engine and its host that decide how well sessions are held. Pure; judged in `rules.py`.
+
+What could not be found out is None or empty: no rule takes that for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """What the engine says of itself in `docker info`.
+
+    `options` are the names in SecurityOptions; `missing_limits` are those of its containers that it cannot
+    enforce; `exposed` is set if its API is open on a TCP port without TLS.
+    """
+
+    version: str = "?"
+    options: frozenset[str] = frozenset()
+    cgroup_version: str = "1"
+    driver: str = ""
+    backing: str = ""
+    data_root: str = ""
+    missing_limits: tuple[str, ...] = ()
+    runtimes: tuple[str, ...] = ()
+    default_runtime: str = ""
+    live_restore: bool = False
+    exposed: bool = False
+
+    @classmethod
+    def parse(cls, info: Mapping[str, Any]) -> EngineFacts:
+        """From the answer of GET /info, whose fields differ by version of the engine."""
+        limits = {"MemoryLimit": "memory", "PidsLimit": "pids", "CpuCfsQuota": "cpu"}
+        status = {str(pair[0]): str(pair[1]) for pair in info.get("DriverStatus") or [] if len(pair) == 2}
+        # Such as io.containerd.runc.v2, which is the name of a shim and not one that can be chosen apart.
+        runtimes = sorted(name for name in info.get("Runtimes") or {} if not str(name).startswith("io."))
+        warnings = " ".join(map(str, info.get("Warnings") or []))
+        return cls(
+            version=str(info.get("ServerVersion") or "?"),
+            options=security_options(info),
+            cgroup_version=str(info.get("CgroupVersion") or "1"),
+            driver=str(info.get("Driver") or ""),
+            backing=status.get("Backing Filesystem", ""),
+            data_root=str(info.get("DockerRootDir") or ""),
+            missing_limits=tuple(word for key, word in limits.items() if info.get(key) is False),
+            runtimes=tuple(map(str, runtimes)),
+            default_runtime=str(info.get("DefaultRuntime") or ""),
+            live_restore=bool(info.get("LiveRestoreEnabled")),
+            exposed="API is accessible on" in warnings,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SocketFacts:
+    """The engine's socket: mode, the group it belongs to, and that group's members. Empty path: not local."""
+
+    path: str = ""
+    mode: int = 0
+    group: str = ""
+    members: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HomeFacts:
+    """The state directory: permission bits, and whether it belongs to the user who asks."""
+
+    path: str = ""
+    mode: int = 0
+    own: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFacts:
+    """Everything that is judged.
+
+    `sysctls` by name with dots, as text; `weaknesses` are names of processor vulnerabilities without a
+    mitigation; `quota`: the data root is mounted with project quotas; `apparmor`: the kernel has it enabled.
+    `network` is whether the sessions' network rules hold, with a sentence, None if nobody looked.
+    """
+
+    engine: EngineFacts
+    home: HomeFacts = HomeFacts()
+    socket: SocketFacts = SocketFacts()
+    sysctls: Mapping[str, str] = field(default_factory=dict)
+    weaknesses: tuple[str, ...] | None = None
+    quota: bool = False
+    apparmor: bool = False
+    kernel: str = ""
+    network: tuple[bool, str] | None = None
+    images: Mapping[str, bool] = field(default_factory=dict)
+    criu: str = ""
+
+
+def security_options(info: Mapping[str, Any]) -> frozenset[str]:
+    """The names in SecurityOptions, such as apparmor, seccomp, userns, rootless, no-new-privileges."""
+    words = (str(option).partition(",")[0] for option in info.get("SecurityOptions") or [])
+    return frozenset(word.removeprefix("name=") for word in words)
+
+
+def remaps_users(info: Mapping[str, Any]) -> bool:
+    """Whether containers of an engine that says this of itself have users of their own."""
+    return bool(security_options(info) & {"userns", "rootless"})

@@ -1,0 +1,63 @@
+"""The security labels of processes: what AppArmor, SELinux or Smack hold them to.
+
+A restored process must have the label of its container's first process, which the engine gave it: CRIU makes
+processes with the label of CRIU. Owns how the kernel tells a label and which profile CRIU is to set; judges
+nothing (`snapshots/policy.py` does), and of images and namespaces knows nothing.
+"""
+
+from __future__ import annotations
+
+from holdfast.snapshots.checkpointer.proc import walk
+
+APPARMOR = "apparmor/current"
+SOURCES = (APPARMOR, "smack/current", "current")
+"""Below /proc/PID/attr (proc_pid_attr(5)). Since Linux 5.8 AppArmor has a file of its own; `current` belongs
+to the first of the kernel's modules that have labels, and reading it fails with EINVAL if there is none."""
+SIZE = 4096
+"""Bytes of a label; the kernel gives no more than a page."""
+UNCONFINED = "unconfined"
+
+
+def normal(raw: bytes) -> str:
+    """A label as it is compared: one line, without the NUL that SELinux ends it with."""
+    return raw.rstrip(b"\0\n").decode("utf-8", "backslashreplace").strip()
+
+
+def joined(found: list[str]) -> str:
+    """One text for what several files say; most kernels repeat the only label in `current`."""
+    return " | ".join(dict.fromkeys(label for label in found if label))
+
+
+def profile(label: str) -> str:
+    """The AppArmor profile in a label such as ``docker-default (enforce)``; empty if it confines nothing.
+
+    The mode in parentheses is not part of the name (apparmor(7)); a name may contain blanks.
+    """
+    name = label
+    if label.endswith(")") and " (" in label:
+        name = label.rpartition(" (")[0]
+    return "" if name == UNCONFINED else name
+
+
+class Reader:
+    """Reads labels from the files that answer for a container's first process, and from no others.
+
+    On a machine without such a module there are none, and nothing is read.
+    """
+
+    def __init__(self, init: int) -> None:
+        self._sources = tuple(name for name in SOURCES if _read(init, init, name))
+        self.first = self.of(init, init)
+
+    def of(self, pid: int, tid: int) -> str:
+        """The label of a thread; empty if there is none, or the thread is gone."""
+        return joined([_read(pid, tid, name) for name in self._sources])
+
+
+def apparmor_of(init: int) -> str:
+    """The AppArmor profile that confines a process; empty if none does."""
+    return profile(_read(init, init, APPARMOR))
+
+
+def _read(pid: int, tid: int, name: str) -> str:
+    return normal(walk.read(f"{pid}/task/{tid}/attr/{name}", SIZE) or b"")

@@ -1,0 +1,100 @@
+"""On a kernel with AppArmor and cgroup v2, what is restored is confined as what was captured. Needs root.
+
+`make test-vm`: about ten minutes, most of it the emulated processor.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.machines.virtual import VirtualMachine, default_cache
+
+from holdfast.images import build
+from holdfast.runtime.engine import Engine
+
+pytestmark = pytest.mark.engine
+
+CONFINED = "docker-default (enforce)"
+# Every thread in the container of a session: its label, its process's name.
+LABELS = """
+init=$(docker inspect --format '{{.State.Pid}}' "$(docker ps -q -f label=holdfast.session=%s)")
+for process in $(pgrep --ns "$init" --nslist pid); do
+    for thread in /proc/$process/task/*; do
+        printf '%%s\\t%%s\\n' "$(cat $thread/attr/apparmor/current)" "$(cat $thread/comm)"
+    done
+done
+"""
+# The checkpointer as it would be without the remedy: it names no profile in images.
+WITHOUT = """
+set -e
+tag=$(python -c 'from holdfast.images import build; print(build.reference("toolbox"))')
+part=/opt/holdfast/checkpointer/holdfast/snapshots/checkpointer
+edit='sed -i "s/if not profile:/if True:/" profiles.py && grep -q "if True:" profiles.py && rm -r __pycache__'
+printf 'FROM %s\\nWORKDIR %s\\nRUN %s\\n' "$tag" "$part" "$edit" |
+    DOCKER_BUILDKIT=0 docker build -q -t "$tag" -
+docker rm -f $(docker ps -q -f label=holdfast.role=checkpointer)
+"""
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VirtualMachine]:
+    """It has the images of this machine's engine, and a session `q` with a snapshot `q1`."""
+    engine = Engine.connect()
+    try:
+        images = [build.ensure(engine.client, kind) for kind in build.KINDS]
+    finally:
+        engine.close()
+    folder: Path = tmp_path_factory.mktemp("vm")
+    with VirtualMachine(folder, default_cache(), images) as started:
+        started.holdfast("new", "--name", "q")
+        started.holdfast("exec", "q", "(sleep 5000 &)")
+        started.holdfast(
+            "cell", "q", "import threading, time; threading.Thread(target=time.sleep, args=(5000,)).start()"
+        )
+        started.holdfast("snapshot", "q", "--label", "q1")
+        yield started
+
+
+def _labels(machine: VirtualMachine, session: str) -> list[tuple[str, str]]:
+    told = json.loads(machine.holdfast("ls", "--json"))
+    found = next(each["id"] for each in told if each["name"] == session)
+    lines = machine.run(LABELS % found).stdout.splitlines()
+    return [(label, name) for label, name in (line.split("\t") for line in lines)]
+
+
+def test_the_machine_is_what_these_tests_need(machine: VirtualMachine) -> None:
+    """AppArmor in force, cgroup v2; otherwise nothing here would be proved."""
+    found: dict[str, Any] = {
+        line["name"]: line for line in json.loads(machine.run("holdfast doctor --security --json").stdout)
+    }
+
+    assert found["access control"]["level"] == "ok"
+    assert found["cgroups"]["state"].startswith("v2")
+    assert {label for label, _ in _labels(machine, "q")} == {CONFINED}
+
+
+def test_what_is_restored_is_confined(machine: VirtualMachine) -> None:
+    """Every thread of it, its first process and its kernel's threads included, also in a copy of the copy."""
+    machine.holdfast("restore", "q1", "--name", "copy")
+    machine.holdfast("fork", "copy", "--name", "second")
+    for session in ("copy", "second"):
+        found = _labels(machine, session)
+
+        assert {label for label, _ in found} == {CONFINED}
+        assert {"bash", "python3", "sleep"} <= {name for _, name in found}
+        machine.holdfast("rm", session)
+
+
+def test_what_would_come_back_unconfined_is_killed(machine: VirtualMachine) -> None:
+    """If CRIU is not told of the profile, the judge sees that every task stands there without it."""
+    assert machine.run(WITHOUT).returncode == 0
+
+    refused = machine.run("holdfast restore q1 --name bad")
+
+    assert refused.returncode == 1
+    assert f"has the security label 'unconfined', not the session's '{CONFINED}'" in refused.stderr
+    assert [each["name"] for each in json.loads(machine.holdfast("ls", "--json"))] == ["q"]

@@ -1,0 +1,34 @@
+"""The package as others install it: a wheel built from a copy of the checkout."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import holdfast
+
+PACKAGE = Path(holdfast.__file__).parent
+ROOT = PACKAGE.parent.parent
+_LEFT_BEHIND = ("__pycache__", "*.pyc", "*.egg-info", ".*")
+
+
+def copy_source(to: Path) -> Path:
+    """Copy what a build needs to a folder, and return the package in it.
+
+    The parts are links in the checkout; there they are folders, as in what is built.
+    """
+    package = to / "src" / "holdfast"
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns(*_LEFT_BEHIND))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy2(ROOT / name, to / name)
+    return package
+
+
+def build(source: Path, into: Path) -> Path:
+    """Build the wheel of a copied source."""
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    subprocess.run([*command, "--no-build-isolation", "--wheel-dir", into, source], check=True)
+    (wheel,) = into.glob("holdfast-*.whl")
+    return wheel
