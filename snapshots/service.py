@@ -21,7 +21,7 @@ from holdfast.images import build
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.home import Home
 from holdfast.snapshots.layer.image import usable
-from holdfast.snapshots.link import Link, LinkLost
+from holdfast.snapshots.link import SOCKET, Link, LinkLost
 
 START_SECONDS = 30.0
 POLL_SECONDS = 0.005
@@ -81,6 +81,16 @@ def ask(engine: Engine, home: Home, progress: Callable[[str], None], op: str, /,
                 raise
         _check(engine, container_name(home, image))
         time.sleep(POLL_SECONDS)
+
+
+def start_early(engine: Engine, home: Home, progress: Callable[[str], None]) -> None:
+    """Start the checkpointer unless its socket is there. Whether it answers is found out by `ask`.
+
+    Raises LiveUnsupported, ImageError, EngineError.
+    """
+    if not (socket_folder(home, _image()) / SOCKET).exists():
+        with ask(engine, home, progress, "hello") as link:
+            link.until("done")
 
 
 @functools.cache

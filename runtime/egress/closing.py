@@ -99,11 +99,8 @@ class Closing:
     def _ready(self) -> None:
         from holdfast.snapshots import service
 
-        with (
-            suppress(HoldfastError, Refused),
-            service.ask(self.engine, self.home, self.progress, "hello") as link,
-        ):
-            link.until("done")
+        with suppress(HoldfastError, Refused):
+            service.start_early(self.engine, self.home, self.progress)
 
     def _running(self, container_id: str) -> ContainerState:
         state = self.engine.inspect(container_id)

@@ -13,8 +13,8 @@ TRIE = """Main:
   +-- 0.0.0.0/0 3 0 5
      |-- 0.0.0.0
         /0 universe UNICAST
-     +-- 192.0.2.0/24 2 0 2
-        |-- 192.0.2.0
+     +-- 198.51.100.0/24 2 0 2
+        |-- 198.51.100.0
            /24 link UNICAST
 Local:
   +-- 0.0.0.0/0 3 0 5
@@ -23,47 +23,47 @@ Local:
            /8 host LOCAL
         |-- 127.0.0.1
            /32 host LOCAL
-     |-- 192.0.2.2
+     |-- 198.51.100.2
         /32 host LOCAL
-     |-- 192.0.2.255
+     |-- 198.51.100.255
         /32 link BROADCAST
 """
 ROUTES = """Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
-eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0
+eth0\t00000000\t016433C6\t0003\t0\t0\t0\t00000000\t0\t0\t0
 docker0\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0
-eth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
+eth0\t006433C6\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
 wg0\t00000000\t00000000\t0001\t0\t0\t0\t00000080\t0\t0\t0
 """
-IPV6 = """fd000000000000000000000000000002 04 40 00 82     eth0
+IPV6 = """fd120000000000000000000000000009 04 40 00 82     eth0
 00000000000000000000000000000001 01 80 10 80       lo
 """
 
 
 def test_addresses_are_those_that_are_local() -> None:
     """Neither networks nor broadcast, nor loopback."""
-    assert host_network.local_addresses(TRIE) == (ip_address("192.0.2.2"),)
+    assert host_network.local_addresses(TRIE) == (ip_address("198.51.100.2"),)
 
 
 def test_networks_without_a_gateway_are_connected() -> None:
     """In the byte order of the machine; a VPN's halves of everything are no network."""
-    expected = (ip_network("172.17.0.0/16"), ip_network("192.0.2.0/24"))
+    expected = (ip_network("172.17.0.0/16"), ip_network("198.51.100.0/24"))
     assert host_network.connected(ROUTES, "little") == expected
     big = ROUTES.replace("000011AC", "AC110000").replace("0000FFFF", "FFFF0000")
-    big = big.replace("000200C0", "C0000200").replace("00FFFFFF", "FFFFFF00").replace("00000080", "80000000")
+    big = big.replace("006433C6", "C6336400").replace("00FFFFFF", "FFFFFF00").replace("00000080", "80000000")
     assert host_network.connected(big, "big") == expected
 
 
 def test_ipv6_addresses_come_with_their_networks() -> None:
     """But loopback."""
     (found,) = host_network.interfaces(IPV6)
-    assert (str(found.ip), str(found.network)) == ("fd00::2", "fd00::/64")
+    assert (str(found.ip), str(found.network)) == ("fd12::9", "fd12::/64")
 
 
 def test_the_machine_itself_is_understood() -> None:
     """It has the address from which it would reach another host, if there is a way; nothing is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
         try:
-            one.connect(("192.0.2.1", 9))
+            one.connect(("198.51.100.1", 9))
         except OSError:
             return
         used = ip_address(one.getsockname()[0])
