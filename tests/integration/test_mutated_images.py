@@ -219,6 +219,7 @@ def corpus(
     probes(shared).start(shared, *PROBES)
     shared.exec("echo part > /dev/shm/part; exec 8</dev/null")
     shared.exec("python3 -m http.server --bind 127.0.0.1 8000 >/dev/null 2>&1 &\nexec 7<>/srv/book")
+    shared.exec("exec 6<>$'/srv/no\\xfftext'")
     taken = shared.snapshot("corpus")
     keys = Keys(shared_hf.home)
     keys.new()
@@ -371,6 +372,9 @@ def restore_mutants(corpus: Corpus, seed: int, count: int) -> dict[str, int]:
                 session.remove()
         assert (unclear, remains(corpus.hf)) == ([], []), one["field"]
     good = corpus.taken.restore("good")
+    # Its names of files are not all UTF-8.
+    assert good.verification is not None
+    assert good.verification.deviations == []
     assert good.exec("cat /dev/shm/part").text == "part\n"
     good.remove()
     return outcomes

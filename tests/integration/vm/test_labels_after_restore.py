@@ -1,6 +1,6 @@
 """On a kernel with AppArmor and cgroup v2, what is restored is confined as what was captured. Needs root.
 
-`make test-vm`: about ten minutes, most of it the emulated processor.
+`make test-vm`: 25 minutes on two busy cores, most of it the emulated processor.
 """
 
 from __future__ import annotations
