@@ -16,6 +16,7 @@
  *   syscall  limits of processes: see guard_limits.c
  *   setsockopt  connections that CRIU reads: see guard_repair.c
  *   ptrace   stopping all of a container at once: see guard_seize.c
+ *   epoll_wait  interruptions: see guard_waits.c
  *   recvmsg  descriptors of the session that CRIU could not keep: see guard_substitute.c
  *
  * HOLDFAST_GUARD="MNT NET UTS CONTROL KDAT ROOT" names five open descriptors (-1: none) and the pid
@@ -124,8 +125,10 @@ pid_t fork(void)
 		kill(-1, SIGKILL);
 		_exit(98);
 	}
-	if (verdict == 'y' && tasks_end && action != NULL && strcmp(action, "post-dump") == 0)
+	if (verdict == 'y' && tasks_end && action != NULL && strcmp(action, "post-dump") == 0) {
 		repair_again();
+		release_first_process();
+	}
 	child = libc_fork();
 	if (child == 0 && action != NULL)
 		_exit(verdict == 'y' ? 0 : 1);

@@ -22,6 +22,9 @@ int freezes(void);
 /* Whether a call to seize or interrupt a thread is done already; the first one seizes the whole container. */
 int was_seized(ptrace_call *libc, enum __ptrace_request request, pid_t thread);
 
+/* Let the container's first process go, which CRIU would wait for when it has ended the others. */
+void release_first_process(void);
+
 /* Note what is to be left out of a capture; NULL: nothing is captured. */
 void read_substitutions(const char *spec);
 

@@ -4,7 +4,8 @@
  * or not found yet, runs meanwhile, and may signal, rename or trace. So the whole container is frozen by its
  * control group, by the checkpointer, before CRIU enters it; here all of its threads are seized at once while they
  * are frozen, and only then thawed: each stops for its tracer before it runs an instruction of its own. What CRIU
- * seizes later it has then already. The container's first process, which is in no tree, is held until CRIU ends.
+ * seizes later it has then already. The container's first process, which is in no tree, is held until CRIU ends, or
+ * until it ends the others.
  *
  * HOLDFAST_FREEZER="THREADS SWITCH WORD": two open descriptors, of the list of the container's threads and of the
  * file that thaws it when WORD is written; see freezer.py.
@@ -28,6 +29,8 @@ static int threads_fd = -1, switch_fd = -1;
 static char thaw_word[16];
 /* Of each thread: which calls of CRIU's are still to be answered without asking the kernel again. */
 static unsigned char to_skip[PID_MAX];
+/* The C library's ptrace(2), once the first process is held by it. */
+static ptrace_call *held;
 enum { SKIP_SEIZE = 1, SKIP_INTERRUPT = 2 };
 
 void read_freezer(const char *spec)
@@ -125,6 +128,13 @@ static void seize_all(ptrace_call *libc)
 	while (waitpid(FIRST_PROCESS, &status, __WALL) < 0 && errno == EINTR)
 		;
 	to_skip[FIRST_PROCESS] = 0;
+	held = libc;
+}
+
+void release_first_process(void)
+{
+	if (held != NULL)
+		held(PTRACE_DETACH, FIRST_PROCESS, NULL, NULL);
 }
 
 int was_seized(ptrace_call *libc, enum __ptrace_request request, pid_t thread)
