@@ -18,6 +18,7 @@ def _made(options: Any, **changes: Any) -> Any:
         "command": ("start",),
         "labels": {"a": "b"},
         "run_dir": Path("/home/run/a"),
+        "init": Path("/home/init/a"),
         "seccomp": {"defaultAction": "SCMP_ACT_ERRNO"},
         "network": "holdfast",
         "mptcp": True,
