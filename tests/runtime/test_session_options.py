@@ -35,7 +35,8 @@ def test_the_defaults_are_safe() -> None:
     assert made["mem_limit"] == made["memswap_limit"] == 4 << 30
     assert made["pids_limit"] == 4096
     assert made["sysctls"] == {"net.mptcp.enabled": "0"}
-    assert [mount["Target"] for mount in made["mounts"]] == ["/run/holdfast"]
+    assert [mount["Target"] for mount in made["mounts"]] == ["/run/holdfast", "/opt/holdfast/bin/init"]
+    assert made["mounts"][1]["ReadOnly"] is True
     assert json.loads(made["security_opt"][0].removeprefix("seccomp=")) == {"defaultAction": "SCMP_ACT_ERRNO"}
     assert made["network"] == "holdfast"
     assert made["healthcheck"] == {"test": ["NONE"]}
@@ -67,7 +68,7 @@ def test_what_is_chosen_arrives() -> None:
     assert made["mem_limit"] == 512 << 20
     assert made["nano_cpus"] == 1_500_000_000
     assert made["environment"] == {"A": "1", "B": "x=y"}
-    assert made["mounts"][1] == {"Type": "bind", "Source": "/tmp", "Target": "/data", "ReadOnly": True}
+    assert made["mounts"][2] == {"Type": "bind", "Source": "/tmp", "Target": "/data", "ReadOnly": True}
     assert made["working_dir"] == "/srv"
 
 
