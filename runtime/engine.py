@@ -73,8 +73,8 @@ class Engine:
     @property
     def socket(self) -> str:
         """The path of the unix socket it is reached over; empty if it is reached in another way."""
-        where = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
-        return where.removeprefix("unix://") if where.startswith("unix://") else ""
+        adapter = self.client.api.get_adapter(self.client.api.base_url)
+        return str(getattr(adapter, "socket_path", ""))
 
     def close(self) -> None:
         """Let go of the connections."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import ImageError, StoreError
+from holdfast.runtime.interrupts import held
 
 if TYPE_CHECKING:
     from holdfast.runtime.engine import Engine
@@ -54,15 +55,14 @@ def _known(folder: Path) -> Path | None:
 def _taken_out(engine: Engine, home: Home, image: str) -> bytes:
     """Read it from a container of the image that is never started."""
     labels = {"holdfast.home": home.digest, "holdfast.role": "init"}
-    container = engine.reserve(f"holdfast-init-{secrets.token_hex(6)}", image, labels)
-    if container is None:
-        raise ImageError(
-            f"cannot take the first process out of {image}: the engine has a container of its name"
-        )
-    try:
-        program = engine.read_file(container, IN_IMAGE, _LARGEST)
-    finally:
-        engine.kill_remove(container)
+    program = b""
+    with held():
+        container = engine.reserve(f"holdfast-init-{secrets.token_hex(6)}", image, labels)
+        if container is not None:
+            try:
+                program = engine.read_file(container, IN_IMAGE, _LARGEST)
+            finally:
+                engine.kill_remove(container)
     if not program:
         raise ImageError(f"cannot take the first process out of {image}: it has none", hint="`docker rmi` it")
     return program
@@ -78,7 +78,7 @@ def _write(folder: Path, program: bytes) -> Path:
             file.write(program)
             file.flush()
             os.fsync(file.fileno())
-        new.chmod(0o555)
+        new.chmod(0o500)
         new.rename(place)
     except OSError as error:
         raise StoreError(f"cannot write {place}: {error.strerror or error}") from error

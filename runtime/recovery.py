@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
 
 _WRITTEN_SECONDS = 5.0
+_CAPTURE = ("snapshot", "suspend", "rewind")
 _MAKE_CONTAINERS = ("new", "restore", "resume", "rewind")
 
 
@@ -98,8 +99,7 @@ def undo(controller: Holdfast, operation_id: str) -> None:
     for image_id in engine.images.having(holdfast_operation=operation.id):
         engine.images.remove(image_id)
     staging = controller.home.staging / operation.id
-    # A checkpointer that ends in good order takes them away itself.
-    cut = (staging / IMAGES).exists()
+    cut = (staging / IMAGES).exists() or operation.kind in _CAPTURE
     _remove(staging)
     _undo_sessions(controller, operation, cut)
     _undo_snapshots(controller, operation)

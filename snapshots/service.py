@@ -129,7 +129,8 @@ def _start(engine: Engine, home: Home, image: str) -> None:
     Except if it serves a folder that was removed since: what is there by the same name is another one.
     One process at a time: a container that is not started yet looks like one that has ended.
     """
-    with (home.locks / "checkpointer").open("w") as turn:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+    with os.fdopen(os.open(home.locks / "checkpointer", flags, 0o600), "w") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
         _start_alone(engine, home, image)
 

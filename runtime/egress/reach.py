@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from ipaddress import IPv4Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_address, ip_network
 
 from holdfast.snapshots.checkpointer.netrules import Address, Network, Opening, Rules
 
@@ -84,8 +84,10 @@ def rules(kind: str, machine: Machine, bridge: Bridge, opened: Iterable[Opening]
             *machine.networks,
             *own,
         ]
-    refused += [_translated(one) for one in refused if isinstance(one, IPv4Network)]
-    return Rules(tuple(dict.fromkeys(refused)), tuple(dict.fromkeys(explicit)), bridge.gateways)
+    older = list(collapse_addresses(one for one in refused if isinstance(one, IPv4Network)))
+    newer = [one for one in refused if isinstance(one, IPv6Network)]
+    newer = list(collapse_addresses([*newer, *map(_translated, older)]))
+    return Rules((*older, *newer), tuple(dict.fromkeys(explicit)), bridge.gateways)
 
 
 def closed(address: str, machine: Machine) -> bool:
@@ -99,7 +101,7 @@ def _parsed(texts: Iterable[str]) -> list[Network]:
     return [ip_network(text) for text in texts]
 
 
-def _translated(network: IPv4Network) -> Network:
+def _translated(network: IPv4Network) -> IPv6Network:
     """The same as it is reached through NAT64."""
     first = int(_NAT64.network_address) + int(network.network_address)
-    return ip_network((first, 96 + network.prefixlen))
+    return IPv6Network((first, 96 + network.prefixlen))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,16 +48,16 @@ class Running:
             return ""
 
     def answer(self, *, yes: bool) -> None:
-        """Let CRIU go on, or tell it to give up. One that has ended is found by the next question."""
-        self._say(b"y" if yes else b"n")
+        """Let CRIU go on, or tell it to give up. Raises Killed if it has ended meanwhile."""
+        try:
+            self.control.sendall(b"y" if yes else b"n")
+        except ConnectionError as error:
+            raise Killed(abs(self.process.wait())) from error
 
     def ask_again(self) -> None:
         """Have CRIU ask the same once more, which it does if nobody has ended it."""
-        self._say(b"a")
-
-    def _say(self, word: bytes) -> None:
         with suppress(ConnectionError):
-            self.control.sendall(word)
+            self.control.sendall(b"a")
 
 
 def start(
@@ -67,12 +67,14 @@ def start(
     images: int,
     work: int,
     also_inherit: Sequence[int] = (),
+    check: Callable[[], None] = lambda: None,
     restores: int = 0,
     environment: Mapping[str, str] | None = None,
 ) -> Running:
     """Run CRIU in the namespaces of `init_pid` (none: in our own).
 
     `images` and `work` are descriptors of folders for -D and -W; those of `also_inherit` stay open, too.
+    `check` raises unless `init_pid`, whose namespaces are open by then, is the process that was meant.
     `restores` is the inner pid of the root of the tree that will be restored; `environment` is for the guard.
 
     Every folder of ours that it gets is detached: whatever path a session makes it follow, no `..` leads out
@@ -116,6 +118,7 @@ def start(
             f"--libdir=/proc/self/fd/{plugins}",
         ]
         with namespaces.children_in(init_pid) if init_pid is not None else nullcontext():
+            check()
             process = subprocess.Popen(
                 command,
                 env=variables,

@@ -20,6 +20,7 @@ import select
 import subprocess
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,6 +46,8 @@ HOLD_LIMIT = 120.0
 DUMP_LIMIT = 900.0
 # For all tasks to stop: nothing has been changed in them until then. CRIU has a limit of 10 s of its own.
 STOP_LIMIT = 30.0
+# For a killed process to be gone: it takes milliseconds. Seconds.
+END_LIMIT = 5.0
 POLL = 0.002
 
 
@@ -76,7 +79,6 @@ class _Capture:
 
     def note_stopped(self) -> None:
         self.stopped = True
-        self.freezer.hand_over()
         self.last_pid = tree.highest_inner_pid(self.root)
         self.channel.send("frozen")
         self.keep_tmpfs()
@@ -101,6 +103,7 @@ def run(request: Dump, channel: Channel) -> None:
     tree.check_container(target.init_pid, target.container)
     first_process.check(target.init_pid)
     root = tree.find_by_inner_pid(target.init_pid, target.root_pid)
+    freezer = Freezer(target.init_pid)
     last_words.deliver(root)
     layer = keep.begun(request.folder)
     images = folders.create_staging(request.folder)
@@ -113,6 +116,8 @@ def run(request: Dump, channel: Channel) -> None:
         "--network-lock=skip",
         "--link-remap",
         f"--ghost-limit={256 * 1024 * 1024}",
+        # As a restore does. Otherwise CRIU opens every file for its build id, and waits for leases on them.
+        "--file-validation=filesize",
         "--log-file=dump.log",
         "--action-script=hold",
         *(["--leave-running"] if request.leave_running else []),
@@ -131,21 +136,22 @@ def run(request: Dump, channel: Channel) -> None:
             images=folder,
             work=folder,
             also_inherit=handles,
+            check=lambda: tree.check_container(target.init_pid, target.container),
             environment={**environment, **more},
         )
 
-    capture = _Capture(
-        request, channel, root, images, Freezer(target.init_pid), tree.FreezeWatch(root), layer
-    )
     running: criu.Running | None = None
+    capture = _Capture(request, channel, root, images, freezer, tree.FreezeWatch(root), layer)
     try:
         running, capture.frozen_at = standstill.begin(capture.freezer, start, capture.check_alone)
         _drive(capture, running)
         status = _reap(running.process)
-        capture.freezer.thaw()
+        if request.leave_running:
+            freezer.thaw()
         ended = time.monotonic()
         # Ending the tree ends the container's first process, and with it all of its PID namespace: CRIU, too.
-        ended_with_tree = capture.agreed and not request.leave_running
+        # One that was killed otherwise has let all of them go.
+        ended_with_tree = capture.agreed and not request.leave_running and _is_over(root)
         if status < 0 and not ended_with_tree:
             raise criu.Killed(-status)
         if status != 0 and not ended_with_tree:
@@ -155,12 +161,15 @@ def run(request: Dump, channel: Channel) -> None:
     except (standstill.Outsiders, NotFrozen) as error:
         raise DumpFailed(str(error), [str(error)]) from error
     finally:
-        if running is not None:
-            running.control.close()
-            if _reap(running.process) < 0:
-                mending.mend(target.init_pid)
-        capture.freezer.thaw()
-        os.close(folder)
+        try:
+            if running is not None:
+                running.control.close()
+                if _reap(running.process) < 0:
+                    mending.mend(target.init_pid)
+        finally:
+            with suppress(OSError):  # the container may be gone
+                freezer.thaw()
+            os.close(folder)
         if not capture.agreed:
             folders.discard_staging(request.folder, folders.PROCESS_IMAGES)
     if request.leave_running:
@@ -182,7 +191,8 @@ def _drive(capture: _Capture, running: criu.Running) -> None:
             process.kill()
             if not capture.stopped:
                 raise NotFrozen("a process does not stop")
-        if not capture.stopped and capture.watch.all_stopped():
+        # A task that is traced looks the same before it was seized: not as long as the container is frozen.
+        if not capture.stopped and not capture.freezer.is_frozen() and capture.watch.all_stopped():
             capture.note_stopped()
         if not select.select([control], [], [], POLL)[0]:
             # When it lets go of tasks because it failed, the first ones may stop it before it has come to the
@@ -221,6 +231,16 @@ def _keep_facts(capture: _Capture) -> None:
     facts = {"tmpfs": capture.tmpfs, "last_pid": capture.last_pid}
     (capture.images / "facts.json").write_text(json.dumps(facts))
     folders.give_to_owner(capture.images.parent)
+
+
+def _is_over(root: int) -> bool:
+    """Whether a tree that is to end does so."""
+    deadline = time.monotonic() + END_LIMIT
+    while not all(state in "ZX" for state in tree.thread_states(root)):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL)
+    return True
 
 
 def _reap(process: subprocess.Popen[bytes]) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 
 from holdfast.snapshots.checkpointer import cgroups, tree
@@ -20,6 +21,9 @@ from holdfast.snapshots.checkpointer.requests import End
 PATIENCE = 10.0  # seconds
 POLL = 0.005
 
+Space = dict[str, int]
+"""The PID namespace of the session, as `walk.namespaces_of` has it."""
+
 
 def run(request: End, channel: Channel) -> None:
     """End them and wait until they have. Raises TargetMismatch, OSError."""
@@ -29,24 +33,41 @@ def run(request: End, channel: Channel) -> None:
     top = walk.status_of(root)
     depth = len(top.inner_pids) if top is not None else 0
     spared = (target.init_pid, root)
-    inside = dict.fromkeys((*walk.tree(root).pids, *cgroups.members(target.init_pid)))
-    inner = {pid: _inner(pid, depth) for pid in inside if pid not in spared}
-    named = [pid for pid, number in inner.items() if number in request.pids]
-    ended = {pid: inner.get(pid, 0) for top in named for pid in walk.tree(top).pids if pid not in spared}
+    space = walk.namespaces_of(target.init_pid, ("pid",))
+    inside = _numbered(dict.fromkeys((*walk.tree(root).pids, *cgroups.members(target.init_pid))), depth)
+    named = [pid for pid, number in inside.items() if number in request.pids and pid not in spared]
+    ended: dict[int, int] = {}
     deadline = time.monotonic() + PATIENCE
-    while left := [pid for pid in ended if _lives(pid)]:
+    # Looked at anew in each turn: what is to end may start more.
+    while left := _below(named, depth, space, spared) | {
+        pid: number for pid, number in ended.items() if _lives(pid, number, depth, space)
+    }:
+        ended |= left
         if time.monotonic() > deadline:
-            raise OSError(f"process {ended[left[0]]} does not end")
-        for pid in left:
-            _kill(pid, ended[pid], depth)
+            raise OSError(f"process {next(iter(left.values()))} does not end")
+        for pid, number in left.items():
+            _kill(pid, number, depth, space)
         time.sleep(POLL)
     channel.send("done", ended=sorted(set(ended.values())))
 
 
-def _lives(pid: int) -> bool:
-    """A zombie with living threads is not over yet."""
+def _numbered(pids: Iterable[int], depth: int) -> dict[int, int]:
+    """Their numbers in the session, by those here. Those that are gone have none."""
+    return {pid: number for pid in pids if (number := _inner(pid, depth))}
+
+
+def _below(named: list[int], depth: int, space: Space, spared: tuple[int, ...]) -> dict[int, int]:
+    """The processes that are named, and all below them, as far as they have not ended."""
+    found = _numbered((pid for top in named for pid in walk.tree(top).pids if pid not in spared), depth)
+    return {pid: number for pid, number in found.items() if _lives(pid, number, depth, space)}
+
+
+def _lives(pid: int, number: int, depth: int, space: Space) -> bool:
+    """Whether it is still that process, and not over. A zombie with living threads is not over yet."""
     told = walk.status_of(pid)
-    return told is not None and (told.state not in "ZX" or told.threads > 1)
+    if told is None or told.pid_at(depth) != number or walk.namespaces_of(pid, ("pid",)) != space:
+        return False
+    return told.state not in "ZX" or told.threads > 1
 
 
 def _inner(pid: int, depth: int) -> int:
@@ -54,12 +75,12 @@ def _inner(pid: int, depth: int) -> int:
     return told.pid_at(depth) if told is not None else 0
 
 
-def _kill(pid: int, inner: int, depth: int) -> None:
-    """By descriptor: a number alone may be another process by now."""
+def _kill(pid: int, number: int, depth: int, space: Space) -> None:
+    """By descriptor: a number alone may be another process by now, of the host even."""
     with suppress(ProcessLookupError):
         descriptor = os.pidfd_open(pid)
         try:
-            if _inner(pid, depth) == inner:
+            if number and _lives(pid, number, depth, space):
                 signal.pidfd_send_signal(descriptor, signal.SIGKILL)
         finally:
             os.close(descriptor)

@@ -57,12 +57,12 @@ class Freezer:
         Raises:
             NotFrozen: the engine holds it already, or a task does not stop; then none is stopped.
         """
-        if self._is_frozen():
+        if self.is_frozen():
             raise NotFrozen("the container is paused")
         self._stopped = True
         self._write(self._kind.stop)
         deadline = time.monotonic() + limit
-        while not self._is_frozen():
+        while not self.is_frozen():
             if time.monotonic() > deadline:
                 self.thaw()
                 raise NotFrozen("a process is in an uninterruptible sleep and does not stop")
@@ -79,13 +79,9 @@ class Freezer:
             self._stopped = False
             self._write(self._kind.go)
 
-    def hand_over(self) -> None:
-        """Somebody else has thawed it, who holds its tasks in another way."""
-        self._stopped = False
-
     def thaw_leftover(self) -> bool:
         """Let everything run that somebody else left stopped; whether there was such."""
-        if not self._is_frozen():
+        if not self.is_frozen():
             return False
         self._write(self._kind.go)
         return True
@@ -105,7 +101,8 @@ class Freezer:
         switch = os.open(self._folder / self._kind.switch, os.O_WRONLY | os.O_CLOEXEC)
         return threads, switch, self._kind.go
 
-    def _is_frozen(self) -> bool:
+    def is_frozen(self) -> bool:
+        """Whether nothing in the container runs, whoever has stopped it."""
         return self._kind.stopped in (self._folder / self._kind.state).read_text()
 
     def _write(self, word: str) -> None:

@@ -80,7 +80,9 @@ static int was_stopped(pid_t thread)
 	if (fgets(function, sizeof(function), wchan) == NULL)
 		function[0] = '\0';
 	fclose(wchan);
-	return strcmp(function, "do_signal_stop") == 0 || strcmp(function, "get_signal") == 0;
+	/* A compiler may add to the name: do_signal_stop.part.0 */
+	return strncmp(function, "do_signal_stop", strlen("do_signal_stop")) == 0 ||
+	       strncmp(function, "get_signal", strlen("get_signal")) == 0;
 }
 
 static void seize(ptrace_call *libc, pid_t thread)
@@ -119,8 +121,9 @@ static void seize_all(ptrace_call *libc)
 	if (write(switch_fd, thaw_word, strlen(thaw_word)) < 0)
 		die("thaw the container");
 	close(switch_fd);
-	/* To seize one of these while it is frozen would take until it is thawed. They do not run: whoever could
-	 * continue them is held by now. */
+	/* To seize one of these while it is frozen would take until it is thawed. Of all others none runs that could
+	 * continue them; a timer of one could, in the moment that this takes. What it did then, CRIU finds or is
+	 * found to be outside of the tree: the capture fails. */
 	for (each = 0; each < count; each++)
 		seize(libc, stopped[each]);
 	free(stopped);

@@ -30,7 +30,7 @@
 
 #include "guard.h"
 
-enum { MOST = 256, TTY_AUX_MAJOR = 5, PTY_SLAVE_MAJOR = 136 };
+enum { MOST = 256, NULL_MAJOR = 1, NULL_MINOR = 3, TTY_AUX_MAJOR = 5, PTY_SLAVE_MAJOR = 136 };
 
 struct descriptor {
 	pid_t pid;
@@ -80,7 +80,19 @@ static int mode_of(int fd)
 
 static int open_null(int fd)
 {
-	return open("/dev/null", (fd < 0 ? O_RDWR : mode_of(fd)) | O_CLOEXEC);
+	int flags = (fd < 0 ? O_RDWR : mode_of(fd)) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+	int null = open("/dev/null", flags);
+	struct stat found;
+
+	if (null < 0)
+		return -1;
+	/* The session could have put anything there; what is not the device is not read from. */
+	if (fstat(null, &found) < 0 || !S_ISCHR(found.st_mode) || found.st_rdev != makedev(NULL_MAJOR, NULL_MINOR)) {
+		close(null);
+		return -1;
+	}
+	fcntl(null, F_SETFL, flags & O_ACCMODE);
+	return null;
 }
 
 /* The terminal that an open /dev/tty stands for, opened by its own name. -1 if it cannot be. */

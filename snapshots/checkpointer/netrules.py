@@ -148,7 +148,16 @@ def _chains(rules: Rules) -> dict[str, list[_Rule]]:
         "output": [
             _Rule(f"ip daddr {ENGINE_RESOLVER} goto refuse", "goto", "engine resolver"),
             _Rule('oif "lo" accept', "accept", "loopback"),
-            _Rule("ct direction reply ct state established,related accept", "accept", "replies"),
+            # Only to those who may call: a session can have the kernel take other packets for replies.
+            *(
+                _Rule(
+                    f"{_family(address.version)} daddr {address} ct direction reply "
+                    "ct state established,related accept",
+                    "accept",
+                    f"replies {address}",
+                )
+                for address in rules.callers
+            ),
             _Rule(f"icmpv6 type {_NEIGHBOURS} accept", "accept", "neighbours"),
             *(_opened(one) for one in rules.opened),
             _Rule("ip daddr @refused4 goto refuse", "goto", "refused4"),

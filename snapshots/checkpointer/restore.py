@@ -29,6 +29,7 @@ from holdfast.snapshots.checkpointer import (
     streams,
     terminals,
     tmpfs,
+    tree,
 )
 from holdfast.snapshots.checkpointer.audit import Audit
 from holdfast.snapshots.checkpointer.channel import Channel
@@ -62,9 +63,10 @@ def run(request: Restore, channel: Channel) -> None:
     try:
         prepared = _prepare(kept, images, request)
         with audit.frozen():
+            tmpfs.load(target.init_pid, kept, facts["tmpfs"])
+            # Links in there lead, too: what is looked at must be all that CRIU will find.
             audit.images(images)
             labelled = profiles.give(images, labels.apparmor_of(target.init_pid))
-            tmpfs.load(target.init_pid, kept, facts["tmpfs"])
         # What is restored inherits these from CRIU, and CRIU from this process.
         cgroups.join(target.init_pid)
         _new_session_keyring()
@@ -167,6 +169,7 @@ def _restore(
         init_pid=request.target.init_pid,
         images=folder,
         work=folder,
+        check=lambda: tree.check_container(request.target.init_pid, request.target.container),
         restores=request.target.root_pid,
         environment={"HOLDFAST_TERMINALS": prepared.terminals, **labelled},
     )

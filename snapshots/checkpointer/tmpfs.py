@@ -20,6 +20,8 @@ from holdfast.snapshots.checkpointer import beneath, rights, unpack
 
 # Mounts the engine makes itself and fills anew for each container; nothing of the session is in them.
 _ENGINE_OWNED = ("/dev", "/proc", "/sys", "/run/secrets")
+TAR_LIMIT = 300.0
+"""Seconds for one archive, while the session is frozen: shared memory is at most a quarter of its memory."""
 _REASON = 500
 """Characters of an error that are passed on."""
 
@@ -106,6 +108,7 @@ def _archive(source: int, archive: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
+        timeout=TAR_LIMIT,
         pass_fds=(source,),
         # It writes to a folder of the home's owner, and reads files of anybody in the session.
         preexec_fn=lambda: rights.keep_only(rights.DAC_OVERRIDE, rights.DAC_READ_SEARCH),

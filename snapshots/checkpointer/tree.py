@@ -145,8 +145,22 @@ def _stopped(pid: int) -> bool:
 
 
 def highest_inner_pid(root: int) -> int:
-    """The highest process or thread id the tree uses in its own PID namespace."""
-    return max((_inner_of(status) for pid in tree(root) for status in _statuses(pid)), default=0)
+    """The highest process or thread id the tree uses in its own PID namespace.
+
+    Groups and sessions count, too: they have the id of a process that may have ended, and whose stand-in gets
+    it.
+    """
+    return max((_highest_of(status) for pid in tree(root) for status in _statuses(pid)), default=0)
+
+
+def _highest_of(status: Path) -> int:
+    """The highest id in the innermost namespace that a status tells of (proc_pid_status(5))."""
+    try:
+        lines = status.read_text().splitlines()
+    except OSError:
+        return 0
+    ids = [line.split()[-1] for line in lines if line.startswith(("NSpid:", "NSpgid:", "NSsid:"))]
+    return max((int(number) for number in ids if number.isdecimal()), default=0)
 
 
 def _statuses(pid: int) -> list[Path]:

@@ -107,7 +107,7 @@ def posture(hf: Holdfast, session: Session) -> dict[str, Any]:
         "devices": set(devices(found[0])),
         "calls": session.exec("/srv/forbidden", timeout=60).text,
         "network": session.exec(
-            "cat /proc/net/route; ip -br link | wc -l; ip route get 169.254.169.254"
+            "cat /proc/net/route; ip -br link | wc -l; ip route get 169.254.169.254 | sed 's/src [0-9.]*//'"
         ).text,
     }
 

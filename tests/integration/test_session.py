@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import peak_memory
 
 from holdfast import (
     EngineUnavailable,
@@ -428,14 +428,10 @@ def test_the_store_keeps_what_the_engine_knows(hf: Holdfast) -> None:
 def test_a_large_result_takes_little_memory(shared: Session, shared_cli: Any, tmp_path: Path) -> None:
     """`exec --json` of 300 MB, which JSON makes six times as long: the last 16 MiB, in under 100 MB."""
     command = shared_cli.command("exec", "--json", "shared", "head -c 300000000 /dev/zero")
-    with (tmp_path / "out").open("w+b") as out:
-        child = subprocess.Popen(command, env=shared_cli.environment, stdout=out)
-        _, status, used = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        found = json.load(out)
+    code, kilobytes = peak_memory.run(command, shared_cli.environment, tmp_path / "out")
+    found = json.loads((tmp_path / "out").read_bytes())
 
-    assert child.returncode == 0
+    assert code == 0
     assert found["output"] == "\0" * (16 << 20)
     assert found["dropped"] == 300_000_000 - (16 << 20)
-    assert used.ru_maxrss < 100_000  # kilobytes (getrusage(2))
+    assert kilobytes < 100_000

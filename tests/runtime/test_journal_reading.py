@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
+from tests import peak_memory
 
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.guest.journal import Journal
@@ -260,21 +259,19 @@ def test_lines_without_entries_are_not_read_without_end(shared: Shared) -> None:
     assert said.body["bytes"] > 3 << 20
 
 
-def test_reading_a_flooded_journal_takes_little_memory(shared: Shared, home: Home) -> None:
+def test_reading_a_flooded_journal_takes_little_memory(shared: Shared, home: Home, tmp_path: Path) -> None:
     """`journal -n 1` after a flood of a million lines: under 100 MB, also the first time."""
     shared.store.add_session("flooded", "image", {}, session_id=shared.id, state="dead")
     for first in range(1, 1_000_000, 100_000):
         segment(shared, first, 100_000)
     command = [sys.executable, "-m", "holdfast", "journal", "flooded", "-n", "1", "--json"]
     for _ in range(2):
-        with tempfile.TemporaryFile() as out:
-            child = subprocess.Popen(command, env={**os.environ, "HOLDFAST_HOME": str(home.root)}, stdout=out)
-            _, status, used = os.wait4(child.pid, 0)
-            child.returncode = os.waitstatus_to_exitcode(status)
-            out.seek(0)
-            (found,) = json.load(out)
-        assert (child.returncode, found["seq"]) == (0, 1_000_000)
-        assert used.ru_maxrss < 100_000  # kilobytes (getrusage(2))
+        code, kilobytes = peak_memory.run(
+            command, {**os.environ, "HOLDFAST_HOME": str(home.root)}, tmp_path / "out"
+        )
+        (found,) = json.loads((tmp_path / "out").read_bytes())
+        assert (code, found["seq"]) == (0, 1_000_000)
+        assert kilobytes < 100_000
 
 
 @pytest.mark.parametrize("all_timelines", [False, True])

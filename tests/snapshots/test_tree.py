@@ -81,6 +81,16 @@ def test_threads_count_for_the_highest_id(proc: Proc) -> None:
     assert tree.highest_inner_pid(10) == 308
 
 
+def test_groups_and_sessions_count_for_the_highest_id(proc: Proc) -> None:
+    """Their leaders may be gone; in a restore something takes the leader's id."""
+    proc.add(10, "t", inner=301)
+    (proc.root / "10" / "task" / "10" / "status").write_text(
+        "NSpid:\t10\t301\nNSpgid:\t9\t305\nNSsid:\t8\t304\n"
+    )
+
+    assert tree.highest_inner_pid(10) == 305
+
+
 def test_a_root_is_found_by_its_inner_pid(proc: Proc) -> None:
     """The caller knows the pid the supervisor has in its own namespace."""
     proc.add(10, "S", "11 12 ")

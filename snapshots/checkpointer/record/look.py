@@ -12,6 +12,7 @@ import stat
 import struct
 import termios
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from holdfast.snapshots.checkpointer.proc import links, net, walk
@@ -51,7 +52,7 @@ class _Looking:
         self._cgroups = walk.read(f"{init}/cgroup")
         mountinfo = walk.read(f"{init}/mountinfo") or b""
         self._mounts = {int(line.split(None, 1)[0]) for line in mountinfo.splitlines() if line[:1].isdigit()}
-        self._mappings = Mappings(self._mounted)
+        self._mappings = Mappings(partial(self._mounted, missing=False))
         self._inner: dict[int, int] = {}
         self._groups: dict[int, int] = {}
         self._leaders: list[tuple[int, int, int]] = []
@@ -229,12 +230,12 @@ class _Looking:
             differing.append("cgroup path")
         return differing
 
-    def _mounted(self, path: str) -> bool:
-        """Whether what a link of /proc leads to is on a mount of the container."""
+    def _mounted(self, path: str, missing: bool = True) -> bool:
+        """Whether what a link of /proc leads to is on a mount of the container; `missing` without one."""
         try:
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError:
-            return True  # it has none
+            return missing
         try:
             info = walk.read(f"self/fdinfo/{descriptor}") or b""
         finally:
