@@ -72,7 +72,7 @@ def run(request: Restore, channel: Channel) -> None:
         _new_session_keyring()
         # CRIU gives a process the groups it had, but only if it had any.
         os.setgroups([])
-        _set_last_pid(target.init_pid, request.last_pid)
+        _set_last_pid(target.init_pid, max(request.last_pid, prepared.highest))
         folder = folders.open_folder(images)
         started = time.monotonic()
         if prepared.lazy:
@@ -107,11 +107,14 @@ def run(request: Restore, channel: Channel) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """What became of sockets, what the guard is told of terminals, whether memory comes on demand."""
+    """What became of sockets, what the guard is told of terminals, whether memory comes on demand, and the
+    highest id that anything in the images has: CRIU must not get it itself.
+    """
 
     sockets: sockets.Outcome
     terminals: str
     lazy: bool
+    highest: int
 
 
 def _prepare(kept: Path, images: Path, request: Restore) -> _Prepared:
@@ -125,8 +128,8 @@ def _prepare(kept: Path, images: Path, request: Restore) -> _Prepared:
     outcome = sockets.adapt(found, request.old_addresses, request.new_addresses)
     tty_magic, ttys = entries.read(kept / "tty-info.img")
     made = ""
+    processes = entries.read(kept / "pstree.img")[1]
     if ttys:
-        processes = entries.read(kept / "pstree.img")[1]
         terminals.adapt(ttys, processes)
         made = terminals.plan(found, ttys, processes)
         entries.write(images / "tty-info.img", tty_magic, ttys)
@@ -136,7 +139,10 @@ def _prepare(kept: Path, images: Path, request: Restore) -> _Prepared:
         terminals.lengthen(queues, beyond)
         entries.write(images / "tty-data.img", queue_magic, queues)
     entries.write(images / "files.img", magic, found)
-    return _Prepared(outcome, made, lazy)
+    highest = max(
+        (number for one in processes for number in (one.pid, one.pgid, one.sid, *one.threads)), default=0
+    )
+    return _Prepared(outcome, made, lazy, highest)
 
 
 def _adapt_memory(kept: Path, images: Path, files: list[Any]) -> bool:
@@ -208,7 +214,11 @@ def _drive(running: criu.Running, audit: Audit) -> int:
         if action == "pre-resume":
             audit.stopped(process.pid)
             let_go = True
-        running.answer(yes=True)
+        try:
+            running.answer(yes=True)
+        except criu.Killed:
+            if not let_go:
+                raise
     else:
         return -1
     status = process.wait()

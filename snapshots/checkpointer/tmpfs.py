@@ -9,7 +9,6 @@ privileges.
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,8 +17,7 @@ from typing import BinaryIO
 
 from holdfast.snapshots.checkpointer import beneath, rights, unpack
 
-# Mounts the engine makes itself and fills anew for each container; nothing of the session is in them.
-_ENGINE_OWNED = ("/dev", "/proc", "/sys", "/run/secrets")
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the session's, by its well-known name
 TAR_LIMIT = 300.0
 """Seconds for one archive, while the session is frozen: shared memory is at most a quarter of its memory."""
 _REASON = 500
@@ -27,21 +25,20 @@ _REASON = 500
 
 
 def mounts(mountinfo: str) -> list[str]:
-    """Mount points of writable tmpfs that can hold data of the session (proc_pid_mountinfo(5))."""
-    found: list[str] = []
+    """Mount points of writable tmpfs that hold data of the session (proc_pid_mountinfo(5)).
+
+    There is one that a session can have of its own. What else is in memory belongs to the engine, or is a
+    folder of the host that was mounted.
+    """
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
         fields, options = before.split(), after.split()
         if len(fields) < 6 or not options or options[0] != "tmpfs" or "ro" in fields[5].split(","):
             continue
-        # A part of one is the host's (a home or an engine's folder in memory), or mounted whole elsewhere.
-        if fields[3] != "/":
-            continue
-        point = _unescaped(fields[4])
-        shared_memory = point == "/dev/shm"  # noqa: S108 - the session's, by its well-known name
-        if shared_memory or not any(point == own or point.startswith(own + "/") for own in _ENGINE_OWNED):
-            found.append(point)
-    return found
+        # A part of one is the host's: a home or an engine's folder in memory, or mounted whole elsewhere.
+        if (fields[3], fields[4]) == ("/", SHARED_MEMORY):
+            return [SHARED_MEMORY]
+    return []
 
 
 def save(init_pid: int, folder: Path) -> list[str]:
@@ -153,8 +150,3 @@ def _in_child(work: Callable[[], None]) -> None:
         raise OSError(
             f"shared memory cannot be unpacked: {why.decode('utf-8', 'replace') or 'it was killed'}"
         )
-
-
-def _unescaped(text: str) -> str:
-    """A path as the kernel writes it: blanks, tabs, line ends and backslashes as three octal digits."""
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found.group(1), 8)), text)

@@ -21,16 +21,17 @@ MOUNTINFO = """\
 """
 
 
-def test_shared_memory_and_own_mounts_are_carried() -> None:
-    """What the engine mounts for itself is not; read-only mounts cannot have changed."""
-    assert mounts(MOUNTINFO) == ["/dev/shm", "/scratch", "/a b"]
+def test_shared_memory_is_carried() -> None:
+    """What else is in memory is the engine's, or a folder of the host that was mounted."""
+    assert mounts(MOUNTINFO) == ["/dev/shm"]
+
+
+def test_shared_memory_of_somebody_else_is_not_carried() -> None:
+    """A read-only mount cannot have changed; a part of a tmpfs is the host's."""
+    for line in ("504 502 0:54 / /dev/shm ro - tmpfs shm rw", "504 502 0:54 /x /dev/shm rw - tmpfs shm rw"):
+        assert mounts(line) == []
 
 
 def test_odd_lines_are_passed_over() -> None:
     """A line that is not of the documented form names no mount."""
     assert mounts("nonsense\n\n1 2 - tmpfs\n") == []
-
-
-def test_folders_of_the_host_in_memory_are_not_carried() -> None:
-    """An engine or a home in a tmpfs shows as mounts of parts of it, which are none of the session's data."""
-    assert not {"/etc/hosts", "/run/holdfast"} & set(mounts(MOUNTINFO))

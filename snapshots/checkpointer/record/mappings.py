@@ -6,13 +6,17 @@ was opened, which the kernel tells of a mapping by its entry in /proc/PID/map_fi
 
 from __future__ import annotations
 
+import ctypes
 import os
-from collections.abc import Callable
+import platform
+from collections.abc import Callable, Iterator
 
 from holdfast.snapshots.checkpointer.proc import maps, walk
 
 MOST = 200_000
 """Different files that are looked at in a tree; a process has at most 65530 mappings (vm.max_map_count)."""
+
+_SYS_IO_SETUP = {"x86_64": 206, "aarch64": 0}
 
 Key = tuple[int, int, int]
 
@@ -47,8 +51,8 @@ class Mappings:
 
 
 def _devices_of_memory() -> frozenset[tuple[int, int]]:
-    """The kernel's own file systems of shared memory, of ordinary and of huge pages."""
-    found = set()
+    """The kernel's own file systems: of shared memory, of ordinary and of huge pages, and of rings of AIO."""
+    found = set(_device_of_rings())
     for flags in (0, os.MFD_HUGETLB):
         try:
             descriptor = os.memfd_create("device", os.MFD_CLOEXEC | flags)
@@ -58,3 +62,15 @@ def _devices_of_memory() -> frozenset[tuple[int, int]]:
         os.close(descriptor)
         found.add((os.major(device), os.minor(device)))
     return frozenset(found)
+
+
+def _device_of_rings() -> Iterator[tuple[int, int]]:
+    """Where the kernel keeps what io_setup(2) makes; nothing if it makes none."""
+    number = _SYS_IO_SETUP.get(platform.machine())
+    ring = ctypes.c_ulong(0)
+    if number is None or ctypes.CDLL(None).syscall(number, 1, ctypes.byref(ring)) != 0:
+        return
+    for one in maps.parse(walk.read("self/maps") or b""):
+        if one.start == ring.value:
+            yield one.major, one.minor
+    ctypes.CDLL(None).syscall(number + 1, ring)  # io_destroy(2) is the next one on both
