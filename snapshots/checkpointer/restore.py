@@ -40,6 +40,8 @@ from holdfast.snapshots.checkpointer.requests import Restore
 # A restore reads memory once from disk; one that takes longer hangs. Seconds.
 RESTORE_LIMIT = 300.0
 _REWRITTEN = ("files.img", "tty-info.img", "tty-data.img")
+STAND_INS = 100
+"""Processes that CRIU may add to a tree; it takes the first free ids above all others for them."""
 _KEYCTL_JOIN_SESSION_KEYRING = 1
 _SYS_KEYCTL = {"x86_64": 250, "aarch64": 219}
 
@@ -72,7 +74,7 @@ def run(request: Restore, channel: Channel) -> None:
         _new_session_keyring()
         # CRIU gives a process the groups it had, but only if it had any.
         os.setgroups([])
-        _set_last_pid(target.init_pid, max(request.last_pid, prepared.highest))
+        _set_last_pid(target.init_pid, _beyond(max(request.last_pid, prepared.highest)))
         folder = folders.open_folder(images)
         started = time.monotonic()
         if prepared.lazy:
@@ -253,6 +255,12 @@ def _start_lazy_pages(folder: int, images: Path) -> criu.Running:
         os.close(ready)
         if signal >= 0:
             os.close(signal)
+
+
+def _beyond(highest: int) -> int:
+    """Where CRIU gets its own pids: not right after the highest, where it makes stand-ins for who is gone."""
+    most = int(Path("/proc/sys/kernel/pid_max").read_text())
+    return highest + STAND_INS if highest + 2 * STAND_INS < most else highest
 
 
 def _set_last_pid(init_pid: int, last_pid: int) -> None:
