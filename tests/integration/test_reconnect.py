@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, Session
-from holdfast.runtime import fields
+from holdfast.runtime import fields, run_dir
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_client import GuestClient
 from holdfast.runtime.home import Home
@@ -83,10 +83,11 @@ class Proxy:
                 near, _ = self._listener.accept()
             except OSError:
                 return
-            with near, socket.socket(socket.AF_UNIX) as far:
+            with near:
                 try:
-                    far.connect(str(self._session / layout.SOCKET_NAME))
-                    self._pass_on(near, far)
+                    # A path of its own may be longer than the 108 bytes of an address (unix(7)).
+                    with run_dir.connect(self._session, layout.SOCKET_NAME, None) as far:
+                        self._pass_on(near, far)
                 except OSError:
                     continue
 
