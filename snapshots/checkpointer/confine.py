@@ -45,7 +45,7 @@ def run(request: Confine, channel: Channel) -> None:
     began = time.monotonic()
     process = os.pidfd_open(request.init_pid)
     tree.check_container(request.init_pid, request.container)
-    first_process.check(request.init_pid)
+    _await_ours(request.init_pid)
     network = os.open(f"/proc/{request.init_pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     _check_own(network)
     # The process is still there: what was looked at and opened by its number is its own.
@@ -93,6 +93,20 @@ def _command(nft: Any, text: str) -> str:
         why = str(errors).strip().splitlines()
         raise NotConfined(f"the rules for its network cannot be set: {why[0] if why else code}")
     return str(output)
+
+
+def _await_ours(init_pid: int) -> None:
+    """Wait until the first process runs our program, as it soon does when the engine has started it."""
+    deadline = time.monotonic() + WAIT
+    while True:
+        try:
+            first_process.check(init_pid)
+        except tree.TargetMismatch:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_SECONDS)
+        else:
+            return
 
 
 def _await_waiting(init_pid: int) -> None:

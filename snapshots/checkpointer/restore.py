@@ -40,6 +40,7 @@ from holdfast.snapshots.checkpointer.requests import Restore
 # A restore reads memory once from disk; one that takes longer hangs. Seconds.
 RESTORE_LIMIT = 300.0
 _REWRITTEN = ("files.img", "tty-info.img", "tty-data.img")
+_MOST_IDS = 1 << 22  # PID_MAX_LIMIT of the kernel
 STAND_INS = 100
 """Processes that CRIU may add to a tree; it takes the first free ids above all others for them."""
 _KEYCTL_JOIN_SESSION_KEYRING = 1
@@ -141,9 +142,9 @@ def _prepare(kept: Path, images: Path, request: Restore) -> _Prepared:
         terminals.lengthen(queues, beyond)
         entries.write(images / "tty-data.img", queue_magic, queues)
     entries.write(images / "files.img", magic, found)
-    highest = max(
-        (number for one in processes for number in (one.pid, one.pgid, one.sid, *one.threads)), default=0
-    )
+    ids = [number for one in processes for number in (one.pid, one.pgid, one.sid, *one.threads)]
+    # Who is in no group or session that can be seen from there has a number that is none.
+    highest = max((number for number in ids if number < _MOST_IDS), default=0)
     return _Prepared(outcome, made, lazy, highest)
 
 

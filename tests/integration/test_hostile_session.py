@@ -313,6 +313,39 @@ def test_a_mapping_is_never_of_a_file_that_is_not_the_sessions(
     assert_untouched(canary)
 
 
+LINKED = """
+import os, socket, time
+os.mkdir("/dev/shm/x")
+if {socket}:
+    held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    held.bind("/dev/shm/x/criu.probe")
+else:
+    held = os.open("/dev/shm/x/criu.probe", os.O_RDWR | os.O_CREAT)
+    os.write(held, b"..")
+os.unlink("/dev/shm/x/criu.probe")
+os.rmdir("/dev/shm/x")
+os.symlink("/proc/self/cwd", "/dev/shm/x")
+open("/workspace/linked", "w").close()
+time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("kind", ["file", "socket"])
+def test_links_in_shared_memory_are_looked_at_before_criu_follows_them(hf: Holdfast, kind: str) -> None:
+    """They are the session's own, in a snapshot nobody has forged, and lead into /proc."""
+    session = hf.new()
+    program = LINKED.format(socket=kind == "socket")
+    session.exec(
+        f"cat > /tmp/linked.py <<'END'\n{program}\nEND\nsetsid python3 /tmp/linked.py >/dev/null 2>&1 &"
+    )
+    assert session.exec("until [ -e /workspace/linked ]; do :; done", timeout=60).ok
+    snapshot = session.snapshot("linked")
+
+    with pytest.raises(RestoreFailed, match=r"a link takes '/dev/shm/x/criu.probe.*' out of the session"):
+        snapshot.restore()
+    assert list((hf.home.root / "scratch").iterdir()) == []
+
+
 def test_a_frozen_session_is_let_go_when_the_checkpointer_is_killed(hf: Holdfast) -> None:
     """A capture that dies between freezing and seizing leaves nothing frozen behind."""
     session = hf.new()
