@@ -34,6 +34,8 @@ SUITE, PYTHON = "trixie", "3.13"
 LOCK = wheel.ROOT / "requirements.lock"
 AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 """Tags of images depend on it: it is the same there as here."""
+PROJECT = "/root/project"
+"""Where the tests of the project are in it."""
 BOOT_SECONDS = 900.0
 """Until its engine answers; 45 s on an idle machine."""
 MEMORY, DISK = "5120", "16G"
@@ -118,6 +120,12 @@ class VirtualMachine:
             check=False,
         )
 
+    def passes(self, *tests: str, seconds: float = 7200.0) -> None:
+        """Run tests of the project there, which must pass."""
+        command = f"cd {PROJECT} && python -m pytest -q -p no:cacheprovider --timeout={seconds:.0f}"
+        done = self.run(f"{command} {shlex.join(tests)}", seconds=seconds)
+        assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+
     def holdfast(self, *arguments: str) -> str:
         """The output of the command line there; it must succeed."""
         done = self.run(shlex.join(["holdfast", *arguments]))
@@ -176,6 +184,7 @@ class VirtualMachine:
         pip = ["/opt/venv/bin/pip", "install", "--quiet", "--no-index", "--no-deps", f"/root/{built.name}"]
         subprocess.run(["chroot", system, *pip], check=True)
         built.unlink()
+        wheel.copy_tests(Path(f"{system}{PROJECT}"))
 
 
 def _kept_system(cache: Path) -> Path:

@@ -26,6 +26,15 @@ def copy_source(to: Path) -> Path:
     return package
 
 
+def copy_tests(to: Path) -> None:
+    """Copy what tests need beside the installed package to a folder."""
+    ignored = shutil.ignore_patterns(*_LEFT_BEHIND)
+    for name in ("tests", "docs", "images"):
+        shutil.copytree(ROOT / name, to / name, ignore=ignored)
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy2(ROOT / name, to / name)
+
+
 def build(source: Path, into: Path) -> Path:
     """Build the wheel of a copied source."""
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]

@@ -1,20 +1,12 @@
-"""On a kernel with AppArmor and cgroup v2, what is restored is confined as what was captured. Needs root.
-
-`make test-vm`: 25 minutes on two busy cores, most of it the emulated processor.
-"""
+"""On a kernel with AppArmor, what is restored is confined as what was captured."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.machines.virtual import VirtualMachine, default_cache
-
-from holdfast.images import build
-from holdfast.runtime.engine import Engine
+from tests.machines.virtual import VirtualMachine
 
 pytestmark = pytest.mark.engine
 
@@ -41,22 +33,15 @@ docker rm -f $(docker ps -q -f label=holdfast.role=checkpointer)
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VirtualMachine]:
-    """It has the images of this machine's engine, and a session `q` with a snapshot `q1`."""
-    engine = Engine.connect()
-    try:
-        images = [build.ensure(engine.client, kind) for kind in build.KINDS]
-    finally:
-        engine.close()
-    folder: Path = tmp_path_factory.mktemp("vm")
-    with VirtualMachine(folder, default_cache(), images) as started:
-        started.holdfast("new", "--name", "q")
-        started.holdfast("exec", "q", "(sleep 5000 &)")
-        started.holdfast(
-            "cell", "q", "import threading, time; threading.Thread(target=time.sleep, args=(5000,)).start()"
-        )
-        started.holdfast("snapshot", "q", "--label", "q1")
-        yield started
+def machine(booted: VirtualMachine) -> VirtualMachine:
+    """It has a session `q` with a snapshot `q1`."""
+    booted.holdfast("new", "--name", "q")
+    booted.holdfast("exec", "q", "(sleep 5000 &)")
+    booted.holdfast(
+        "cell", "q", "import threading, time; threading.Thread(target=time.sleep, args=(5000,)).start()"
+    )
+    booted.holdfast("snapshot", "q", "--label", "q1")
+    return booted
 
 
 def _labels(machine: VirtualMachine, session: str) -> list[tuple[str, str]]:

@@ -1,0 +1,26 @@
+"""The virtual machine, booted once for all its tests. Needs root.
+
+`make test-vm`: the better part of an hour on two busy cores, most of it the emulated processor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.machines.virtual import VirtualMachine, default_cache
+
+from holdfast.images import build
+from holdfast.runtime.engine import Engine
+
+
+@pytest.fixture(scope="session")
+def booted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VirtualMachine]:
+    """It has the images of this machine's engine, and the project's tests."""
+    engine = Engine.connect()
+    try:
+        images = [build.ensure(engine.client, kind) for kind in build.KINDS]
+    finally:
+        engine.close()
+    with VirtualMachine(tmp_path_factory.mktemp("vm"), default_cache(), images) as started:
+        yield started

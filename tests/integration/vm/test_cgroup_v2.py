@@ -1,0 +1,29 @@
+"""On cgroup v2 and systemd, tests of the project pass that depend on what freezes, kills and confines."""
+
+from __future__ import annotations
+
+import pytest
+from tests.machines.virtual import VirtualMachine
+
+pytestmark = pytest.mark.engine
+
+
+def test_the_machine_is_what_these_tests_need(booted: VirtualMachine) -> None:
+    """Otherwise nothing here would be proved."""
+    assert booted.run("stat -f -c %T /sys/fs/cgroup").stdout.strip() == "cgroup2fs"
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        "tests/snapshots/test_freezer.py",
+        "tests/snapshots/test_ending.py",
+        "tests/integration/test_live.py",
+        "tests/integration/test_rewind.py",
+        "tests/integration/test_hostile_session.py",
+        "tests/integration/test_audit.py",
+        "tests/integration/test_egress.py",
+    ],
+)
+def test_it_holds_there_as_here(booted: VirtualMachine, tests: str) -> None:
+    booted.passes(tests)
