@@ -79,11 +79,11 @@ class Store:
         try:
             with self._db.writing() as db:
                 db.execute(insert(schema.sessions).values(**columns(row)))
-        except IntegrityError as error:
+        except IntegrityError:
             raise SessionExists(
                 f"cannot name session '{name}': the name is taken",
                 hint=f"choose another name, or `holdfast rm {name}`",
-            ) from error
+            ) from None
         return row
 
     def session(self, ref: str) -> SessionRow:
@@ -116,8 +116,8 @@ class Store:
                 there = (table.c.id == session_id) & (table.c.state != "removed")
                 changed = db.execute(update(table).where(there).values(**changes)).rowcount
                 row = db.execute(select(table).where(table.c.id == session_id)).one_or_none()
-        except IntegrityError as error:
-            raise SessionExists("cannot rename session: the name is taken") from error
+        except IntegrityError:
+            raise SessionExists("cannot rename session: the name is taken") from None
         if row is None or not changed:
             raise SessionNotFound(f"cannot change session {session_id}: it was removed")
         return _session(row)
@@ -160,11 +160,11 @@ class Store:
         try:
             with self._db.writing() as db:
                 db.execute(insert(schema.snapshots).values(**columns(row)))
-        except IntegrityError as error:
+        except IntegrityError:
             raise InvalidArgument(
                 f"cannot label snapshot '{label}': the label is taken",
                 hint=f"choose another label, or `holdfast rmi {label}`",
-            ) from error
+            ) from None
         return row
 
     def snapshot(self, ref: str) -> SnapshotRow:
