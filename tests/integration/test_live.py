@@ -309,7 +309,7 @@ def test_a_command_goes_on_across_captures(hf: Holdfast) -> None:
             taken.append(session.snapshot())
 
     result = session.exec(
-        "for i in $(seq 500); do seq 1 300; done; echo end of it", timeout=120, on_output=capture
+        "for i in $(seq 500); do seq 1 300; done; echo end of it", timeout=1200, on_output=capture
     )
 
     expected = "".join(f"{number}\n" for number in range(1, 301)) * 500 + "end of it\n"
