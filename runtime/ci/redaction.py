@@ -6,26 +6,18 @@ value is looked for as it is, by lines, and as base64, URLs and JSON write it.
 
 from __future__ import annotations
 
-import base64
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 from holdfast.runtime.guest import masking
+from holdfast.runtime.scrubbing import forms
 from holdfast.snapshots.failure import Failure
 
 MASK = "***"
-SHORTEST = 4
-"""Characters of a value below which hiding it would garble ordinary text."""
-SHORTEST_LINE = 8
 MOST = 2000
 """Texts that are looked for at once."""
-_WORDS = frozenset(
-    {"true", "false", "none", "null", "always", "never", "auto", "default", "enabled", "disabled"}
-)
 _NAMES = re.compile(r"KEY|(?:^|_)DSN(?:_|$)", re.IGNORECASE)
 _IN_ADDRESS = re.compile(r"://[^/@\s:]*:([^/@\s]+)@")
 
@@ -52,9 +44,11 @@ class Redaction:
         chosen = {name: value for name, value in variables.items() if self.secret(name)}
         for name, value in variables.items():
             chosen |= {f"{name}: password": word for word in _IN_ADDRESS.findall(value) if name not in chosen}
-        self.names = tuple(sorted(name for name, value in chosen.items() if _hidden(value)))
-        self.too_short = tuple(sorted(name for name, value in chosen.items() if value and not _hidden(value)))
-        found = {form for name in self.names for form in _forms(chosen[name])}
+        self.names = tuple(sorted(name for name, value in chosen.items() if forms.hidden(value)))
+        self.too_short = tuple(
+            sorted(name for name, value in chosen.items() if value and not forms.hidden(value))
+        )
+        found = {form for name in self.names for form in forms.of(chosen[name])}
         texts = sorted((form.encode("utf-8", "surrogateescape") for form in found), key=len, reverse=True)
         self.secrets = tuple(texts[:MOST])
         self._any = re.compile(b"|".join(map(re.escape, self.secrets))) if self.secrets else None
@@ -133,22 +127,3 @@ class Stream:
         """What was held back when the stream ended."""
         held, self._held = self._held, b""
         return self._redaction.data(held)
-
-
-def _hidden(value: str) -> bool:
-    return len(value) >= SHORTEST and value.lower() not in _WORDS
-
-
-def _forms(value: str) -> Iterator[str]:
-    """The ways in which a value may be written."""
-    yield value
-    stripped = value.strip()
-    if len(stripped) >= SHORTEST:
-        yield stripped
-    lines = [line.strip() for line in value.splitlines()]
-    if len(lines) > 1:
-        yield from (line for line in lines if len(line) >= SHORTEST_LINE)
-    yield quote(value, safe="")
-    yield json.dumps(value)[1:-1]
-    for text in {value, stripped}:
-        yield base64.b64encode(text.encode("utf-8", "surrogateescape")).decode("ascii")

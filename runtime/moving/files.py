@@ -25,6 +25,7 @@ def export(
     *,
     sealed_for: tuple[tuple[str, ...], str | None] = ((), None),
     compression: str,
+    secrets: str | None = None,
     progress: Progress,
 ) -> Exported:
     """Write a snapshot to a file; `key` is a name and a passphrase.
@@ -41,9 +42,18 @@ def export(
             sign=sign,
             encrypt=encrypt,
             compression=compression,
+            secrets=secrets,
             progress=progress,
         )
-    return Exported(Path(sent.where), sent.digest, path.stat().st_size, sent.signed_by, sent.warnings)
+    return Exported(
+        Path(sent.where),
+        sent.digest,
+        path.stat().st_size,
+        sent.signed_by,
+        sent.warnings,
+        sent.findings,
+        sent.scrubbed,
+    )
 
 
 def import_(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.moving.remote import Pulling, Pushing
+from holdfast.runtime.scrubbing.finding import Finding
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
@@ -33,6 +34,8 @@ class Exported:
     bytes: int
     signed_by: str | None
     warnings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    scrubbed: Mapping[str, int] = field(default_factory=dict)
 
 
 class Outgoing(Pushing):
@@ -48,6 +51,7 @@ class Outgoing(Pushing):
         key: str | None = None,
         passphrase: str | None = None,
         compression: str = "gzip",
+        secrets: str | None = None,
         encrypt_to: Sequence[str] = (),
         bundle_passphrase: str | None = None,
         progress: Progress = _quiet,
@@ -60,11 +64,14 @@ class Outgoing(Pushing):
                 any it is not signed, and others can take its files only.
             passphrase: of the key, if it has one.
             compression: of the image's layers: `gzip`, or `zstd` for engines since Docker 23.
+            secrets: about those found in memory and files: `warn`, `refuse` or `ignore`; None for what
+                scrub.json says. Those in texts are scrubbed, unless they are ignored.
             encrypt_to: keys (`x25519:…`, see `holdfast key list`) of those who may open it, all of it.
             bundle_passphrase: that opens it, too.
             progress: is called with bytes done, and of how many.
 
         Raises:
+            SecretsFound: it holds some, and is refused then.
             SnapshotDamaged, SnapshotNotFound, InvalidArgument, StoreError, EngineError: nothing was written.
         """
         from holdfast.runtime.moving.files import export
@@ -77,6 +84,7 @@ class Outgoing(Pushing):
             (key, passphrase),
             sealed_for=sealed_for,
             compression=compression,
+            secrets=secrets,
             progress=progress,
         )
 
