@@ -1,7 +1,8 @@
 """Takes the values of secrets out of whatever is text: streams, summaries, failure records. Pure.
 
 What is secret is told by the names of variables, as CI systems keep their secrets in the environment. A
-value is looked for as it is, by lines, and as base64, URLs and JSON write it.
+value is looked for as it is, by lines, and as base64, URLs and JSON write it. What nobody gave the job, such
+as a token that it made itself, is known by the rules of the home (`runtime/scrubbing`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from typing import Any, TypeVar
 
 from holdfast.runtime.guest import masking
 from holdfast.runtime.scrubbing import forms
+from holdfast.runtime.scrubbing import stream as scrubbing
+from holdfast.runtime.scrubbing.matcher import Matcher
+from holdfast.runtime.scrubbing.text import Scrubber
 from holdfast.snapshots.failure import Failure
 
 MASK = "***"
@@ -37,9 +41,13 @@ class Redaction:
     Args:
         variables: all variables that are known; those whose names tell of a secret count.
         patterns: more names, with `*` for anything.
+        matcher: finds secrets that no variable holds.
     """
 
-    def __init__(self, variables: Mapping[str, str], patterns: Sequence[str] = ()) -> None:
+    def __init__(
+        self, variables: Mapping[str, str], patterns: Sequence[str] = (), matcher: Matcher | None = None
+    ) -> None:
+        self._scrubber = Scrubber(matcher) if matcher is not None else None
         self._patterns = tuple(patterns)
         chosen = {name: value for name, value in variables.items() if self.secret(name)}
         for name, value in variables.items():
@@ -59,6 +67,11 @@ class Redaction:
 
     def data(self, data: bytes) -> bytes:
         """Bytes without secrets."""
+        data = self.without_values(data)
+        return data if self._scrubber is None else self._scrubber.data(data)
+
+    def without_values(self, data: bytes) -> bytes:
+        """Bytes without the values of variables."""
         return data if self._any is None else self._any.sub(MASK.encode(), data)
 
     def text(self, text: str) -> str:
@@ -83,7 +96,7 @@ class Redaction:
 
     def stream(self) -> Stream:
         """For a stream that comes in pieces."""
-        return Stream(self)
+        return Stream(self, scrubbing.Stream(self._scrubber) if self._scrubber is not None else None)
 
     def undecided(self, data: bytes) -> int:
         """Where the end of data begins that may be the beginning of a secret; its length if there is none."""
@@ -105,8 +118,9 @@ class Redaction:
 class Stream:
     """Redacts a stream, however it is cut. What may be the beginning of a secret waits for what follows."""
 
-    def __init__(self, redaction: Redaction) -> None:
+    def __init__(self, redaction: Redaction, rest: scrubbing.Stream | None = None) -> None:
         self._redaction = redaction
+        self._rest = rest
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
@@ -121,9 +135,11 @@ class Stream:
             at = found.end()
         undecided = at + self._redaction.undecided(data[at:])
         self._held = data[undecided:]
-        return b"".join([*shown, data[at:undecided]])
+        passed = b"".join([*shown, data[at:undecided]])
+        return passed if self._rest is None else self._rest.feed(passed)
 
     def end(self) -> bytes:
         """What was held back when the stream ended."""
         held, self._held = self._held, b""
-        return self._redaction.data(held)
+        last = self._redaction.without_values(held)
+        return last if self._rest is None else self._rest.feed(last) + self._rest.end()

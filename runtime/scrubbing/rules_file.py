@@ -117,8 +117,11 @@ def parse(data: bytes) -> Rules:
 
 def action(given: str | None, rules: Rules) -> Action:
     """What is to be done: as somebody says, else as the rules say. Raises InvalidArgument."""
-    if given is None:
-        return rules.action
+    return rules.action if given is None else checked_action(given)
+
+
+def checked_action(given: str) -> Action:
+    """One of ACTIONS. Raises InvalidArgument."""
     if given not in ACTIONS:
         raise InvalidArgument(
             f"cannot do '{plain(given, 40)}' about secrets", hint="--secrets warn, refuse or ignore"
