@@ -23,7 +23,6 @@ from holdfast.runtime.ci.summary import Kept
 from holdfast.runtime.ci.watching import Watched, Watching
 from holdfast.runtime.guest import layout
 from holdfast.runtime.scrubbing import rules_file
-from holdfast.runtime.scrubbing.matcher import Matcher
 from holdfast.runtime.terminal.uncook import Tail
 from holdfast.snapshots.failure import Failure
 
@@ -58,8 +57,8 @@ class Run:
         self._job = job
         self._show = show
         rules = rules_file.read(controller.home)
-        matcher = Matcher(rules.rules, rules.allow)
-        self.redaction = Redaction({**known, **job.variables}, (*job.redact, *rules.env), matcher)
+        names = (*job.redact, *rules.env)
+        self.redaction = Redaction({**known, **job.variables}, names, rules.matcher())
         self._tell = note
         self._stream = self.redaction.stream()
         self._tail = Tail(TAIL_BYTES)

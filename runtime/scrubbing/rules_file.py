@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from holdfast.errors import InvalidArgument, StoreError
 from holdfast.runtime.home import Home
 from holdfast.runtime.scrubbing import known_forms
+from holdfast.runtime.scrubbing.matcher import Matcher
 from holdfast.runtime.scrubbing.rule import PATTERN_LENGTH, Rule, checked, compiled
 from holdfast.runtime.text import plain
 
@@ -64,6 +65,10 @@ class Rules:
     files: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     action: Action = "warn"
+
+    def matcher(self) -> Matcher:
+        """What finds secrets in text. Raises InvalidArgument."""
+        return Matcher(self.rules, self.allow)
 
 
 def read(home: Home) -> Rules:

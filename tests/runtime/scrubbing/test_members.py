@@ -66,7 +66,9 @@ def test_what_is_no_archive_has_no_names_and_does_no_harm() -> None:
         for _ in range(20):
             head = bytearray(draw.randbytes(512))
             head[156:157] = draw.choice([b"L", b"x", b"0", b"g", b"K", b"5", b"S"])
-            head[124:136] = draw.choice([b"00000000777\0", b"\xff" * 12, b"           \0", b"9" * 12, b"0" * 12])
+            head[124:136] = draw.choice(
+                [b"00000000777\0", b"\xff" * 12, b"           \0", b"9" * 12, b"0" * 12]
+            )
             members.feed(bytes(head) + draw.randbytes(draw.randrange(2000)))
         members.name_at(draw.randrange(10**6))
 

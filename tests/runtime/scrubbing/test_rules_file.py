@@ -106,7 +106,7 @@ def test_a_file_that_cannot_be_read_is_no_empty_one(home: Home) -> None:
     """A folder of that name."""
     (home.root / rules_file.NAME).mkdir()
 
-    with pytest.raises(HoldfastError, match="scrub.json"):
+    with pytest.raises(HoldfastError, match=r"scrub\.json"):
         rules_file.read(home)
 
 
