@@ -116,9 +116,9 @@ class Inspection:
             search = Search(self._wide, members.name_at) if members is not None else Search(self._wide)
             _read(folder / name, search, members)
             if members is None:
-                self._found += finding.of(_at(where, search), kind, more=search.more)
+                self._found += finding.of(_at(where, search), kind, search.more)
             else:
-                self._found += finding.of(search.found, "shared memory", more=search.more)
+                self._found += finding.of(search.found, "shared memory", search.more)
 
     def rewritten(self, folder: Path) -> dict[str, bytes]:
         """The records beside the images that hold a secret, without it."""
@@ -154,7 +154,7 @@ class Inspection:
         search.feed(json.dumps(changed, ensure_ascii=False).encode("utf-8", "surrogatepass"))
         search.end()
         where = "names of open files and the like in its record"
-        self._found += finding.of(_at(where, search), "record", more=search.more)
+        self._found += finding.of(_at(where, search), "record", search.more)
         return changed
 
 

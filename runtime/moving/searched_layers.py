@@ -86,7 +86,7 @@ class SearchedLayers:
             search.feed(piece)
             yield piece
         search.end()
-        found = finding.of(search.found, "layer", more=search.more)
+        found = finding.of(search.found, "layer", search.more)
         self._remember(layer.digest, [*found, *finding.of(credentials, "layer")])
 
     def read(self, layer: Hashed) -> None:

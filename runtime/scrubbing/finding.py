@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,9 +44,11 @@ class Finding:
         return found | ({"more": True} if self.more else {})
 
 
-def of(counts: Mapping[tuple[str, str], int], kind: str, *, more: bool = False) -> list[Finding]:
-    """Findings of counts by rule and place."""
-    return [Finding(rule, count, plain(where, 300), kind, more) for (rule, where), count in counts.items()]
+def of(counts: Mapping[tuple[str, str], int], kind: str, more: Collection[str] = ()) -> list[Finding]:
+    """Findings of counts by rule and place; of the rules in `more` not all were counted."""
+    return [
+        Finding(rule, count, plain(where, 300), kind, rule in more) for (rule, where), count in counts.items()
+    ]
 
 
 def ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:

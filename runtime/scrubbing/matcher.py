@@ -45,6 +45,7 @@ class Matcher:
     def __init__(self, rules: Sequence[Rule], allowed: Sequence[str] = (), *, wide: bool = False) -> None:
         self.rules = tuple(rules)
         self.allowed = tuple(allowed)
+        self.wide = wide
         self._each = [compiled(rule.pattern) for rule in self.rules]
         self._allowed = compiled("|".join(f"(?:{each})" for each in allowed)) if allowed else None
         patterns = [f"(?:{_GROUP.sub('(?:', rule.pattern)})" for rule in self.rules]
@@ -55,6 +56,11 @@ class Matcher:
             self._any: Any = compiled("|".join(patterns)) if patterns else None
         except ValueError as error:
             raise InvalidArgument(f"the rules cannot be used together: {error}") from None
+
+    def without(self, rule: Rule) -> Matcher:
+        """The same without one of the rules."""
+        left = [each for each in self.rules if each != rule]
+        return Matcher(left, self.allowed, wide=self.wide)
 
     def find(self, data: bytes, start: int = 0) -> Iterator[Match]:
         """Secrets in data from `start` on, one after the other; what is before counts as what precedes."""

@@ -1,7 +1,7 @@
 """Finds secrets in data that only passes by and cannot be altered, wherever it is cut. Pure.
 
-What is found is counted by place, never kept. An enemy who writes the data can make it take no longer than
-twice, and no more memory: beyond a number of finds the rest of a source is not looked at.
+What is found is counted by place, never kept. Who writes the data may write a flood of what looks like
+secrets: a rule that has found so many in one source is not looked for in the rest of it, others are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from holdfast.runtime.scrubbing.matcher import LONGEST, Matcher
 
 MOST = 2000
-"""Finds in one source that are counted."""
+"""Finds of one rule in one source that are counted."""
 _ZEROS = bytes(1 << 20)
 
 
@@ -30,19 +30,17 @@ class Search:
         self._held = b""
         self._begin = 0
         self._from = 0
-        self._left = MOST
+        self._counts: Counter[str] = Counter()
         self.found: Counter[tuple[str, str]] = Counter()
         """How often, by rule and place."""
 
     @property
-    def more(self) -> bool:
-        """Whether there were so many that not all were counted."""
-        return self._left <= 0
+    def more(self) -> frozenset[str]:
+        """Rules of which so many were found that not all were counted."""
+        return frozenset(rule for rule, count in self._counts.items() if count >= MOST)
 
     def feed(self, data: bytes) -> None:
         """The next bytes."""
-        if self._left <= 0:
-            return
         if data == _ZEROS[: len(data)]:
             self.skip(len(data))
         else:
@@ -57,22 +55,21 @@ class Search:
 
     def end(self) -> None:
         """There is no more."""
-        if self._left > 0:
-            self._look(self._held, last=True)
+        self._look(self._held, last=True)
         self._held = b""
 
     def _look(self, data: bytes, *, last: bool) -> None:
         """Count what begins early enough to be here as a whole; the rest waits for what follows."""
         sure = len(data) if last else len(data) - LONGEST
         after = self._from
-        for match in self._matcher.find(data, self._from):
+        while match := next(self._matcher.find(data, after), None):
             if match.begin >= sure:
                 break
-            self.found[match.rule.name, self._place(self._begin + match.start)] += 1
             after = match.end
-            self._left -= 1
-            if self._left <= 0:
-                return
+            self.found[match.rule.name, self._place(self._begin + match.start)] += 1
+            self._counts[match.rule.name] += 1
+            if self._counts[match.rule.name] >= MOST:
+                self._matcher = self._matcher.without(match.rule)
         # One byte stays in front, for expressions that ask what precedes.
         keep = max(0, after - 1, sure - 1)
         self._held = data[keep:]

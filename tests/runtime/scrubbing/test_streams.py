@@ -100,14 +100,16 @@ def test_zeros_are_passed_over_and_places_stay_right() -> None:
     assert sorted(place for _, place in search.found) == sorted(str(at) for at in (0, second, third))
 
 
-def test_a_flood_of_secrets_ends_the_count_not_the_export() -> None:
-    """So many are counted, and it is said that there may be more."""
+def test_a_flood_of_secrets_ends_their_count_and_hides_no_others() -> None:
+    """So many are counted, and it is said that there may be more; other rules go on."""
     search = Search(WIDE)
-    search.feed(f"{SECRETS['github token'][0]} ".encode() * (MOST + 10))
+    for _ in range(3):
+        search.feed(f"{SECRETS['github token'][0]} ".encode() * MOST)
+    search.feed(SECRETS["npm token"][0].encode())
     search.end()
 
-    assert search.found == {("github token", ""): MOST}
-    assert search.more
+    assert search.found == {("github token", ""): MOST, ("npm token", ""): 1}
+    assert search.more == {"github token"}
 
 
 def test_ordinary_output_passes_at_once() -> None:
