@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -24,6 +25,7 @@ from holdfast.snapshots import private_files
 from holdfast.snapshots.bundle.image_layers import Hashed
 
 FILE = "searched.json"
+_SALT = re.compile(r"[0-9a-f]{32}")
 CREDENTIALS = "credential file"
 MOST_REMEMBERED = 2000
 FORMAT = 1
@@ -50,7 +52,7 @@ class SearchedLayers:
             told = json.loads(path.read_text())
             self._all = told if isinstance(told, dict) else {}
         salt = self._all.get("salt")
-        self._salt = salt if isinstance(salt, str) and len(salt) == 32 else os.urandom(16).hex()
+        self._salt = salt if isinstance(salt, str) and _SALT.fullmatch(salt) else os.urandom(16).hex()
         self._all["salt"] = self._salt
         self._key = self._named(matcher, files)
 
@@ -107,5 +109,6 @@ class SearchedLayers:
         """By what the rules are known: values may be among them, so that guessing is made slow."""
         told = [[rule.name, rule.pattern, rule.distinct] for rule in matcher.rules]
         text = json.dumps([FORMAT, told, list(matcher.allowed), getattr(files, "pattern", b"").__repr__()])
-        salt = bytes.fromhex(self._salt) if self._salt.isalnum() else b""
-        return hashlib.scrypt(text.encode(), salt=salt, n=1 << 14, r=8, p=1, dklen=12).hex()
+        return hashlib.scrypt(
+            text.encode(), salt=bytes.fromhex(self._salt), n=1 << 14, r=8, p=1, dklen=12
+        ).hex()
