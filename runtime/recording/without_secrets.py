@@ -21,7 +21,7 @@ class _Flow:
 
     def __init__(self, matcher: Matcher) -> None:
         self._stream = Stream(Scrubber(matcher))
-        self._decode = codecs.getincrementaldecoder("utf-8")("surrogatepass").decode
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._last: Event | None = None
 
     def feed(self, event: Event) -> Iterator[Event]:

@@ -29,9 +29,14 @@ class Scrubber:
 
     def text(self, text: str) -> str:
         """Text without secrets."""
-        encoded = text.encode("utf-8", "surrogateescape" if text.isascii() else "surrogatepass")
+        encoded = text.encode("utf-8", "surrogatepass")
         scrubbed = self.data(encoded)
-        return text if scrubbed == encoded else scrubbed.decode("utf-8", "surrogatepass")
+        if scrubbed == encoded:
+            return text
+        try:
+            return scrubbed.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:  # an expression of somebody's own ends within a character
+            return scrubbed.decode("utf-8", "replace")
 
     def value(self, value: Json) -> Json:
         """A JSON value in which no text holds a secret, keys included."""

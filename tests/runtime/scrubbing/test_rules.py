@@ -102,6 +102,11 @@ def test_rules_of_ones_own_come_first_and_may_have_groups() -> None:
     assert _scrubbed("STAFF-1234 other-abc", matcher) == "STAFF-[scrubbed: staff] other-[scrubbed: other]"
 
 
+def test_a_rule_that_ends_within_a_character_harms_no_text() -> None:
+    """Rules are about bytes; what is left of a character is shown as such."""
+    assert _scrubbed("key-é é", Matcher([checked("own", "key-.")])) == "[scrubbed: own]\ufffd é"
+
+
 @pytest.mark.parametrize(
     ("name", "regex", "why"),
     [
