@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.moving.remote import Pulling, Pushing
-from holdfast.runtime.scrubbing.finding import Finding
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.scrubbing.finding import Finding
     from holdfast.runtime.snapshot import Snapshot
     from holdfast.runtime.store.rows import SnapshotRow
 
@@ -26,7 +26,8 @@ def _quiet(_done: int, _all: int) -> None:
 class Exported:
     """A snapshot in a file: its path, the digest of the bundle, bytes, and the key that signed it, if any.
 
-    `warnings` say what is in it that others should perhaps not have, in words.
+    `warnings` say what is in it that others should perhaps not have, in words; `findings` which secrets were found where, `scrubbed` how
+    many of each rule were taken out of texts.
     """
 
     path: Path

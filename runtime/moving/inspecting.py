@@ -116,9 +116,9 @@ class Inspection:
             search = Search(self._wide, members.name_at) if members is not None else Search(self._wide)
             _read(folder / name, search, members)
             if members is None:
-                self._found += finding.of(_at(where, search), kind, search.more)
+                self._found += finding.of(_at(where, search), kind, self._wide, search.more)
             else:
-                self._found += finding.of(search.found, "shared memory", search.more)
+                self._found += finding.of(search.found, "shared memory", self._wide, search.more)
 
     def rewritten(self, folder: Path) -> dict[str, bytes]:
         """The records beside the images that hold a secret, without it."""
@@ -137,7 +137,7 @@ class Inspection:
         """Say no if anything was found. Raises SecretsFound."""
         if found := self.found:
             raise SecretsFound(
-                f"cannot let {name} leave: it holds secrets: {finding.listed(found)}",
+                f"cannot let {self.scrubber.text(name)} leave: it holds secrets: {finding.listed(found)}",
                 hint="take them out of the session and capture it again; `allow` in scrub.json is for what "
                 "is no secret, --secrets warn lets it leave",
                 findings=tuple(one.as_dict() for one in found),
@@ -154,7 +154,7 @@ class Inspection:
         search.feed(json.dumps(changed, ensure_ascii=False).encode("utf-8", "surrogatepass"))
         search.end()
         where = "names of open files and the like in its record"
-        self._found += finding.of(_at(where, search), "record", search.more)
+        self._found += finding.of(_at(where, search), "record", self._wide, search.more)
         return changed
 
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from holdfast.runtime.scrubbing.finding import Finding
-
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.scrubbing.finding import Finding
     from holdfast.runtime.snapshot import Snapshot
     from holdfast.runtime.store.rows import SnapshotRow
 
@@ -25,7 +24,8 @@ class Pushed:
     """A snapshot in a registry: its reference, the digest of the bundle, and the key that signed it, if any.
 
     `bytes` is what it takes there altogether, `sent` what was not there before. `warnings` say what is in it
-    that others should perhaps not have, in words.
+    that others should perhaps not have, in words; `findings` which secrets were found where, `scrubbed` how
+    many of each rule were taken out of texts.
     """
 
     reference: str

@@ -88,8 +88,9 @@ class SearchedLayers:
             search.feed(piece)
             yield piece
         search.end()
-        found = finding.of(search.found, "layer", search.more)
-        self._remember(layer.digest, [*found, *finding.of(credentials, "layer")])
+        found = finding.of(search.found, "layer", self._matcher, search.more)
+        files = finding.of(credentials, "layer", self._matcher)
+        self._remember(layer.digest, [*found, *files])
 
     def read(self, layer: Hashed) -> None:
         """Search a layer that goes nowhere."""

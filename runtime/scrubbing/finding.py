@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.runtime.scrubbing.matcher import Matcher
+from holdfast.runtime.scrubbing.text import Scrubber
 from holdfast.runtime.text import plain
 
 SHOWN = 12
@@ -44,10 +46,17 @@ class Finding:
         return found | ({"more": True} if self.more else {})
 
 
-def of(counts: Mapping[tuple[str, str], int], kind: str, more: Collection[str] = ()) -> list[Finding]:
-    """Findings of counts by rule and place; of the rules in `more` not all were counted."""
+def of(
+    counts: Mapping[tuple[str, str], int], kind: str, matcher: Matcher, more: Collection[str] = ()
+) -> list[Finding]:
+    """Findings of counts by rule and place; of the rules in `more` not all were counted.
+
+    A place may itself hold what `matcher` finds: programs name files after addresses and tokens.
+    """
+    places = Scrubber(matcher)
     return [
-        Finding(rule, count, plain(where, 300), kind, rule in more) for (rule, where), count in counts.items()
+        Finding(rule, count, plain(places.text(where), 300), kind, rule in more)
+        for (rule, where), count in counts.items()
     ]
 
 

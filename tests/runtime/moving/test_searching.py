@@ -61,6 +61,24 @@ def test_a_layer_passes_unchanged_and_is_known_from_then_on(tmp_path: Path) -> N
     assert _searched(tmp_path, Matcher(RULES[1:], wide=True)).missing([layer.digest]) == [layer.digest]
 
 
+def test_a_path_that_is_a_secret_is_not_shown(tmp_path: Path) -> None:
+    """A session names its files as it likes; programs name what they fetched by its address."""
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w") as archive:
+        member = tarfile.TarInfo(f"srv/{TOKEN}/\x1b[31mb")
+        member.size = len(TOKEN)
+        archive.addfile(member, io.BytesIO(TOKEN.encode()))
+    layer = Hashed([written.getvalue()])
+    searched = _searched(tmp_path, Matcher(RULES))
+    searched.read(layer)
+
+    [found] = searched.found(layer.digest) or []
+
+    assert found.where == "/srv/[scrubbed: github token]/[31mb"
+    assert found.count == 2
+    assert TOKEN not in (tmp_path / "cache" / "searched.json").read_text()
+
+
 def test_a_layer_of_our_own_image_is_not_searched(tmp_path: Path) -> None:
     """By what it should be: another one under its name is no layer that anybody takes."""
     data = _layer()
