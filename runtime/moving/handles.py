@@ -26,8 +26,8 @@ def _quiet(_done: int, _all: int) -> None:
 class Exported:
     """A snapshot in a file: its path, the digest of the bundle, bytes, and the key that signed it, if any.
 
-    `warnings` say what is in it that others should perhaps not have, in words; `findings` which secrets were found where, `scrubbed` how
-    many of each rule were taken out of texts.
+    `warnings` say what is in it that others should perhaps not have, in words; `findings` which secrets were
+    found where, `scrubbed` how many of each rule were taken out of texts.
     """
 
     path: Path
