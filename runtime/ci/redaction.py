@@ -1,31 +1,27 @@
 """Takes the values of secrets out of whatever is text: streams, summaries, failure records. Pure.
 
 What is secret is told by the names of variables, as CI systems keep their secrets in the environment. A
-value is looked for as it is, by lines, and as base64, URLs and JSON write it.
+value is looked for as it is, by lines, and as base64, URLs and JSON write it. What nobody gave the job, such
+as a token that it made itself, is known by the rules of the home (`runtime/scrubbing`).
 """
 
 from __future__ import annotations
 
-import base64
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 from holdfast.runtime.guest import masking
+from holdfast.runtime.scrubbing import forms
+from holdfast.runtime.scrubbing import stream as scrubbing
+from holdfast.runtime.scrubbing.matcher import Matcher
+from holdfast.runtime.scrubbing.text import Scrubber
 from holdfast.snapshots.failure import Failure
 
 MASK = "***"
-SHORTEST = 4
-"""Characters of a value below which hiding it would garble ordinary text."""
-SHORTEST_LINE = 8
 MOST = 2000
 """Texts that are looked for at once."""
-_WORDS = frozenset(
-    {"true", "false", "none", "null", "always", "never", "auto", "default", "enabled", "disabled"}
-)
 _NAMES = re.compile(r"KEY|(?:^|_)DSN(?:_|$)", re.IGNORECASE)
 _IN_ADDRESS = re.compile(r"://[^/@\s:]*:([^/@\s]+)@")
 
@@ -45,16 +41,22 @@ class Redaction:
     Args:
         variables: all variables that are known; those whose names tell of a secret count.
         patterns: more names, with `*` for anything.
+        matcher: finds secrets that no variable holds.
     """
 
-    def __init__(self, variables: Mapping[str, str], patterns: Sequence[str] = ()) -> None:
+    def __init__(
+        self, variables: Mapping[str, str], patterns: Sequence[str] = (), matcher: Matcher | None = None
+    ) -> None:
+        self._scrubber = Scrubber(matcher) if matcher is not None else None
         self._patterns = tuple(patterns)
         chosen = {name: value for name, value in variables.items() if self.secret(name)}
         for name, value in variables.items():
             chosen |= {f"{name}: password": word for word in _IN_ADDRESS.findall(value) if name not in chosen}
-        self.names = tuple(sorted(name for name, value in chosen.items() if _hidden(value)))
-        self.too_short = tuple(sorted(name for name, value in chosen.items() if value and not _hidden(value)))
-        found = {form for name in self.names for form in _forms(chosen[name])}
+        self.names = tuple(sorted(name for name, value in chosen.items() if forms.hidden(value)))
+        self.too_short = tuple(
+            sorted(name for name, value in chosen.items() if value and not forms.hidden(value))
+        )
+        found = {form for name in self.names for form in forms.of(chosen[name])}
         texts = sorted((form.encode("utf-8", "surrogateescape") for form in found), key=len, reverse=True)
         self.secrets = tuple(texts[:MOST])
         self._any = re.compile(b"|".join(map(re.escape, self.secrets))) if self.secrets else None
@@ -65,6 +67,11 @@ class Redaction:
 
     def data(self, data: bytes) -> bytes:
         """Bytes without secrets."""
+        data = self.without_values(data)
+        return data if self._scrubber is None else self._scrubber.data(data)
+
+    def without_values(self, data: bytes) -> bytes:
+        """Bytes without the values of variables."""
         return data if self._any is None else self._any.sub(MASK.encode(), data)
 
     def text(self, text: str) -> str:
@@ -89,7 +96,7 @@ class Redaction:
 
     def stream(self) -> Stream:
         """For a stream that comes in pieces."""
-        return Stream(self)
+        return Stream(self, scrubbing.Stream(self._scrubber) if self._scrubber is not None else None)
 
     def undecided(self, data: bytes) -> int:
         """Where the end of data begins that may be the beginning of a secret; its length if there is none."""
@@ -111,8 +118,9 @@ class Redaction:
 class Stream:
     """Redacts a stream, however it is cut. What may be the beginning of a secret waits for what follows."""
 
-    def __init__(self, redaction: Redaction) -> None:
+    def __init__(self, redaction: Redaction, rest: scrubbing.Stream | None = None) -> None:
         self._redaction = redaction
+        self._rest = rest
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
@@ -127,28 +135,11 @@ class Stream:
             at = found.end()
         undecided = at + self._redaction.undecided(data[at:])
         self._held = data[undecided:]
-        return b"".join([*shown, data[at:undecided]])
+        passed = b"".join([*shown, data[at:undecided]])
+        return passed if self._rest is None else self._rest.feed(passed)
 
     def end(self) -> bytes:
         """What was held back when the stream ended."""
         held, self._held = self._held, b""
-        return self._redaction.data(held)
-
-
-def _hidden(value: str) -> bool:
-    return len(value) >= SHORTEST and value.lower() not in _WORDS
-
-
-def _forms(value: str) -> Iterator[str]:
-    """The ways in which a value may be written."""
-    yield value
-    stripped = value.strip()
-    if len(stripped) >= SHORTEST:
-        yield stripped
-    lines = [line.strip() for line in value.splitlines()]
-    if len(lines) > 1:
-        yield from (line for line in lines if len(line) >= SHORTEST_LINE)
-    yield quote(value, safe="")
-    yield json.dumps(value)[1:-1]
-    for text in {value, stripped}:
-        yield base64.b64encode(text.encode("utf-8", "surrogateescape")).decode("ascii")
+        last = self._redaction.without_values(held)
+        return last if self._rest is None else self._rest.feed(last) + self._rest.end()

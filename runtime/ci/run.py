@@ -22,6 +22,7 @@ from holdfast.runtime.ci.redaction import Redaction
 from holdfast.runtime.ci.summary import Kept
 from holdfast.runtime.ci.watching import Watched, Watching
 from holdfast.runtime.guest import layout
+from holdfast.runtime.scrubbing import rules_file
 from holdfast.runtime.terminal.uncook import Tail
 from holdfast.snapshots.failure import Failure
 
@@ -55,7 +56,9 @@ class Run:
         self._controller = controller
         self._job = job
         self._show = show
-        self.redaction = Redaction({**known, **job.variables}, job.redact)
+        rules = rules_file.read(controller.home)
+        names = (*job.redact, *rules.env)
+        self.redaction = Redaction({**known, **job.variables}, names, rules.matcher())
         self._tell = note
         self._stream = self.redaction.stream()
         self._tail = Tail(TAIL_BYTES)

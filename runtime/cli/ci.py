@@ -16,6 +16,7 @@ from holdfast.runtime.cli.moving import (
     PASSPHRASE,
     EncryptTo,
     KeyName,
+    Secrets,
     WithPassphrase,
     bundle_passphrase,
 )
@@ -53,6 +54,7 @@ def run(
     key: KeyName = None,
     encrypt_to: EncryptTo = None,
     passphrase: WithPassphrase = False,
+    secrets: Secrets = None,
     compression: Annotated[
         str | None, typer.Option(help="Of the files' layers: by default zstd in files, gzip in registries.")
     ] = None,
@@ -100,6 +102,7 @@ def run(
     from holdfast.runtime.ci.job import Job
     from holdfast.runtime.ci.vigil import Patience
     from holdfast.runtime.keeping import policy
+    from holdfast.runtime.scrubbing import rules_file
 
     if export is not None and push is not None:
         raise InvalidArgument("cannot export and push at once", hint="choose --export DIR or --push REF")
@@ -122,6 +125,8 @@ def run(
         "passphrase": os.environ.get(PASSPHRASE),
         "compression": compression or packed,
     }
+    if secrets is not None:
+        how["secrets"] = rules_file.checked_action(secrets)
     if encrypt_to or passphrase:
         how |= {"encrypt_to": encrypt_to or (), "bundle_passphrase": bundle_passphrase(wanted=passphrase)}
     if plain_http:

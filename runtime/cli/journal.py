@@ -50,8 +50,11 @@ def journal(
     entries = reading.read(holdfast, found.id, wanted, all_timelines=all_timelines, limit=limit)
     if ipynb is not None:
         from holdfast.runtime.journal import notebook
+        from holdfast.runtime.journal.without_secrets import without_secrets
+        from holdfast.runtime.scrubbing import rules_file
 
-        _write(ipynb, notebook.write(notebook.notebook(entries, kernel, found.name)))
+        clean = without_secrets(entries, rules_file.read(holdfast.home).matcher())
+        _write(ipynb, notebook.write(notebook.notebook(clean, kernel, found.name)))
     elif wants_json(json):
         output.emit([entry.as_dict() for entry in entries])
     else:

@@ -38,6 +38,15 @@ EncryptTo = Annotated[
 WithPassphrase = Annotated[
     bool, typer.Option("--passphrase", help=f"Encrypt it with one: asked for, or from {BUNDLE_PASSPHRASE}.")
 ]
+Secrets = Annotated[
+    str | None,
+    typer.Option(
+        "--secrets",
+        metavar="warn|refuse|ignore",
+        help="What to do about those found in memory and files; by default as scrub.json says, else warn.",
+    ),
+]
+RefuseSecrets = Annotated[bool, typer.Option("--refuse-secrets", help="The same as --secrets refuse.")]
 OpeningPassphrase = Annotated[
     bool, typer.Option("--passphrase", help=f"It is encrypted with one: asked for, or {BUNDLE_PASSPHRASE}.")
 ]
@@ -57,6 +66,8 @@ def export(
     compression: Compression = "gzip",
     encrypt_to: EncryptTo = None,
     passphrase: WithPassphrase = False,
+    secrets: Secrets = None,
+    refuse_secrets: RefuseSecrets = False,
     json: Json = False,
 ) -> None:
     """Write a snapshot to a file, to be imported elsewhere."""
@@ -67,6 +78,7 @@ def export(
             key=key,
             passphrase=os.environ.get(PASSPHRASE),
             compression=compression,
+            secrets="refuse" if refuse_secrets else secrets,
             encrypt_to=encrypt_to or (),
             bundle_passphrase=secret,
             progress=progress,
@@ -80,6 +92,8 @@ def export(
                 "bytes": done.bytes,
                 "signed_by": done.signed_by,
                 "warnings": list(done.warnings),
+                "findings": [one.as_dict() for one in done.findings],
+                "scrubbed": dict(done.scrubbed),
             }
         )
     else:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
-from holdfast.errors import HoldfastError, LiveUnsupported
+from holdfast.errors import HoldfastError, LiveUnsupported, SecretsFound
 from holdfast.runtime import printable_json
 from holdfast.runtime.text import plain
 
@@ -47,7 +47,7 @@ def note(text: str) -> None:
 
 def fail(error: HoldfastError, *, as_json: bool) -> None:
     """An error on standard error: a line and a hint, or one JSON object."""
-    more = {"findings": list(error.findings)} if isinstance(error, LiveUnsupported) else {}
+    more = {"findings": list(error.findings)} if isinstance(error, LiveUnsupported | SecretsFound) else {}
     report(error.code, str(error), error.hint, as_json=as_json, more=more)
 
 

@@ -33,10 +33,16 @@ def replay(
 
     While it plays, space pauses and q ends. Without a terminal all of it is written at once.
     """
-    found = controller().session(session)
+    holdfast = controller()
+    found = holdfast.session(session)
     recording = found.terminal.recording(start, end)
     if recording.missing:
         output.note(f"{output.size(recording.missing)} at the beginning are no longer kept")
+    matcher = None
+    if cast is not None and not raw:
+        from holdfast.runtime.scrubbing import rules_file
+
+        matcher = rules_file.read(holdfast.home).matcher()
     if cast is None:
         from holdfast.runtime.recording.player import Player
 
@@ -46,12 +52,12 @@ def replay(
         player.run()
         count = None
     elif cast == "-":
-        recording.write(sys.stdout, raw=raw)
+        recording.write(sys.stdout, raw=raw, matcher=matcher)
         return
     else:
         try:
             with Path(cast).open("w", encoding="utf-8", newline="\n") as file:
-                count = recording.write(file, raw=raw)
+                count = recording.write(file, raw=raw, matcher=matcher)
         except OSError as error:
             raise StoreError(f"cannot write {cast}: {error.strerror}") from error
     if wants_json(json):

@@ -20,6 +20,8 @@ from holdfast.runtime.cli.moving import (
     Memory,
     Network,
     OpeningPassphrase,
+    RefuseSecrets,
+    Secrets,
     WithPassphrase,
     arrived,
     bar,
@@ -43,6 +45,8 @@ def push(
     encrypt_to: EncryptTo = None,
     passphrase: WithPassphrase = False,
     plain_http: PlainHttp = False,
+    secrets: Secrets = None,
+    refuse_secrets: RefuseSecrets = False,
     json: Json = False,
 ) -> None:
     """Send a snapshot to a registry; what is there already is not sent again."""
@@ -53,6 +57,7 @@ def push(
             key=key,
             passphrase=os.environ.get(PASSPHRASE),
             compression=compression,
+            secrets="refuse" if refuse_secrets else secrets,
             encrypt_to=encrypt_to or (),
             bundle_passphrase=secret,
             plain_http=plain_http,
@@ -69,6 +74,8 @@ def push(
                 "sent": done.sent,
                 "signed_by": done.signed_by,
                 "warnings": list(done.warnings),
+                "findings": [one.as_dict() for one in done.findings],
+                "scrubbed": dict(done.scrubbed),
             }
         )
     else:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.moving import receiving, sending
 from holdfast.runtime.moving.handles import Exported, Progress
+from holdfast.runtime.scrubbing import rules_file
+from holdfast.runtime.scrubbing.text import Scrubber
 from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.bundle.layout import FileDestination, FileOrigin
 from holdfast.snapshots.bundle.sealing import Sealing
@@ -25,6 +27,7 @@ def export(
     *,
     sealed_for: tuple[tuple[str, ...], str | None] = ((), None),
     compression: str,
+    secrets: str | None = None,
     progress: Progress,
 ) -> Exported:
     """Write a snapshot to a file; `key` is a name and a passphrase.
@@ -33,7 +36,10 @@ def export(
     """
     sign = Keys(controller.home).signer(*key)
     encrypt = Sealing.new(*sealed_for) if any(sealed_for) else None
-    with FileDestination(path, snapshot.name) as destination:
+    rules = rules_file.read(controller.home)
+    scrubs = rules_file.action(secrets, rules) != "ignore"
+    name = Scrubber(rules.matcher()).text(snapshot.name) if scrubs else snapshot.name
+    with FileDestination(path, name) as destination:
         sent = sending.send(
             controller,
             snapshot,
@@ -41,9 +47,18 @@ def export(
             sign=sign,
             encrypt=encrypt,
             compression=compression,
+            secrets=secrets,
             progress=progress,
         )
-    return Exported(Path(sent.where), sent.digest, path.stat().st_size, sent.signed_by, sent.warnings)
+    return Exported(
+        Path(sent.where),
+        sent.digest,
+        path.stat().st_size,
+        sent.signed_by,
+        sent.warnings,
+        sent.findings,
+        sent.scrubbed,
+    )
 
 
 def import_(

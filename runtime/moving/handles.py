@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from holdfast.runtime.moving.remote import Pulling, Pushing
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.scrubbing.finding import Finding
     from holdfast.runtime.snapshot import Snapshot
     from holdfast.runtime.store.rows import SnapshotRow
 
@@ -25,7 +26,8 @@ def _quiet(_done: int, _all: int) -> None:
 class Exported:
     """A snapshot in a file: its path, the digest of the bundle, bytes, and the key that signed it, if any.
 
-    `warnings` say what is in it that others should perhaps not have, in words.
+    `warnings` say what is in it that others should perhaps not have, in words; `findings` which secrets were
+    found where, `scrubbed` how many of each rule were taken out of texts.
     """
 
     path: Path
@@ -33,6 +35,8 @@ class Exported:
     bytes: int
     signed_by: str | None
     warnings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    scrubbed: Mapping[str, int] = field(default_factory=dict)
 
 
 class Outgoing(Pushing):
@@ -48,6 +52,7 @@ class Outgoing(Pushing):
         key: str | None = None,
         passphrase: str | None = None,
         compression: str = "gzip",
+        secrets: str | None = None,
         encrypt_to: Sequence[str] = (),
         bundle_passphrase: str | None = None,
         progress: Progress = _quiet,
@@ -60,11 +65,14 @@ class Outgoing(Pushing):
                 any it is not signed, and others can take its files only.
             passphrase: of the key, if it has one.
             compression: of the image's layers: `gzip`, or `zstd` for engines since Docker 23.
+            secrets: about those found in memory and files: `warn`, `refuse` or `ignore`; None for what
+                scrub.json says. Those in texts are scrubbed, unless they are ignored.
             encrypt_to: keys (`x25519:…`, see `holdfast key list`) of those who may open it, all of it.
             bundle_passphrase: that opens it, too.
             progress: is called with bytes done, and of how many.
 
         Raises:
+            SecretsFound: it holds some, and is refused then.
             SnapshotDamaged, SnapshotNotFound, InvalidArgument, StoreError, EngineError: nothing was written.
         """
         from holdfast.runtime.moving.files import export
@@ -77,6 +85,7 @@ class Outgoing(Pushing):
             (key, passphrase),
             sealed_for=sealed_for,
             compression=compression,
+            secrets=secrets,
             progress=progress,
         )
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from holdfast.errors import InvalidArgument, StoreError
 from holdfast.runtime.engine import Engine
+from holdfast.runtime.moving.searched_layers import SearchedLayers
 from holdfast.snapshots import private_files
 from holdfast.snapshots.bundle import image_layers, media, packing
 from holdfast.snapshots.bundle.ends import DIGEST, Descriptor, Destination
@@ -63,6 +64,7 @@ class Layers:
         scratch: Path,
         remembered: Remembered,
         seal: Sealing | None = None,
+        searched: SearchedLayers | None = None,
     ) -> None:
         if compression not in KINDS:
             raise InvalidArgument(
@@ -72,6 +74,7 @@ class Layers:
         self._scratch = scratch
         self._remembered = remembered
         self._seal = seal
+        self._searched = searched
         self._media_type, self._pack, self._name = KINDS[compression]
         if seal is not None:
             self._media_type += media.ENCRYPTED
@@ -117,7 +120,7 @@ class Layers:
         digest, size = hashlib.sha256(), 0
         try:
             with private_files.create(self._scratch / "layer") as file:
-                packed = self._pack(layer)
+                packed = self._pack(layer if self._searched is None else self._searched.passing(layer))
                 for piece in packed if self._seal is None else self._seal.seal(packed):
                     digest.update(piece)
                     size += len(piece)

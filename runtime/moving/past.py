@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import BundleRefused
@@ -27,14 +27,17 @@ MOST = 50_000
 MAX_BYTES = 64 << 20
 
 
-def collect(controller: Holdfast, snapshot: SnapshotRow) -> bytes:
-    """The entries before a snapshot, as they are put into a bundle; always the same."""
+def collect(
+    controller: Holdfast, snapshot: SnapshotRow, scrubbed: Callable[[dict[str, Any]], dict[str, Any]]
+) -> bytes:
+    """The entries before a snapshot, as they are put into a bundle without secrets; always the same."""
     entries = before(controller, snapshot)
     lines: list[bytes] = []
     room = MAX_BYTES
     for entry in reversed(entries[-MOST:]):
         own: dict[str, Any] = {"seq": entry.seq, "at": entry.at, "kind": entry.kind, "actor": entry.actor}
-        line = json.dumps({**entry.details, **own}, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+        all_of_it = {**scrubbed(dict(entry.details)), **own}
+        line = json.dumps(all_of_it, sort_keys=True, separators=(",", ":")).encode() + b"\n"
         room -= len(line)
         if room < 0:
             break

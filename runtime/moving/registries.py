@@ -38,6 +38,7 @@ def push(
     *,
     sealed_for: tuple[tuple[str, ...], str | None] = ((), None),
     compression: str,
+    secrets: str | None = None,
     plain_http: bool,
     progress: Progress,
 ) -> Pushed:
@@ -56,10 +57,20 @@ def push(
             sign=sign,
             encrypt=encrypt,
             compression=compression,
+            secrets=secrets,
             progress=progress,
         )
     where = str(destination.reference)
-    return Pushed(where, sent.digest, sent.bytes, sent.sent, sent.signed_by, sent.warnings)
+    return Pushed(
+        where,
+        sent.digest,
+        sent.bytes,
+        sent.sent,
+        sent.signed_by,
+        sent.warnings,
+        sent.findings,
+        sent.scrubbed,
+    )
 
 
 def pull(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.scrubbing.finding import Finding
     from holdfast.runtime.snapshot import Snapshot
     from holdfast.runtime.store.rows import SnapshotRow
 
@@ -23,7 +24,8 @@ class Pushed:
     """A snapshot in a registry: its reference, the digest of the bundle, and the key that signed it, if any.
 
     `bytes` is what it takes there altogether, `sent` what was not there before. `warnings` say what is in it
-    that others should perhaps not have, in words.
+    that others should perhaps not have, in words; `findings` which secrets were found where, `scrubbed` how
+    many of each rule were taken out of texts.
     """
 
     reference: str
@@ -32,6 +34,8 @@ class Pushed:
     sent: int
     signed_by: str | None
     warnings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    scrubbed: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def pinned(self) -> str:
@@ -52,6 +56,7 @@ class Pushing:
         key: str | None = None,
         passphrase: str | None = None,
         compression: str = "gzip",
+        secrets: str | None = None,
         encrypt_to: Sequence[str] = (),
         bundle_passphrase: str | None = None,
         plain_http: bool = False,
@@ -69,6 +74,8 @@ class Pushing:
                 any it is not signed, and others can take its files only.
             passphrase: of the key, if it has one.
             compression: of the image's layers: `gzip`, or `zstd` for engines since Docker 23.
+            secrets: about those found in memory and files: `warn`, `refuse` or `ignore`; None for what
+                scrub.json says. Those in texts are scrubbed, unless they are ignored.
             encrypt_to: keys (`x25519:…`, see `holdfast key list`) of those who may open it, all of it. It is
                 no ordinary image then, and nothing of it is shared with what is there.
             bundle_passphrase: that opens it, too.
@@ -76,6 +83,7 @@ class Pushing:
             progress: is called with bytes done, and of how many.
 
         Raises:
+            SecretsFound: it holds some, and is refused then.
             RegistryDenied, RegistryUnavailable, RegistryError: the registry does not let us, or not answer.
             SnapshotDamaged, SnapshotNotFound, InvalidArgument, StoreError, EngineError: it cannot be sent.
         """
@@ -88,6 +96,7 @@ class Pushing:
             (key, passphrase),
             sealed_for=(tuple(encrypt_to), bundle_passphrase),
             compression=compression,
+            secrets=secrets,
             plain_http=plain_http,
             progress=progress,
         )

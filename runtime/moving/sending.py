@@ -7,27 +7,35 @@ meanwhile, and every file is compared with its digest before it goes.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Self
 
 from blake3 import blake3
 
 from holdfast.errors import SnapshotDamaged
+from holdfast.images import build
 from holdfast.runtime import verifying
 from holdfast.runtime.keeping import holding
-from holdfast.runtime.moving import describing, past, secrets
+from holdfast.runtime.moving import describing, past
+from holdfast.runtime.moving import secrets as carried
+from holdfast.runtime.moving.inspecting import Inspection
 from holdfast.runtime.moving.layers import Layers, Remembered
+from holdfast.runtime.scrubbing.finding import Finding
 from holdfast.runtime.taking import image_ref
 from holdfast.snapshots import manifest, raw, record
 from holdfast.snapshots.bundle import cutting, form, image_layers, media, packing, signing
 from holdfast.snapshots.bundle.ends import Descriptor, Destination
 from holdfast.snapshots.bundle.sealing import Seal, Sealing
 from holdfast.snapshots.bundle.signing import Signer
+from holdfast.snapshots.manifest import StoredFile
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.engine import Engine
+    from holdfast.runtime.scrubbing.text import Scrubber
     from holdfast.runtime.store.rows import SnapshotRow
     from holdfast.snapshots.manifest import Manifest
 
@@ -42,7 +50,7 @@ class Sent:
     """A snapshot that was sent: where to, the digest of its index, who signed it.
 
     `bytes` is what it takes there altogether, `sent` what was not there before. `warnings` say which secrets
-    it probably carries.
+    it probably carries, `findings` which it does, and `scrubbed` how many were taken out of texts, by rule.
     """
 
     where: str
@@ -51,6 +59,8 @@ class Sent:
     sent: int
     signed_by: str | None
     warnings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    scrubbed: Mapping[str, int] = field(default_factory=dict)
 
 
 def send(
@@ -61,6 +71,7 @@ def send(
     sign: Signer | None = None,
     encrypt: tuple[Sealing, Seal] | None = None,
     compression: str = "gzip",
+    secrets: str | None = None,
     progress: Progress = lambda _done, _all: None,
 ) -> Sent:
     """Send a snapshot.
@@ -72,9 +83,12 @@ def send(
         sign: the key to sign with; without, others can take its files only.
         encrypt: the key of the bundle, wrapped for who may open it.
         compression: of the layers of its image: gzip, or zstd.
+        secrets: what is done about those in its memory and files: warn, refuse or ignore; None for what the
+            rules of the home say.
         progress: is called with bytes done, and of how many.
 
     Raises:
+        SecretsFound: it has some, and must not then; nothing of it was sent.
         SnapshotDamaged, SnapshotNotFound: it cannot be had.
         EngineError, StoreError: it cannot be read, or not be written there.
     """
@@ -86,23 +100,47 @@ def send(
         controller.operation("export") as operation,
     ):
         kept = manifest.read(folder)
+        inspection = Inspection(home, kept, secrets, os.environ, _own_layers(controller.engine))
         raw.prepare(home.root, folder, kept)
         scratch = home.staging / operation.id
         scratch.mkdir(mode=0o700)
         try:
-            sending = _Sending(controller, kept, snapshot, destination, progress, encrypt)
+            known_processes = record.read(folder)
+            inspection.files(folder, known_processes)
+            image = image_layers.look(controller.engine, kept.image)
+            stored = inspection.rewritten(folder)
+            if inspection.refuses:
+                inspection.layers(controller.engine, image_ref(snapshot.id), image.layers)
+                inspection.refuse(snapshot.name)
+            sending = _Sending(
+                controller, kept, snapshot, destination, progress, encrypt, inspection.scrubber, stored
+            )
             known = Remembered(home.root / "cache" / "layers.json")
             seal = encrypt[0] if encrypt is not None else None
-            found = sending.image(Layers(controller.engine, compression, scratch, known, seal))
+            searched = inspection.passing
+            found = sending.image(Layers(controller.engine, compression, scratch, known, seal, searched))
+            if not inspection.refuses:
+                inspection.layers(controller.engine, image_ref(snapshot.id), image.layers)
             rest = sending.rest(folder)
             layers = controller.engine.images.layers(kept.image)
             shells = past.variables(past.before(controller, snapshot))
-            found_secrets = secrets.warnings(kept, record.read(folder), layers, shells)
-            return replace(sending.finish(found, rest, sign), warnings=tuple(found_secrets))
+            warnings = carried.warnings(kept, known_processes, layers, shells)
+            return replace(
+                sending.finish(found, rest, sign),
+                warnings=(*warnings, *inspection.warnings()),
+                findings=inspection.found,
+                scrubbed=dict(inspection.scrubber.counts),
+            )
         finally:
             for left in scratch.iterdir():
                 left.unlink()
             scratch.rmdir()
+
+
+def _own_layers(engine: Engine) -> tuple[str, ...]:
+    """Layers of the image that Holdfast builds: they hold packages, and nothing of any session."""
+    ours = build.reference("session")
+    return image_layers.look(engine, ours).layers if engine.images.id(ours) is not None else ()
 
 
 class _Sending:
@@ -114,8 +152,12 @@ class _Sending:
         destination: Destination,
         progress: Progress,
         encrypt: tuple[Sealing, Seal] | None,
+        scrubber: Scrubber,
+        rewritten: Mapping[str, bytes],
     ) -> None:
         self._encrypt = encrypt
+        self._scrubber = scrubber
+        self._rewritten = rewritten
         self._controller = controller
         self._kept = kept
         self._snapshot = snapshot
@@ -129,7 +171,9 @@ class _Sending:
         """Send the image; its manifest."""
         ref = image_ref(self._snapshot.id)
         sent = layers.send(ref, self._image.layers, self._destination, self._told)
-        config = self._put(media.IMAGE_CONFIG, describing.image_config(self._kept, self._image))
+        config = self._put(
+            media.IMAGE_CONFIG, describing.image_config(self._kept, self._image, self._scrubber)
+        )
         return self._put(media.MANIFEST, form.image_manifest(config, sent))
 
     def rest(self, folder: Path) -> tuple[Descriptor, list[Descriptor]]:
@@ -148,7 +192,9 @@ class _Sending:
             return numbers[name]
 
         files = list(self._files(folder, place))
-        text = describing.config(self._kept, self._image, segments, files, self._snapshot.details)
+        text = describing.config(
+            self._kept, self._image, segments, files, self._snapshot.details, self._scrubber, self._stored()
+        )
         return self._put(media.SNAPSHOT_CONFIG, text), sent
 
     def finish(
@@ -171,9 +217,21 @@ class _Sending:
             sign.public if sign is not None else None,
         )
 
+    def _stored(self) -> list[StoredFile]:
+        """The files as they are sent."""
+        return [
+            StoredFile(name=entry.name, bytes=len(data), blake3=blake3(data).hexdigest())
+            if (data := self._rewritten.get(entry.name)) is not None
+            else entry
+            for entry in self._kept.files
+        ]
+
     def _files(self, folder: Path, place: Callable[[bytes], int]) -> Iterator[form.InParts]:
-        small: list[tuple[str, bytes]] = [(past.FILE, past.collect(self._controller, self._snapshot))]
+        journal = past.collect(self._controller, self._snapshot, self._scrubber.value)
+        small: list[tuple[str, bytes]] = [(past.FILE, journal), *self._rewritten.items()]
         for entry in self._kept.files:
+            if entry.name in self._rewritten:
+                continue
             if entry.bytes < SMALL:
                 small.append((entry.name, (folder / entry.name).read_bytes()))
                 continue

@@ -13,8 +13,9 @@ from typing import IO, Protocol
 from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime.guest import timeline
 from holdfast.runtime.guest.timeline import Kind, Moment
-from holdfast.runtime.recording import cast
+from holdfast.runtime.recording import cast, without_secrets
 from holdfast.runtime.recording.cast import Chunk, Event, Gap
+from holdfast.runtime.scrubbing.matcher import Matcher
 from holdfast.runtime.text import plain
 
 # Output that makes the picture a part begins with; see `viewing.py`.
@@ -84,13 +85,17 @@ class Recording:
                 return
             yield event
 
-    def write(self, file: IO[str], *, raw: bool = False) -> int:
+    def write(self, file: IO[str], *, raw: bool = False, matcher: Matcher | None = None) -> int:
         """Write it as asciicast v2 and return how many events there were.
 
-        Its output is filtered for the terminals it will be played on, unless `raw`.
+        Its output is filtered for the terminals it will be played on, and rid of the secrets that `matcher`
+        finds, unless `raw`.
         """
         count = -1
-        events = self.events() if raw else cast.safe(self.events())
+        events = self.events()
+        if not raw:
+            events = cast.safe(events)
+            events = events if matcher is None else without_secrets.scrubbed(events, matcher)
         for line in cast.lines(events, self.rows, self.cols, self.begun, self.title):
             file.write(line)
             count += 1

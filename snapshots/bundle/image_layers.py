@@ -47,10 +47,14 @@ def look(engine: Engine, ref: str) -> Image:
 
 
 class Hashed:
-    """Pieces of a layer, with the digest and size of those that were taken so far."""
+    """Pieces of a layer, with the digest and size of those that were taken so far.
 
-    def __init__(self, pieces: Iterable[bytes]) -> None:
+    `wanted` is which layer it should be, if that is known; whether it is, its digest tells at the end.
+    """
+
+    def __init__(self, pieces: Iterable[bytes], wanted: str = "") -> None:
         self._pieces = pieces
+        self.wanted = wanted
         self._hash = hashlib.sha256()
         self.size = 0
 
@@ -87,7 +91,7 @@ def each(engine: Engine, ref: str, wanted: Sequence[str], take: Callable[[Hashed
     for diff_id in wanted if root is not None else ():
         assert root is not None
         with suppress(tarsplit.Unknown):
-            layer = Hashed(tarsplit.read(root, chains[diff_id]))
+            layer = Hashed(tarsplit.read(root, chains[diff_id]), diff_id)
             take(layer)
             left.discard(layer.digest)
     if left:

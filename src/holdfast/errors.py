@@ -31,6 +31,7 @@ HoldfastError
     LiveUnsupported    a live snapshot is not possible here or now; lists the reasons
     CaptureFailed      the capture was started, failed, and was undone
     RestoreFailed      the restore was started, failed, and was undone
+    SecretsFound       what was to leave holds secrets, and may not then; nothing of it did; lists them
     BundleRefused      what was to be imported is damaged, forged, or more than may come in; nothing of it did
       BundleUntrusted  it is signed by nobody who is trusted, or not at all
   Interrupted          a person stopped the operation; what it had begun was undone
@@ -243,6 +244,16 @@ class RestoreFailed(SnapshotError):
     """The restore was started, failed, and was undone; the snapshot is untouched."""
 
     code = "restore_failed"
+
+
+class SecretsFound(SnapshotError):
+    """What was to leave holds secrets, and may not then. `findings` say which rules found them where."""
+
+    code = "secrets_found"
+
+    def __init__(self, message: str, *, hint: str = "", findings: tuple[Mapping[str, Any], ...] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.findings = findings
 
 
 class BundleRefused(SnapshotError):

@@ -14,6 +14,7 @@ from typing import Any
 
 import pexpect
 import pytest
+from tests.runtime.scrubbing.samples import SECRETS
 
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.home import Home
@@ -119,6 +120,23 @@ def test_a_failing_command_is_captured_with_its_server(
         assert searched.text == ""
     finally:
         copy.remove()
+
+
+def test_a_token_that_no_variable_holds_is_in_no_text(jobs: Any, shared_hf: Holdfast, tmp_path: Path) -> None:
+    """One that the job made itself: known by its form, in the stream, the summary, the record and JSON."""
+    token, half = SECRETS["npm token"][0], len(SECRETS["npm token"][0]) // 2
+    summary = tmp_path / "summary.md"
+    script = f"printf '%s' {token[:half]}; sleep 0.2; echo {token[half:]}; false"
+
+    done = jobs("ci", "run", "--no-checkout", "--summary", str(summary), "--json", "--", "bash", "-c", script)
+
+    assert done.code == 1
+    assert "[scrubbed: npm token]" in done.err
+    failure = only(shared_hf).failure
+    assert failure is not None
+    assert "[scrubbed: npm token]" in failure.tail
+    for text in (done.out, done.err, summary.read_text(), json.dumps(failure.as_details())):
+        assert token not in text
 
 
 def test_a_question_nobody_answers_is_thawed_as_it_is_asked(jobs: Any, shared_hf: Holdfast) -> None:

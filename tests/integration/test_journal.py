@@ -12,6 +12,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from tests.runtime.scrubbing.samples import SECRETS
 
 from holdfast.errors import InvalidArgument, OutcomeUnknown, SessionDead, SessionNotFound
 from holdfast.runtime.controller import Holdfast
@@ -81,6 +82,8 @@ def test_a_key_stands_for_one_command(shared: Session) -> None:
 def test_the_command_line_tells_who_did_what(shared: Session, shared_cli: Any, tmp_path: Path) -> None:
     """For people, for programs, filtered, and as a notebook."""
     shared_cli("--as", "agent:coder", "--reason", "to see", "exec", shared.name, "echo by coder")
+    token = SECRETS["npm token"][0]
+    shared_cli("cell", shared.name, f"print('{token}')")
     shared_cli("cell", shared.name, "print('in a cell'); 6 * 7", "--key", "cell", "--reason", "why not")
     shared_cli("--as", "person:alice", "send", shared.name, "-e", "echo by alice; false")
     shared.exec("true")
@@ -100,6 +103,8 @@ def test_the_command_line_tells_who_did_what(shared: Session, shared_cli: Any, t
     assert book.code == 0
     notebook = json.loads((tmp_path / "cells.ipynb").read_text())
     nbformat.validate(notebook)
+    assert "".join(notebook["cells"][-2]["source"]) == "print('[scrubbed: npm token]')"
+    assert token not in (tmp_path / "cells.ipynb").read_text()
     assert "".join(notebook["cells"][-1]["source"]) == "print('in a cell'); 6 * 7"
 
 

@@ -17,6 +17,7 @@ from tests.machines.registry import PASSWORD, SHARED, USER, Registry
 from tests.machines.relay import Relay
 from tests.machines.second import Machine
 from tests.machines.seed import know_layers
+from tests.runtime.scrubbing.samples import SECRETS
 
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.moving.remote import Pushed
@@ -74,6 +75,7 @@ def world(
     warm: Warm,
 ) -> Iterator[World]:
     Keys(shared_hf.home).new("default")
+    shared.exec(f"echo {SECRETS['npm token'][0]} > /workspace/token")
     shared.exec("MOMENT=kept; echo text > /workspace/file; echo shared > /dev/shm/part")
     shared.exec("python3 -m http.server -d /workspace 8000 >/dev/null 2>&1 &")
     shared.cell(HOLD.format("data"))
@@ -100,6 +102,13 @@ def test_who_is_not_trusted_is_refused_in_one_line(world: World) -> None:
     assert "it is signed by nobody you trust" in first
     assert f"holdfast key trust {world.pushed.signed_by}" in hint
     assert list(world.machine.home.snapshots.iterdir()) == []
+
+
+def test_what_was_pushed_was_searched(world: World) -> None:
+    """Also by who does not read layers that the registry has."""
+    found = {(one.rule, one.where) for one in world.pushed.findings}
+    assert ("npm token", "/workspace/token") in found
+    assert world.pushed.scrubbed["npm token"] >= 1
 
 
 def test_it_goes_on_there(world: World) -> None:

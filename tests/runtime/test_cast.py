@@ -6,11 +6,15 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from tests.runtime.scrubbing.samples import SECRETS
 
 from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime.guest.timeline import Encoder, Kind, Moment, Start
 from holdfast.runtime.recording.cast import Chunk, Event, Gap, lines, merge
 from holdfast.runtime.recording.recording import Kept, Place, Recording
+from holdfast.runtime.recording.without_secrets import scrubbed
+from holdfast.runtime.scrubbing.known_forms import RULES
+from holdfast.runtime.scrubbing.matcher import Matcher
 from holdfast.runtime.terminal.emulator import Emulator
 from holdfast.runtime.terminal.screen import render, shown
 
@@ -167,3 +171,40 @@ def test_a_broken_index_is_an_error_of_the_session() -> None:
     source.segment = b"junk" * 20
     with pytest.raises(ProtocolError):
         Recording(source)
+
+
+@pytest.mark.parametrize("size", [1, 3, 10, 39])
+def test_a_cast_holds_no_secret_however_its_output_was_cut(size: int) -> None:
+    """Output and input each are one stream; times stay in order, and other events where they are."""
+    token = SECRETS["github token"][0]
+    text = f"é$ echo {token}\r\n{token}\r\ndone"
+    events = []
+    for n, at in enumerate(range(0, len(text), size)):
+        events.append(Event(100.0 + n, "o", text[at : at + size], at))
+        events.append(Event(100.0 + n, "i", text[at : at + size], at))
+        if n == 1:
+            events.append(Event(101.5, "r", "80x24", at))
+
+    found = list(scrubbed(events, Matcher(RULES)))
+
+    for code in ("o", "i"):
+        shown = "".join(event.data for event in found if event.code == code)
+        assert shown == text.replace(token, "[scrubbed: github token]")
+    assert [event.at for event in found] == sorted(event.at for event in found)
+    assert [event.data for event in found if event.code == "r"] == ["80x24"]
+
+
+def test_a_recording_is_written_without_secrets_unless_it_is_raw() -> None:
+    """As a whole, by the rules it is given."""
+    token = SECRETS["npm token"][0]
+    data = f"a {token}\r\nb".encode()
+    times = [out(10.0, 5), out(20.0, 9), out(30.0, len(data))]
+    clean, raw = io.StringIO(), io.StringIO()
+
+    Recording(Source(data, times)).write(clean, matcher=Matcher(RULES))
+    Recording(Source(data, times)).write(raw, raw=True, matcher=Matcher(RULES))
+
+    told = [
+        "".join(json.loads(line)[2] for line in file.getvalue().splitlines()[1:]) for file in (clean, raw)
+    ]
+    assert told == ["a [scrubbed: npm token]\r\nb", data.decode()]

@@ -8,8 +8,11 @@ import json
 from urllib.parse import quote
 
 import pytest
+from tests.runtime.scrubbing.samples import SECRETS, pem
 
 from holdfast.runtime.ci.redaction import MASK, Redaction
+from holdfast.runtime.scrubbing.known_forms import RULES
+from holdfast.runtime.scrubbing.matcher import Matcher
 from holdfast.snapshots.failure import Failure
 
 SECRET = "s3cr3t/+value"
@@ -120,3 +123,31 @@ def test_a_failure_record_is_redacted(redaction: Redaction) -> None:
     clean = redaction.failure(record)
     assert SECRET not in clean.model_dump_json()
     assert clean.tail == f"a\n{MASK}\n"
+
+
+def test_what_no_variable_holds_is_hidden_by_the_rules() -> None:
+    """A token that the job made itself; a value that is one, too, stays a value."""
+    known, made = SECRETS["github token"][0], SECRETS["npm token"][0]
+    redaction = Redaction({"GH_TOKEN": known}, matcher=Matcher(RULES))
+    record = redaction.failure(
+        Failure(reason="failed", command=f"deploy {made}", tail=f"x {known}\ny {made}")
+    )
+
+    assert redaction.text(f"{known} {made}") == f"{MASK} [scrubbed: npm token]"
+    assert record.command == "deploy [scrubbed: npm token]"
+    assert record.tail == f"x {MASK}\ny [scrubbed: npm token]"
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 17, 64, 1000])
+def test_a_stream_is_rid_of_both_however_it_is_cut(size: int) -> None:
+    """Of values of variables, and of what the rules know; the rest is shown."""
+    known, made = SECRETS["github token"][0], SECRETS["npm token"][0]
+    redaction = Redaction({"GH_TOKEN": known}, matcher=Matcher(RULES))
+    data = f"....{known}...\n{pem()}\nsee https://me:hunter22@host {made}".encode() * 3
+    stream = redaction.stream()
+
+    shown = b"".join(stream.feed(data[at : at + size]) for at in range(0, len(data), size)) + stream.end()
+
+    assert shown == redaction.data(data)
+    for secret in (known, made, "hunter22", pem()[40:90]):
+        assert secret.encode() not in shown

@@ -1,0 +1,160 @@
+"""The rules of a home: `scrub.json`, which people write, and the forms that need not be told.
+
+    {"action": "refuse",                     warn (default), refuse or ignore
+     "env": ["DEPLOY_*"],                    variables of this host whose values are secret
+     "patterns": [{"name": "...", "regex": "..."}],
+     "files": ["~/.netrc", "**/.npmrc"],     files that hold credentials, wherever a session has them
+     "allow": ["ghp_0000.*"],                what is no secret although a rule matches it
+     "without": ["json web token"]}          built-in rules that do not count
+
+No value need be written in it. It knows no snapshots.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from holdfast.errors import InvalidArgument, StoreError
+from holdfast.runtime.home import Home
+from holdfast.runtime.scrubbing import known_forms
+from holdfast.runtime.scrubbing.matcher import Matcher
+from holdfast.runtime.scrubbing.rule import PATTERN_LENGTH, Rule, checked, compiled
+from holdfast.runtime.text import plain
+
+NAME = "scrub.json"
+LARGEST = 1 << 20
+ACTIONS = ("warn", "refuse", "ignore")
+Action = Literal["warn", "refuse", "ignore"]
+Word = Annotated[str, Field(min_length=1, max_length=PATTERN_LENGTH)]
+Words = Annotated[list[Word], Field(max_length=1000)]
+_HOMES = r"/(?:root|workspace|home/[^/]+)/"
+
+
+class _Pattern(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    name: str
+    regex: str
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    action: Action = "warn"
+    env: Words = []
+    patterns: Annotated[list[_Pattern], Field(max_length=500)] = []
+    files: Words = []
+    allow: Words = []
+    without: Words = []
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What counts as a secret in a home, and what is done about it.
+
+    `env` are patterns of names of variables, `allow` expressions of RE2, `files` patterns of paths.
+    """
+
+    rules: tuple[Rule, ...] = known_forms.RULES
+    env: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    action: Action = "warn"
+
+    def matcher(self) -> Matcher:
+        """What finds secrets in text. Raises InvalidArgument."""
+        return Matcher(self.rules, self.allow)
+
+
+def read(home: Home) -> Rules:
+    """The rules of a home; the built-in ones alone if there is no file.
+
+    Raises:
+        StoreError: the file cannot be read, or others can.
+        InvalidArgument: it is not of that form.
+    """
+    path = home.root / NAME
+    try:
+        with path.open("rb") as file:
+            found = path.stat()
+            data = file.read(LARGEST + 1)
+    except FileNotFoundError:
+        return Rules()
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        raise StoreError(f"cannot use {path}: others can read or change it", hint=f"`chmod 600 {path}`")
+    try:
+        return parse(data)
+    except InvalidArgument as error:
+        raise InvalidArgument(
+            f"cannot use {path}: {error}", hint="docs/scrubbing.md says what may be in it"
+        ) from None
+
+
+def parse(data: bytes) -> Rules:
+    """What a file says. Raises InvalidArgument."""
+    if len(data) > LARGEST:
+        raise InvalidArgument(f"it has more than {LARGEST >> 20} MiB")
+    try:
+        told = _File.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InvalidArgument(plain(f"{where}: {first['msg']}" if where else first["msg"], 200)) from None
+    known = {rule.name for rule in known_forms.RULES}
+    if unknown := [name for name in told.without if name not in known]:
+        raise InvalidArgument(f"without: there is no built-in rule '{plain(unknown[0], 60)}'")
+    own = tuple(checked(each.name, each.regex) for each in told.patterns)
+    for each in told.allow:
+        _usable(each.encode().decode("latin-1"), "allow", each)
+    for each in told.files:
+        _usable(path_pattern(each), "files", each)
+    left = tuple(rule for rule in known_forms.RULES if rule.name not in told.without)
+    allow = tuple(each.encode().decode("latin-1") for each in told.allow)
+    return Rules((*own, *left), tuple(told.env), tuple(told.files), allow, told.action)
+
+
+def action(given: str | None, rules: Rules) -> Action:
+    """What is to be done: as somebody says, else as the rules say. Raises InvalidArgument."""
+    return rules.action if given is None else checked_action(given)
+
+
+def checked_action(given: str) -> Action:
+    """One of ACTIONS. Raises InvalidArgument."""
+    if given not in ACTIONS:
+        raise InvalidArgument(
+            f"cannot do '{plain(given, 40)}' about secrets", hint="--secrets warn, refuse or ignore"
+        )
+    return cast("Action", given)
+
+
+def path_pattern(glob: str) -> str:
+    """An expression for paths such as `~/.netrc`, `**/.npmrc`, `/etc/*.key` and, in any folder, `.pgpass`."""
+    begin, rest = r"/(?:.*/)?", glob
+    if glob.startswith("~/"):
+        begin, rest = _HOMES, glob[2:]
+    elif glob.startswith("/"):
+        begin, rest = "/", glob[1:]
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", rest)
+    wild = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    body = "".join(wild.get(part, re.escape(part).replace("\\/", "/")) for part in parts)
+    return f"(?s){begin}{body}"
+
+
+def paths(globs: tuple[str, ...]) -> Any:
+    """One expression for all of them; None if there are none."""
+    joined = "|".join(f"(?:{path_pattern(each)})" for each in globs)
+    return compiled(joined.encode()) if globs else None
+
+
+def _usable(pattern: str, what: str, written: str) -> None:
+    try:
+        compiled(pattern)
+    except (ValueError, UnicodeEncodeError) as error:
+        raise InvalidArgument(f"{what}: '{plain(written, 60)}' cannot be used: {error}") from None

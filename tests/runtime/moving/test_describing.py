@@ -1,0 +1,64 @@
+"""What travels as text of ours has no secrets in it, whatever field they are in."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from tests.runtime.scrubbing.samples import SECRETS
+
+from holdfast.runtime.moving import describing
+from holdfast.runtime.scrubbing.known_forms import RULES
+from holdfast.runtime.scrubbing.matcher import Matcher
+from holdfast.runtime.scrubbing.text import Scrubber
+from holdfast.snapshots.bundle import form
+from holdfast.snapshots.bundle.image_layers import Image
+from holdfast.snapshots.failure import Failure
+from holdfast.snapshots.manifest import Manifest, StoredFile
+
+TOKEN = SECRETS["github token"][0]
+IMAGE = Image("amd64", "linux", {"Env": ["PATH=/bin", f"TOKEN={TOKEN}", "A=1"]}, (f"sha256:{'0' * 64}",))
+
+
+def _manifest(label: str | None, session: str) -> Manifest:
+    return Manifest(
+        id="0" * 12,
+        kind="live",
+        label=label,
+        created_at=datetime.now(UTC),
+        session="1" * 12,
+        session_name=session,
+        generation=0,
+        parent=None,
+        image="sha256:1",
+        options={"env": {"A": "2"}, "workdir": f"/srv/{TOKEN}", "memory": 1 << 30},
+        processes=None,
+        files=[StoredFile(name="record.json.gz", bytes=1, blake3="0" * 64)],
+        failure=Failure(reason="failed", command=f"deploy {TOKEN}"),
+    )
+
+
+@pytest.mark.parametrize("named", [TOKEN, "plain"])
+def test_no_field_of_a_config_has_a_secret(named: str) -> None:
+    """Options, labels, names, what failed; numbers and everything else are as they were."""
+    kept = _manifest(named, named)
+    stored = [StoredFile(name="record.json.gz", bytes=2, blake3="1" * 64)]
+    details = {"failure": {"message": f"with {TOKEN}"}, "memory_bytes": 5, "other": 1}
+
+    data = describing.config(kept, IMAGE, [], [], details, Scrubber(Matcher(RULES)), stored)
+
+    assert TOKEN.encode() not in data
+    found = form.parse(form.Config, data, "config")
+    assert found.snapshot.files == stored
+    assert found.snapshot.options == {"workdir": "/srv/[scrubbed: github token]", "memory": 1 << 30}
+    assert found.details == {"failure": {"message": "with [scrubbed: github token]"}, "memory_bytes": 5}
+    assert found.snapshot.label == (None if named == TOKEN else "plain")
+    assert found.snapshot.session_name == ("1" * 12 if named == TOKEN else "plain")
+
+
+def test_variables_of_an_image_are_scrubbed() -> None:
+    """Those of the session do not travel at all."""
+    config = json.loads(describing.image_config(_manifest(None, "x"), IMAGE, Scrubber(Matcher(RULES))))
+
+    assert config["config"]["Env"] == ["PATH=/bin", "TOKEN=[scrubbed: github token]"]
