@@ -80,7 +80,7 @@ def run(request: Restore, channel: Channel) -> None:
         started = time.monotonic()
         if prepared.lazy:
             line = Lifeline(target.init_pid)
-            lazy = _start_lazy_pages(folder, images)
+            lazy = _start_lazy_pages(folder)
         _restore(request, folder, prepared, audit, labelled)
         ended = time.monotonic()
         channel.send(
@@ -182,6 +182,7 @@ def _restore(
         restores=request.target.root_pid,
         environment={"HOLDFAST_TERMINALS": prepared.terminals, **labelled},
     )
+    status = -1
     try:
         status = _drive(running, audit)
     finally:
@@ -189,6 +190,8 @@ def _restore(
         # Reached with a live CRIU only if it hangs or its tree was killed: that has taken it along.
         running.process.kill()
         running.process.wait()
+        if status != 0:
+            audit.end()
     if status != 0:
         raise RestoreFailed(
             f"CRIU ended with status {status}", criu.errors_in(criu.read_log(folder, "restore.log"))
@@ -216,19 +219,19 @@ def _drive(running: criu.Running, audit: Audit) -> int:
             break
         if action == "pre-resume":
             audit.stopped(process.pid)
-            let_go = True
         try:
             running.answer(yes=True)
         except criu.Killed:
             if not let_go:
                 raise
+        let_go = let_go or action == "pre-resume"
     else:
         return -1
     status = process.wait()
     return max(status, 0) if let_go else status
 
 
-def _start_lazy_pages(folder: int, images: Path) -> criu.Running:
+def _start_lazy_pages(folder: int) -> criu.Running:
     """Start the process that serves pages on demand, and wait until it listens.
 
     It stays in the checkpointer's namespaces: it reads only images, and gets the userfaultfds of
@@ -249,7 +252,7 @@ def _start_lazy_pages(folder: int, images: Path) -> criu.Running:
         if os.read(ready, 1) == b"":
             running.process.wait()
             raise RestoreFailed(
-                "CRIU could not serve memory on demand", criu.errors_in((images / "lazy.log").read_text())
+                "CRIU could not serve memory on demand", criu.errors_in(criu.read_log(folder, "lazy.log"))
             )
         return running
     finally:
