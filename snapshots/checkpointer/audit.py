@@ -78,8 +78,8 @@ class Audit:
         except standstill.Outsiders as error:
             raise NotWanted(str(error)) from error
 
-    def images(self, folder: Path) -> None:
-        """Ask whether these images may be restored. Raises NotWanted, Unreadable."""
+    def images(self, folder: Path) -> Source:
+        """Ask whether these images may be restored; returns what was judged. Raises NotWanted, Unreadable."""
         source = Source(folder)
         lost = leading.astray(Path(f"/proc/{self._target.init_pid}/root"), leading.names(source))
         if lost is not None:
@@ -87,6 +87,7 @@ class Audit:
         self._channel.send("images", tree=decode(source, commands=False), strange=strange(source))
         answer = self._answer()
         self._files = self._digests(answer.get("files"))
+        return source
 
     def stopped(self, criu: int) -> None:
         """Ask whether the tree CRIU (a pid) has restored may run, and kill it if not. Raises NotWanted."""
