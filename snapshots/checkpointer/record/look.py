@@ -79,7 +79,9 @@ class _Looking:
         }
         if found["state"] == "zombie":
             return found
-        for tid in walk.threads(pid):
+        threads = walk.threads(pid)
+        self.left_out += max(0, status.threads - len(threads))
+        for tid in threads:
             thread = walk.status_of(pid, tid)
             if thread is not None:
                 label = self.labels.of(pid, tid)
@@ -97,7 +99,7 @@ class _Looking:
             if not self._mounted(f"/proc/{pid}/{name}")
         ]
         found["foreign"] += self._mappings.foreign(pid)
-        for fd in walk.descriptors(pid):
+        for fd in walk.descriptors(pid, max(0, self._room) + 1):
             if self._room <= 0:
                 self.left_out += 1
                 continue
