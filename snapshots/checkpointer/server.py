@@ -28,12 +28,14 @@ from holdfast.snapshots.checkpointer import (
     folders,
     machine,
     mending,
+    mounting,
     requests,
     restore,
     rooms,
     tree,
 )
 from holdfast.snapshots.checkpointer.channel import Channel
+from holdfast.snapshots.checkpointer.deadline import Deadline
 from holdfast.snapshots.checkpointer.layers import keep
 from holdfast.snapshots.checkpointer.record import Unreadable, credentials
 from holdfast.snapshots.checkpointer.record.decode import decode
@@ -57,7 +59,7 @@ _CODES: dict[type[Exception], str] = {
 
 def main() -> None:
     """Serve until idle for IDLE_LIMIT seconds, or until SIGTERM."""
-    subprocess.run(["/usr/bin/mount", "-o", "remount,rw", "/proc/sys"], check=True)
+    mounting.make_writable(b"/proc/sys")
     owner = folders.STATE.stat().st_uid
     _versions()
     _about()
