@@ -173,7 +173,7 @@ def _keep_files(request: requests.Files, channel: Channel) -> None:
     elif (copy := keep.begun(request.folder)) is None:
         kept = False
     else:
-        keep.complete(copy, request.init_pid)
+        keep.complete(copy, request.init_pid, Deadline(request.limit))
         copy.save()
         kept = True
     folders.give_to_owner(folders.staging(request.folder))
