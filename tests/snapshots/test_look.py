@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -37,3 +38,20 @@ def test_threads_that_are_not_looked_at_are_counted(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(walk, "MAX_THREADS", 0)
 
     assert look([os.getpid()], os.getpid())["left_out"] > 0
+
+
+def test_names_that_are_too_long_together_are_counted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A long name that is open a hundred thousand times is not told as often."""
+    monkeypatch.setattr(looking, "MAX_NAMES", 1000)
+    (tmp_path / ("x" * 200)).touch()
+    opened = [os.open(tmp_path / ("x" * 200), os.O_RDONLY) for _ in range(10)]
+    try:
+        found = look([os.getpid()], os.getpid())
+    finally:
+        for one in opened:
+            os.close(one)
+
+    assert found["left_out"] > 0
+    assert sum(len(one["what"]) for one in found["processes"][0]["descriptors"]) < 1500

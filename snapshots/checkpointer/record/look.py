@@ -17,7 +17,7 @@ from typing import Any
 
 from holdfast.snapshots.checkpointer.proc import links, net, walk
 from holdfast.snapshots.checkpointer.record import credentials, labels, sharing
-from holdfast.snapshots.checkpointer.record.decode import MAX_DESCRIPTORS
+from holdfast.snapshots.checkpointer.record.decode import MAX_DESCRIPTORS, MAX_NAMES
 from holdfast.snapshots.checkpointer.record.described import FLAGS
 from holdfast.snapshots.checkpointer.record.mappings import Mappings
 
@@ -57,6 +57,7 @@ class _Looking:
         self._groups: dict[int, int] = {}
         self._leaders: list[tuple[int, int, int]] = []
         self._room = MAX_DESCRIPTORS
+        self._text = MAX_NAMES
         self.left_out = 0
         self._terminals: dict[int, dict[str, Any]] = {}
 
@@ -99,12 +100,7 @@ class _Looking:
             if not self._mounted(f"/proc/{pid}/{name}")
         ]
         found["foreign"] += self._mappings.foreign(pid)
-        for fd in walk.descriptors(pid, max(0, self._room) + 1):
-            if self._room <= 0:
-                self.left_out += 1
-                continue
-            self._room -= 1
-            self._descriptor(found, pid, fd)
+        self._descriptors(found, pid)
         self._leads(found, pid)
         return found
 
@@ -138,6 +134,16 @@ class _Looking:
             if index in self._terminals:
                 self._terminals[index] |= {"session": session, "foreground": self._groups.get(group, 0)}
         return list(self._terminals.values())
+
+    def _descriptors(self, found: dict[str, Any], pid: int) -> None:
+        for fd in walk.descriptors(pid, max(0, self._room) + 1):
+            if self._room <= 0 or self._text < 0:
+                self.left_out += 1
+                continue
+            self._room -= 1
+            self._descriptor(found, pid, fd)
+            if found["descriptors"]:
+                self._text -= len(found["descriptors"][-1]["what"])
 
     def _descriptor(self, found: dict[str, Any], pid: int, fd: int) -> None:
         link, info = walk.link_of(pid, fd), walk.fdinfo_of(pid, fd)
