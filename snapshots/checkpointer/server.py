@@ -37,7 +37,7 @@ from holdfast.snapshots.checkpointer import (
 from holdfast.snapshots.checkpointer.channel import Channel
 from holdfast.snapshots.checkpointer.deadline import Deadline
 from holdfast.snapshots.checkpointer.layers import keep
-from holdfast.snapshots.checkpointer.record import Unreadable, credentials
+from holdfast.snapshots.checkpointer.record import Unreadable, credentials, mappings
 from holdfast.snapshots.checkpointer.record.decode import decode
 from holdfast.snapshots.checkpointer.record.outside import strange
 from holdfast.snapshots.checkpointer.record.source import Source
@@ -64,6 +64,7 @@ def main() -> None:
     _versions()
     _about()
     confine.prepare()
+    mappings.devices_of_memory()
     folders.discard_old_scratch()
     SOCKET.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:

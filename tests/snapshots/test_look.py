@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,3 +58,32 @@ def test_names_that_are_too_long_together_are_counted(
 
     assert found["left_out"] > 0
     assert sum(len(one["what"]) for one in found["processes"][0]["descriptors"]) < 1500
+
+
+def test_sockets_are_found_in_their_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the network if there is one at least: to list them takes the kernel long."""
+    asked: list[str] = []
+    read = walk.read
+
+    def listening(name: str, *arguments: int, **more: int) -> bytes | None:
+        asked.append(name.rpartition("/")[2])
+        return read(name, *arguments, **more)
+
+    monkeypatch.setattr(walk, "read", listening)
+    one, other = socket.socketpair()
+    code = "import os, sys; sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, pass_fds=(one.fileno(),)
+    ) as child:
+        told = look([child.pid], child.pid)
+        assert [found["kind"] for found in told["sockets"]] == ["unix stream"]
+        assert "tcp" not in asked
+        child.kill()
+    one.close()
+    other.close()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        told = look([os.getpid()], os.getpid())
+        port = listener.getsockname()[1]
+        assert ("tcp", port) in {
+            (found["kind"], found["local_port"]) for found in told["sockets"] if "local_port" in found
+        }

@@ -97,6 +97,15 @@ def stat_of(pid: int, fd: int) -> os.stat_result | None:
         return None
 
 
+def protocol_of(pid: int, fd: int) -> str:
+    """What kind of socket it is, in the words of the kernel; the tables of a namespace do not list all."""
+    try:
+        name = os.getxattr(f"{PROC}/{pid}/fd/{fd}", "system.sockprotoname")
+    except OSError:
+        return ""
+    return name.rstrip(b"\0").decode("ascii", "replace")
+
+
 def by_name(pid: int, fd: int) -> bool:
     """Whether a descriptor only names a file (O_PATH): its link can be neither read nor written then."""
     try:

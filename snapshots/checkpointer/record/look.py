@@ -21,6 +21,9 @@ from holdfast.snapshots.checkpointer.record.decode import MAX_DESCRIPTORS, MAX_N
 from holdfast.snapshots.checkpointer.record.described import FLAGS
 from holdfast.snapshots.checkpointer.record.mappings import Mappings
 
+_TABLES = ("tcp", "tcp6", "udp", "udp6")
+_WITHOUT_TABLE = frozenset({"UNIX", "UNIX-STREAM", "NETLINK"})
+"""Sockets that are in none of these, as the kernel calls them."""
 _PAGE = os.sysconf("SC_PAGESIZE")
 _FIRST_SLAVE, _LAST_SLAVE = 136, 143
 """Major numbers of the slave ends of terminals (devices.txt of Linux), 256 of each."""
@@ -55,6 +58,7 @@ class _Looking:
         self._mappings = Mappings(partial(self._mounted, missing=False))
         self._inner: dict[int, int] = {}
         self._groups: dict[int, int] = {}
+        self._protocols: set[str] = set()
         self._leaders: list[tuple[int, int, int]] = []
         self._room = MAX_DESCRIPTORS
         self._text = MAX_NAMES
@@ -107,7 +111,8 @@ class _Looking:
     def sockets(self, processes: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The sockets among the descriptors that the kernel's tables have; call it before they are named."""
         table: dict[int, dict[str, Any]] = {}
-        for protocol in ("tcp", "tcp6", "udp", "udp6"):
+        # To list one of these takes the kernel 5 ms, whatever is in it: most sessions use none.
+        for protocol in _TABLES if self._protocols - _WITHOUT_TABLE else ():
             for one in net.internet(walk.read(f"{self._init}/net/{protocol}") or b"", protocol):
                 table[one.inode] = {
                     "kind": one.protocol,
@@ -166,6 +171,8 @@ class _Looking:
             one["what"], one["offset"], one["deleted"] = link.name, info.pos, False
         elif link.kind in ("pipe", "socket"):
             one["key"] = link.inode
+            if link.kind == "socket":
+                self._protocols.add(walk.protocol_of(pid, fd))
         elif link.kind == "anon":
             one["kind"] = link.name
         elif link.kind == "namespace" and link.inode not in self._namespaces.values():

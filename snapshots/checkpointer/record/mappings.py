@@ -10,6 +10,7 @@ import ctypes
 import os
 import platform
 from collections.abc import Callable, Iterator
+from functools import cache
 
 from holdfast.snapshots.checkpointer import bounded
 from holdfast.snapshots.checkpointer.proc import maps, walk
@@ -31,7 +32,7 @@ class Mappings:
         """`mounted` tells of a link of /proc whether it leads to a file on a mount of the container."""
         self._mounted = mounted
         self._judged: dict[Key, bool] = {}
-        self._kernel = _devices_of_memory()
+        self._kernel = devices_of_memory()
 
     def foreign(self, pid: int) -> list[str]:
         """What a process has mapped that is not the session's, in words."""
@@ -61,8 +62,12 @@ class Mappings:
         return self._mounted(f"/proc/{pid}/map_files/{one.start:x}-{one.end:x}")
 
 
-def _devices_of_memory() -> frozenset[tuple[int, int]]:
-    """The kernel's own file systems: of shared memory, of ordinary and of huge pages, and of rings of AIO."""
+@cache
+def devices_of_memory() -> frozenset[tuple[int, int]]:
+    """The kernel's own file systems: of shared memory, of ordinary and of huge pages, and of rings of AIO.
+
+    They are the same as long as the machine runs, and to find the last one takes the kernel 15 ms.
+    """
     found = set(_device_of_rings())
     for flags in (0, os.MFD_HUGETLB):
         try:

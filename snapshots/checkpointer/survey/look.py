@@ -215,7 +215,7 @@ class _Looker:
 
     def _descriptor(self, pid: int, number: int, link: Link) -> Descriptor:
         if link.kind == "socket":
-            return Descriptor(number, link, family=_family(pid, number))
+            return Descriptor(number, link, family=walk.protocol_of(pid, number))
         if link.kind == "anon" and link.name not in _PLAIN:
             return Descriptor(number, link, walk.fdinfo_of(pid, number))
         if link.kind not in ("path", "memfd"):
@@ -241,15 +241,6 @@ def _ended(pid: int, inner: int, status: Status) -> Process | None:
             return None
         status = again
     return Process(pid, inner, status, "", {})
-
-
-def _family(pid: int, number: int) -> str:
-    """What kind of socket it is, in the kernel's words; the tables of a namespace do not list all."""
-    try:
-        name = os.getxattr(f"{walk.PROC}/{pid}/fd/{number}", "system.sockprotoname")
-    except OSError:
-        return ""
-    return name.rstrip(b"\0").decode("ascii", "replace")
 
 
 def _file(found: os.stat_result | None) -> File | None:
