@@ -134,8 +134,11 @@ class Restoring:
         found = None
         if processes is not None:
             found = self._restore_tree(container, processes)
-            self._network.check(container, network)
-        provision.await_guest(engine, container, folder)
+        with ThreadPoolExecutor(1, thread_name_prefix="rules") as beside:
+            # What was restored runs by now: its rules can be looked at once more while it wakes up.
+            looked = beside.submit(self._network.check, container, network if processes is not None else None)
+            provision.await_guest(engine, container, folder)
+            looked.result()
         hooks = awakening.told(self.controller.progress, row.name, folder)
         self.controller.store.keep_details(row.id, hooks=hooks)
         if found is not None:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import base64
 import codecs
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+from holdfast.runtime import printable_json
 
 PIECE = 3 << 16
 """Bytes; a multiple of three, so that pieces in base64 need no filling (RFC 4648)."""
@@ -27,7 +28,7 @@ def emit(value: Mapping[str, Any], name: str, data: bytes) -> None:
 
 def pieces(value: Mapping[str, Any], name: str, data: bytes) -> Iterator[str]:
     """The text of such an object and a newline, in order."""
-    yield json.dumps(dict(value), ensure_ascii=False)[:-1]
+    yield printable_json.dumps(dict(value))[:-1]
     yield ", " * bool(value) + f'"{name}": "'
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     for at in range(0, len(data), PIECE):
@@ -42,7 +43,7 @@ def pieces(value: Mapping[str, Any], name: str, data: bytes) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)[1:-1]
+    return printable_json.dumps(text)[1:-1]
 
 
 def _is_text(data: bytes) -> bool:

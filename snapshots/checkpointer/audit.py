@@ -78,8 +78,8 @@ class Audit:
         except standstill.Outsiders as error:
             raise NotWanted(str(error)) from error
 
-    def images(self, folder: Path) -> None:
-        """Ask whether these images may be restored. Raises NotWanted, Unreadable."""
+    def images(self, folder: Path) -> Source:
+        """Ask whether these images may be restored; returns what was judged. Raises NotWanted, Unreadable."""
         source = Source(folder)
         lost = leading.astray(Path(f"/proc/{self._target.init_pid}/root"), leading.names(source))
         if lost is not None:
@@ -87,6 +87,7 @@ class Audit:
         self._channel.send("images", tree=decode(source, commands=False), strange=strange(source))
         answer = self._answer()
         self._files = self._digests(answer.get("files"))
+        return source
 
     def stopped(self, criu: int) -> None:
         """Ask whether the tree CRIU (a pid) has restored may run, and kill it if not. Raises NotWanted."""
@@ -94,12 +95,24 @@ class Audit:
             root = self._root(criu)
             # This process is in the container's cgroups, too, and CRIU and the tree below it.
             self._check_alone(root, os.getpid())
-            found = look(walk.tree(root).pids, self._target.init_pid)
+            restored = walk.tree(root)
+            if not restored.whole:
+                raise NotWanted("it has more processes than can be judged")
+            found = look(restored.pids, self._target.init_pid)
             self._channel.send("stopped", tree=found, files=self._files)
             self._answer()
         except BaseException:
             self._kill(criu)
             raise
+
+    def end(self) -> None:
+        """End the container with all that is in it: a restore that failed leaves nothing that could run.
+
+        CRIU must have ended, which takes along what it held.
+        """
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._init, signal.SIGKILL)
+        self._killed = True
 
     def _kill(self, criu: int) -> None:
         """End everything in the container. CRIU comes last, for when a tracer ends its tasks go on."""
@@ -108,11 +121,10 @@ class Audit:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         deadline = time.monotonic() + END_LIMIT
-        while time.monotonic() < deadline and not all(map(_ended, pids)):
+        while time.monotonic() < deadline and not all(map(tree.has_ended, pids)):
             time.sleep(POLL)
-        # It takes along whatever else there is (pid_namespaces(7)).
-        signal.pidfd_send_signal(self._init, signal.SIGKILL)
-        self._killed = True
+        # Its first process takes along whatever else there is (pid_namespaces(7)).
+        self.end()
 
     def close(self) -> None:
         """Let go. What was killed has ended then; CRIU, one of its namespace, must have been waited for."""
@@ -153,7 +165,3 @@ class Audit:
             room -= size
             found[str(path)] = [size, data]
         return found
-
-
-def _ended(pid: int) -> bool:
-    return all(state in "ZX" for state in tree.thread_states(pid))

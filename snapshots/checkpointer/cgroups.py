@@ -6,6 +6,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from holdfast.snapshots.checkpointer import bounded
+
+MAX_MEMBERS = 64 << 20
+"""Bytes of a list of processes: there are at most 4 million (PID_MAX_LIMIT of the kernel)."""
+_MAX_PATHS = 1 << 20
 HOST_CGROUPS = Path("/host/cgroup")
 
 
@@ -23,7 +28,7 @@ def members(init_pid: int) -> tuple[int, ...]:
     """Every process of the container, those entered from outside included; empty if that cannot be seen."""
     try:
         for _, folder in folders(init_pid):
-            words = (folder / "cgroup.procs").read_text().split()
+            words = bounded.text(folder / "cgroup.procs", MAX_MEMBERS).split()
             # 0 is a process of a namespace that cannot be seen from here.
             return tuple(int(word) for word in words if word != "0")
     except OSError:
@@ -37,7 +42,7 @@ def folders(init_pid: int) -> Iterator[tuple[str, Path]]:
     The lines of /proc/PID/cgroup are "ID:CONTROLLERS:PATH" (cgroups(7)); with version 2 there is
     one line with no controllers. Named version 1 hierarchies are mounted under their name.
     """
-    for line in Path(f"/proc/{init_pid}/cgroup").read_text().splitlines():
+    for line in bounded.text(Path(f"/proc/{init_pid}/cgroup"), _MAX_PATHS).splitlines():
         _, controllers, path = line.split(":", 2)
         for base in _mounts(controllers):
             folder = base / path.lstrip("/")

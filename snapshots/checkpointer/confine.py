@@ -51,7 +51,7 @@ def run(request: Confine, channel: Channel) -> None:
     # The process is still there: what was looked at and opened by its number is its own.
     signal.pidfd_send_signal(process, 0)
     signal.alarm(LIMIT)
-    namespaces.enter_network(network)
+    namespaces.enter(network, namespaces.NEWNET)
     rights.keep_only(rights.NET_ADMIN)
     found = _nft(request.rules if request.load else None)
     why = netrules.wrong(found, request.rules)

@@ -35,6 +35,7 @@ from holdfast.snapshots.checkpointer import (
     tree,
 )
 from holdfast.snapshots.checkpointer.channel import Channel
+from holdfast.snapshots.checkpointer.deadline import Deadline, Passed
 from holdfast.snapshots.checkpointer.freezer import Freezer, NotFrozen
 from holdfast.snapshots.checkpointer.layers import keep
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
@@ -73,12 +74,14 @@ class _Capture:
     agreed: bool = False
     tmpfs: list[str] = field(default_factory=list)
     last_pid: int = 0
+    deadline: Deadline = field(init=False)
 
     def check_alone(self) -> None:
         standstill.check_alone(self.freezer, self.request.target.init_pid, self.root)
 
     def note_stopped(self) -> None:
         self.stopped = True
+        self.deadline = Deadline(self.request.limit)
         self.last_pid = tree.highest_inner_pid(self.root)
         self.channel.send("frozen")
         self.keep_tmpfs()
@@ -86,7 +89,7 @@ class _Capture:
 
     def copy_layer(self) -> None:
         if self.layer is not None:
-            keep.complete(self.layer, self.request.target.init_pid)
+            keep.complete(self.layer, self.request.target.init_pid, self.deadline)
 
     def save_layer(self) -> None:
         if self.layer is not None:
@@ -94,7 +97,7 @@ class _Capture:
             folders.give_to_owner(self.images.parent)
 
     def keep_tmpfs(self) -> None:
-        self.tmpfs = tmpfs.save(self.request.target.init_pid, self.images)
+        self.tmpfs = tmpfs.save(self.request.target.init_pid, self.images, self.deadline)
 
 
 def run(request: Dump, channel: Channel) -> None:
@@ -188,9 +191,11 @@ def _drive(capture: _Capture, running: criu.Running) -> None:
     began = time.monotonic()
     while process.poll() is None:
         if time.monotonic() - began > (DUMP_LIMIT if capture.stopped else STOP_LIMIT):
-            process.kill()
             if not capture.stopped:
+                process.kill()
                 raise NotFrozen("a process does not stop")
+            # Not killed, which could leave its code in tasks: told to give up, it lets all of them go.
+            raise Passed(f"to write its memory took longer than {DUMP_LIMIT:g} s")
         # A task that is traced looks the same before it was seized: not as long as the container is frozen.
         if not capture.stopped and not capture.freezer.is_frozen() and capture.watch.all_stopped():
             capture.note_stopped()
@@ -236,7 +241,7 @@ def _keep_facts(capture: _Capture) -> None:
 def _is_over(root: int) -> bool:
     """Whether a tree that is to end does so."""
     deadline = time.monotonic() + END_LIMIT
-    while not all(state in "ZX" for state in tree.thread_states(root)):
+    while not tree.has_ended(root):
         if time.monotonic() > deadline:
             return False
         time.sleep(POLL)

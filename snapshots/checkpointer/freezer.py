@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import cgroups
+from holdfast.snapshots.checkpointer import bounded, cgroups
 
 LIMIT = 10.0
 """Seconds to wait. It takes well under one millisecond unless a task is in an uninterruptible sleep."""
@@ -88,7 +88,7 @@ class Freezer:
 
     def members(self) -> tuple[int, ...]:
         """The processes of the container, in the pids of whoever asks."""
-        words = (self._folder / "cgroup.procs").read_text().split()
+        words = bounded.text(self._folder / "cgroup.procs", cgroups.MAX_MEMBERS).split()
         return tuple(int(word) for word in words)
 
     def handles(self) -> tuple[int, int, str]:

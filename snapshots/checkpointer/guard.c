@@ -15,7 +15,8 @@
  *   setsid   controlling terminals of what is restored: see guard_terminals.c
  *   syscall  limits of processes: see guard_limits.c
  *   setsockopt  connections that CRIU reads: see guard_repair.c
- *   ptrace   stopping all of a container at once: see guard_seize.c
+ *   ptrace   stopping all of a container at once: see guard_seize.c; what is restored and not judged yet: see
+ *            guard_unjudged.c
  *   epoll_wait  interruptions: see guard_waits.c
  *   recvmsg  descriptors of the session that CRIU could not keep: see guard_substitute.c
  *
@@ -82,6 +83,8 @@ __attribute__((constructor)) static void enter_session(void)
 	unsetenv("HOLDFAST_SUBSTITUTE");
 	tasks_end = getenv("HOLDFAST_ENDS") != NULL;
 	unsetenv("HOLDFAST_ENDS");
+	if (root_pid != 0)
+		kill_unjudged();
 	read_freezer(getenv("HOLDFAST_FREEZER"));
 	unsetenv("HOLDFAST_FREEZER");
 	unsetenv("LD_PRELOAD");
@@ -125,6 +128,8 @@ pid_t fork(void)
 		kill(-1, SIGKILL);
 		_exit(98);
 	}
+	if (verdict == 'y' && strcmp(action, "pre-resume") == 0)
+		tree_was_judged();
 	if (verdict == 'y' && tasks_end && action != NULL && strcmp(action, "post-dump") == 0) {
 		repair_again();
 		release_first_process();

@@ -25,6 +25,15 @@ int was_seized(ptrace_call *libc, enum __ptrace_request request, pid_t thread);
 /* Let the container's first process go, which CRIU would wait for when it has ended the others. */
 void release_first_process(void);
 
+/* Have the tasks that CRIU restores end with it until they have been judged. */
+void kill_unjudged(void);
+
+/* What to give ptrace(2) as `data` so that a task that CRIU seizes ends with it. */
+void *with_mark(ptrace_call *libc, enum __ptrace_request request, pid_t task, void *data);
+
+/* The restored tree may run; nothing of it ends with CRIU any more. */
+void tree_was_judged(void);
+
 /* Note what is to be left out of a capture; NULL: nothing is captured. */
 void read_substitutions(const char *spec);
 

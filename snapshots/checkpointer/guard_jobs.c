@@ -32,7 +32,7 @@ long ptrace(enum __ptrace_request request, ...)
 		return ptrace_registers(libc_ptrace, request, pid, address, data);
 	if (was_seized(libc_ptrace, request, pid))
 		return 0;
-	result = libc_ptrace(request, pid, address, data);
+	result = libc_ptrace(request, pid, address, with_mark(libc_ptrace, request, pid, data));
 	info = data;
 	/* A group stop, as PTRACE_SEIZE reports it (ptrace(2)): the event is in the upper bytes of the code. */
 	if (request == PTRACE_GETSIGINFO && result == 0 && info->si_code >> 8 == PTRACE_EVENT_STOP &&

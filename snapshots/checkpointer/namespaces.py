@@ -1,4 +1,4 @@
-"""Makes children in a session's PID namespace, and enters its network namespace."""
+"""Enters namespaces of other processes; makes children in a session's PID namespace."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_NEWPID, _NEWNET = 0x20000000, 0x40000000  # <linux/sched.h>
+NEWNS, NEWPID, NEWNET = 0x00020000, 0x20000000, 0x40000000
+"""Kinds of namespaces (linux/sched.h)."""
 
 
 @contextmanager
@@ -19,20 +20,16 @@ def children_in(init_pid: int) -> Iterator[None]:
     theirs = os.open(f"/proc/{init_pid}/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     ours = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _enter(theirs, _NEWPID)
+        enter(theirs, NEWPID)
         yield
     finally:
-        _enter(ours, _NEWPID)
+        enter(ours, NEWPID)
         os.close(theirs)
         os.close(ours)
 
 
-def enter_network(namespace: int) -> None:
-    """Move this process into a network namespace, by an open descriptor of it. Raises OSError."""
-    _enter(namespace, _NEWNET)
-
-
-def _enter(namespace: int, kind: int) -> None:
+def enter(namespace: int, kind: int) -> None:
+    """Move this process into a namespace of a kind, by an open descriptor of it. Raises OSError."""
     if sys.version_info < (3, 12):
-        raise RuntimeError("os.setns came with Python 3.12; the checkpointer's image has 3.13")
+        raise OSError("os.setns came with Python 3.12; the checkpointer's image has 3.13")
     os.setns(namespace, kind)

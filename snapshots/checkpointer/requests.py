@@ -16,6 +16,8 @@ from holdfast.snapshots.checkpointer.netrules import Rules
 PROTOCOL = 1
 MAX_LINE = 64 * 1024
 MAX_SUBSTITUTES = 256  # MOST in guard_substitute.c
+COPY_LIMIT = 300.0
+"""Seconds that a session may stand still while its files and its shared memory are copied."""
 
 _CONTAINER = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[0-9a-f]{12}")
@@ -53,12 +55,16 @@ class Substitute:
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """Capture the target's tree into staging folder `folder`; end it afterwards unless `leave_running`."""
+    """Capture the target's tree into staging folder `folder`; end it afterwards unless `leave_running`.
+
+    `limit`: seconds in which files and shared memory are to be copied while it stands still.
+    """
 
     target: Target
     folder: str
     leave_running: bool
     substitute: tuple[Substitute, ...] = ()
+    limit: float = COPY_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +144,8 @@ class Describe:
 class Files:
     """Copy the container's layer into staging folder `folder`, together with `flatten` layers below it.
 
-    With `last` the second time: only what has changed since; then the copy is complete. The caller sees to it
-    that the container stands still then.
+    With `last` the second time: only what has changed since, in `limit` seconds; then the copy is complete.
+    The caller sees to it that the container stands still then.
     """
 
     container: str
@@ -147,6 +153,7 @@ class Files:
     folder: str
     flatten: int
     last: bool
+    limit: float = COPY_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,13 +221,18 @@ def _files(raw: dict[str, object]) -> Files:
         _name(raw, "folder"),
         _count(raw, "flatten"),
         bool(raw.get("last", False)),
+        _limit(raw),
     )
 
 
 _FORMS: dict[str, Callable[[dict[str, object]], Request]] = {
     "hello": lambda raw: Hello(None if raw.get("container") is None else _container(raw)),
     "dump": lambda raw: Dump(
-        _target(raw), _name(raw, "folder"), bool(raw.get("leave_running", True)), _substitutes(raw)
+        _target(raw),
+        _name(raw, "folder"),
+        bool(raw.get("leave_running", True)),
+        _substitutes(raw),
+        _limit(raw),
     ),
     "check": lambda raw: Check(_target(raw), bool(raw.get("everything")), _strings(raw, "mounts")),
     "end": lambda raw: End(_target(raw), _pids(raw, "pids")),
@@ -309,6 +321,13 @@ def _count(raw: dict[str, object], key: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 128:
         raise BadRequest(f"{key!r} must be a number of layers")
     return value
+
+
+def _limit(raw: dict[str, object]) -> float:
+    value = raw.get("limit", COPY_LIMIT)
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= COPY_LIMIT:
+        raise BadRequest(f"'limit' must be a number of seconds, at most {COPY_LIMIT:g}")
+    return float(value)
 
 
 def _strings(raw: dict[str, object], key: str) -> tuple[str, ...]:

@@ -13,14 +13,17 @@ import platform
 import select
 import time
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from holdfast.snapshots.checkpointer import (
+    bounded,
     cgroups,
     criu,
     entries,
     folders,
+    login_ids,
     memory_files,
     namespaces,
     profiles,
@@ -34,12 +37,16 @@ from holdfast.snapshots.checkpointer import (
 from holdfast.snapshots.checkpointer.audit import Audit
 from holdfast.snapshots.checkpointer.channel import Channel
 from holdfast.snapshots.checkpointer.lifeline import Lifeline
-from holdfast.snapshots.checkpointer.record import labels
+from holdfast.snapshots.checkpointer.record import Unreadable, labels
 from holdfast.snapshots.checkpointer.requests import Restore
 
 # A restore reads memory once from disk; one that takes longer hangs. Seconds.
 RESTORE_LIMIT = 300.0
 _REWRITTEN = ("files.img", "tty-info.img", "tty-data.img")
+_MAX_FACTS = 64 << 10
+"""Bytes. It has two numbers and the name of a mount."""
+MAX_BEYOND, MOST_BEYOND = 1 << 16, 64
+"""Bytes that the guard keeps of one terminal, and of how many (guard_queues.c, LARGEST and MOST)."""
 _MOST_IDS = 1 << 22  # PID_MAX_LIMIT of the kernel
 STAND_INS = 100
 """Processes that CRIU may add to a tree; it takes the first free ids above all others for them."""
@@ -60,7 +67,7 @@ def run(request: Restore, channel: Channel) -> None:
     target = request.target
     audit = Audit(target, channel)
     kept = folders.snapshot(request.folder)
-    facts = json.loads((kept / "facts.json").read_text())
+    facts = json.loads(bounded.read(kept / "facts.json", _MAX_FACTS))
     images = folders.create_scratch(request.scratch)
     lazy: criu.Running | None = None
     try:
@@ -68,7 +75,7 @@ def run(request: Restore, channel: Channel) -> None:
         with audit.frozen():
             tmpfs.load(target.init_pid, kept, facts["tmpfs"])
             # Links in there lead, too: what is looked at must be all that CRIU will find.
-            audit.images(images)
+            login_ids.forget(images, audit.images(images))
             labelled = profiles.give(images, labels.apparmor_of(target.init_pid))
         # What is restored inherits these from CRIU, and CRIU from this process.
         cgroups.join(target.init_pid)
@@ -80,7 +87,7 @@ def run(request: Restore, channel: Channel) -> None:
         started = time.monotonic()
         if prepared.lazy:
             line = Lifeline(target.init_pid)
-            lazy = _start_lazy_pages(folder, images)
+            lazy = _start_lazy_pages(folder)
         _restore(request, folder, prepared, audit, labelled)
         ended = time.monotonic()
         channel.send(
@@ -138,14 +145,28 @@ def _prepare(kept: Path, images: Path, request: Restore) -> _Prepared:
         entries.write(images / "tty-info.img", tty_magic, ttys)
     queue_magic, queues = entries.read(kept / "tty-data.img")
     if queues:
-        beyond = {int(path.name.partition("-")[2]): path.read_bytes() for path in kept.glob("beyond-*")}
-        terminals.lengthen(queues, beyond)
+        terminals.lengthen(queues, _beyond_queues(kept))
         entries.write(images / "tty-data.img", queue_magic, queues)
     entries.write(images / "files.img", magic, found)
     ids = [number for one in processes for number in (one.pid, one.pgid, one.sid, *one.threads)]
     # Who is in no group or session that can be seen from there has a number that is none.
     highest = max((number for number in ids if number < _MOST_IDS), default=0)
     return _Prepared(outcome, made, lazy, highest)
+
+
+def _beyond_queues(kept: Path) -> dict[int, bytes]:
+    """What the guard has kept of terminals beside CRIU's images, by CRIU's number of the end.
+
+    Raises:
+        Unreadable: it is more than the guard writes.
+    """
+    found = list(islice(kept.glob("beyond-*"), MOST_BEYOND + 1))
+    if len(found) > MOST_BEYOND:
+        raise Unreadable("there are more queues of terminals than any capture has")
+    try:
+        return {int(path.name.partition("-")[2]): bounded.read(path, MAX_BEYOND) for path in found}
+    except (bounded.TooLong, ValueError) as error:
+        raise Unreadable(f"queues of terminals cannot be read ({error})") from error
 
 
 def _adapt_memory(kept: Path, images: Path, files: list[Any]) -> bool:
@@ -182,6 +203,7 @@ def _restore(
         restores=request.target.root_pid,
         environment={"HOLDFAST_TERMINALS": prepared.terminals, **labelled},
     )
+    status = -1
     try:
         status = _drive(running, audit)
     finally:
@@ -189,6 +211,8 @@ def _restore(
         # Reached with a live CRIU only if it hangs or its tree was killed: that has taken it along.
         running.process.kill()
         running.process.wait()
+        if status != 0:
+            audit.end()
     if status != 0:
         raise RestoreFailed(
             f"CRIU ended with status {status}", criu.errors_in(criu.read_log(folder, "restore.log"))
@@ -216,19 +240,19 @@ def _drive(running: criu.Running, audit: Audit) -> int:
             break
         if action == "pre-resume":
             audit.stopped(process.pid)
-            let_go = True
         try:
             running.answer(yes=True)
         except criu.Killed:
             if not let_go:
                 raise
+        let_go = let_go or action == "pre-resume"
     else:
         return -1
     status = process.wait()
     return max(status, 0) if let_go else status
 
 
-def _start_lazy_pages(folder: int, images: Path) -> criu.Running:
+def _start_lazy_pages(folder: int) -> criu.Running:
     """Start the process that serves pages on demand, and wait until it listens.
 
     It stays in the checkpointer's namespaces: it reads only images, and gets the userfaultfds of
@@ -249,7 +273,7 @@ def _start_lazy_pages(folder: int, images: Path) -> criu.Running:
         if os.read(ready, 1) == b"":
             running.process.wait()
             raise RestoreFailed(
-                "CRIU could not serve memory on demand", criu.errors_in((images / "lazy.log").read_text())
+                "CRIU could not serve memory on demand", criu.errors_in(criu.read_log(folder, "lazy.log"))
             )
         return running
     finally:

@@ -10,10 +10,9 @@ mount namespace of the process that asks. Knows nothing of sessions.
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import folders, requests
+from holdfast.snapshots.checkpointer import folders, mounting, namespaces, requests
 from holdfast.snapshots.checkpointer.channel import Channel
 
 SIZE = 32 << 20
@@ -23,10 +22,6 @@ INODES = 1024
 """Files, folders and sockets. The guest has fewer than 50 there."""
 POINT = "room"
 """The mount point in a session's folder."""
-
-# sys/mount.h; mount(2), umount2(2).
-_NOSUID, _NODEV, _NOEXEC = 2, 4, 8
-_DETACH, _NOFOLLOW = 2, 8
 
 
 def mount(point: Path, uid: int, gid: int) -> None:
@@ -41,8 +36,7 @@ def mount(point: Path, uid: int, gid: int) -> None:
             return
         options = f"size={SIZE},nr_inodes={INODES},mode=0700,uid={uid},gid={gid}"
         where = f"/proc/self/fd/{descriptor}"
-        flags = _NOSUID | _NODEV | _NOEXEC
-        _call("mount", b"holdfast", where.encode(), b"tmpfs", flags, options.encode())
+        mounting.mount(b"holdfast", where.encode(), b"tmpfs", mounting.PLAIN, options.encode())
     finally:
         os.close(descriptor)
 
@@ -54,7 +48,7 @@ def unmount(point: Path) -> None:
         OSError: it cannot be unmounted.
     """
     while mounted(point):
-        _call("umount2", os.fsencode(point), _DETACH | _NOFOLLOW)
+        mounting.detach(os.fsencode(point))
 
 
 def mounted(point: Path) -> bool:
@@ -94,19 +88,8 @@ def serve(request: requests.Room, channel: Channel) -> None:
 
 
 def _enter(pid: int) -> None:
-    if sys.version_info < (3, 12):
-        raise RuntimeError("os.setns came with Python 3.12; the checkpointer's image has 3.13")
     namespace = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.setns(namespace, os.CLONE_NEWNS)
+        namespaces.enter(namespace, namespaces.NEWNS)
     finally:
         os.close(namespace)
-
-
-def _call(name: str, *arguments: bytes | int) -> None:
-    import ctypes  # the host imports this module where it mounts nothing, too
-
-    libc = ctypes.CDLL(None, use_errno=True)
-    if getattr(libc, name)(*arguments) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))

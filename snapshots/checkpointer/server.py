@@ -28,14 +28,16 @@ from holdfast.snapshots.checkpointer import (
     folders,
     machine,
     mending,
+    mounting,
     requests,
     restore,
     rooms,
     tree,
 )
 from holdfast.snapshots.checkpointer.channel import Channel
+from holdfast.snapshots.checkpointer.deadline import Deadline
 from holdfast.snapshots.checkpointer.layers import keep
-from holdfast.snapshots.checkpointer.record import Unreadable, credentials
+from holdfast.snapshots.checkpointer.record import Unreadable, credentials, mappings
 from holdfast.snapshots.checkpointer.record.decode import decode
 from holdfast.snapshots.checkpointer.record.outside import strange
 from holdfast.snapshots.checkpointer.record.source import Source
@@ -57,11 +59,12 @@ _CODES: dict[type[Exception], str] = {
 
 def main() -> None:
     """Serve until idle for IDLE_LIMIT seconds, or until SIGTERM."""
-    subprocess.run(["/usr/bin/mount", "-o", "remount,rw", "/proc/sys"], check=True)
+    mounting.make_writable(b"/proc/sys")
     owner = folders.STATE.stat().st_uid
     _versions()
     _about()
     confine.prepare()
+    mappings.devices_of_memory()
     folders.discard_old_scratch()
     SOCKET.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
@@ -171,7 +174,7 @@ def _keep_files(request: requests.Files, channel: Channel) -> None:
     elif (copy := keep.begun(request.folder)) is None:
         kept = False
     else:
-        keep.complete(copy, request.init_pid)
+        keep.complete(copy, request.init_pid, Deadline(request.limit))
         copy.save()
         kept = True
     folders.give_to_owner(folders.staging(request.folder))

@@ -76,7 +76,7 @@ def keep_going(process: subprocess.Popen[bytes]) -> None:
 def check_alone(freezer: Freezer, init_pid: int, *roots: int) -> None:
     """Raise Outsiders if a container has other processes than its first one and the trees below `roots`."""
     known = {init_pid, *(pid for root in roots for pid in tree.tree(root))}
-    outside = [pid for pid in freezer.members() if pid not in known and not _ended(pid)]
+    outside = [pid for pid in freezer.members() if pid not in known and not tree.has_ended(pid)]
     if outside:
         names = ", ".join(f"pid {tree.inner_pid_of(pid)} ({tree.name_of(pid)})" for pid in outside[:3])
         raise Outsiders(f"a process outside of the session's tree: {names}")
@@ -111,7 +111,3 @@ def _end(running: criu.Running) -> None:
     running.control.close()
     running.process.kill()
     running.process.wait()
-
-
-def _ended(pid: int) -> bool:
-    return all(state in "ZX" for state in tree.thread_states(pid))

@@ -16,14 +16,21 @@ from pathlib import Path
 
 from pycriu.images import tcp_stream_pb2
 
+from holdfast.snapshots.checkpointer.record import Unreadable
+
 _MAGIC_BYTES = 8
 _SIZE = struct.Struct("<I")
+_MOST = 1 << 20
+"""Bytes of what is told of a connection: some numbers. What it has in its queues comes after that."""
 
 
 def hold_back(images: Path) -> int:
     """Rewrite the connections in `images` that have unsent bytes; returns how many.
 
     The files may have other names, which keep their contents.
+
+    Raises:
+        Unreadable: they are not images of CRIU.
     """
     changed = 0
     for path in images.glob("tcp-stream-*.img"):
@@ -31,6 +38,8 @@ def hold_back(images: Path) -> int:
             magic = kept.read(_MAGIC_BYTES)
             (size,) = _SIZE.unpack(kept.read(_SIZE.size))
             entry = tcp_stream_pb2.tcp_stream_entry()
+            if size > _MOST:
+                raise Unreadable(f"{path.name} is not what CRIU writes")
             entry.ParseFromString(kept.read(size))
             if not entry.unsq_len:
                 continue

@@ -27,9 +27,13 @@ def plan(files: list[Any], terminals: list[Any], processes: list[Any]) -> str:
 
 
 def lengthen(queues: list[Any], beyond: dict[int, bytes]) -> None:
-    """Append to what CRIU kept of each terminal what was beyond its limit, by CRIU's number of the end."""
+    """Append to what CRIU kept of each terminal what was beyond its limit, by CRIU's number of the end.
+
+    Once for each end, however often images name it.
+    """
+    left = dict(beyond)
     for queue in queues:
-        queue.data += beyond.get(queue.tty_id, b"")
+        queue.data += left.pop(queue.tty_id, b"")
 
 
 def _is_master(entry: Any) -> bool:

@@ -9,17 +9,20 @@ privileges.
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from holdfast.snapshots.checkpointer import beneath, rights, unpack
+from holdfast.snapshots.checkpointer import beneath, bounded, namespaces, rights, unpack
+from holdfast.snapshots.checkpointer.deadline import Deadline
+from holdfast.snapshots.checkpointer.proc import walk
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the session's, by its well-known name
-TAR_LIMIT = 300.0
-"""Seconds for one archive, while the session is frozen: shared memory is at most a quarter of its memory."""
+_END_LIMIT = 5.0
+"""Seconds for tar to end when it has nothing more to say."""
 _REASON = 500
 """Characters of an error that are passed on."""
 
@@ -41,18 +44,19 @@ def mounts(mountinfo: str) -> list[str]:
     return []
 
 
-def save(init_pid: int, folder: Path) -> list[str]:
+def save(init_pid: int, folder: Path, deadline: Deadline) -> list[str]:
     """Archive each tmpfs of the container into `folder`/tmpfs-N.tar; returns the mount points in order.
 
     Raises:
+        Passed: it took longer than the deadline.
         OSError: one cannot be read.
     """
     kept: list[str] = []
-    for point in mounts(Path(f"/proc/{init_pid}/mountinfo").read_text()):
+    for point in mounts(bounded.text(Path(f"/proc/{init_pid}/mountinfo"), walk.MAX_TEXT)):
         source = _opened(init_pid, point)
         try:
-            if os.listdir(source):  # noqa: PTH208 - a descriptor
-                _archive(source, folder / f"tmpfs-{len(kept)}.tar")
+            if _has_entries(source):
+                _archive(source, folder / f"tmpfs-{len(kept)}.tar", deadline)
                 kept.append(point)
         finally:
             os.close(source)
@@ -65,7 +69,7 @@ def load(init_pid: int, folder: Path, points: list[str]) -> None:
     Raises:
         OSError: an archive cannot be unpacked, or is not one that a session can have made.
     """
-    present = mounts(Path(f"/proc/{init_pid}/mountinfo").read_text())
+    present = mounts(bounded.text(Path(f"/proc/{init_pid}/mountinfo"), walk.MAX_TEXT))
     for number, point in enumerate(points):
         if point not in present:
             raise OSError(f"the new container has no tmpfs at {point[:200]!r}")
@@ -88,7 +92,12 @@ def _opened(init_pid: int, point: str) -> int:
         os.close(root)
 
 
-def _archive(source: int, archive: Path) -> None:
+def _has_entries(folder: int) -> bool:
+    with os.scandir(folder) as entries:
+        return next(entries, None) is not None
+
+
+def _archive(source: int, archive: Path, deadline: Deadline) -> None:
     command = [
         "/usr/bin/tar",
         "--numeric-owner",
@@ -100,28 +109,45 @@ def _archive(source: int, archive: Path) -> None:
         f"--directory=/proc/self/fd/{source}",
         ".",
     ]
-    done = subprocess.run(
+    with subprocess.Popen(
         command,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=TAR_LIMIT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         pass_fds=(source,),
         # It writes to a folder of the home's owner, and reads files of anybody in the session.
         preexec_fn=lambda: rights.keep_only(rights.DAC_OVERRIDE, rights.DAC_READ_SEARCH),
-    )
+    ) as tar:
+        try:
+            told = _complaints(tar, deadline)
+            status = tar.wait(max(deadline.left, _END_LIMIT))
+        except BaseException:
+            tar.kill()
+            raise
     # 1: "some files differ"; sockets are skipped with a warning: CRIU binds them anew.
-    if done.returncode not in (0, 1):
-        raise OSError(f"tar failed: {done.stderr.strip()[:_REASON]}")
+    if status not in (0, 1):
+        raise OSError(f"tar failed: {told.decode('utf-8', 'replace').strip()[:_REASON]}")
+
+
+def _complaints(tar: subprocess.Popen[bytes], deadline: Deadline) -> bytes:
+    """The first of what tar says until its end, which may be a line for each of a million files."""
+    assert tar.stderr is not None
+    told = b""
+    while True:
+        deadline.check("to keep its shared memory")
+        if not select.select([tar.stderr], [], [], min(deadline.left, 1.0))[0]:
+            continue
+        piece = os.read(tar.stderr.fileno(), bounded.PIECE)
+        if not piece:
+            return told
+        told = (told + piece)[: 4 * _REASON]
 
 
 def _unpack_inside(namespace: int, archive: BinaryIO, target: int) -> None:
     """Unpack in the session's mounts. Nothing may be imported once inside: paths are theirs."""
-    if sys.version_info < (3, 12):
-        raise RuntimeError("os.setns came with Python 3.12; the checkpointer's image has 3.13")
     sys.meta_path.clear()
     sys.path_hooks.clear()
-    os.setns(namespace, os.CLONE_NEWNS)
+    namespaces.enter(namespace, namespaces.NEWNS)
     rights.keep_only(rights.CHOWN, rights.DAC_OVERRIDE, rights.FOWNER, rights.FSETID)
     os.umask(0)
     unpack.unpack(archive, target)

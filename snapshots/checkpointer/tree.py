@@ -8,7 +8,11 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+from holdfast.snapshots.checkpointer import bounded
+
 PROC = Path("/proc")
+MAX_TEXT = 1 << 20
+"""Bytes of one file: a status with all groups a task can have (65536) is the longest, and shorter."""
 _SHOWN = 1 << (signal.SIGUSR2 - 1)
 _AWAITED = sum(1 << (one - 1) for one in (signal.SIGINT, signal.SIGUSR1, signal.SIGTERM, signal.SIGCHLD))
 
@@ -23,7 +27,7 @@ def check_container(init_pid: int, container: str) -> None:
     The checkpointer is in the host's PID namespace, so whatever shares that is not a session.
     """
     try:
-        groups = (PROC / str(init_pid) / "cgroup").read_text()
+        groups = bounded.text(PROC / str(init_pid) / "cgroup", MAX_TEXT)
         shared = [
             name for name in ("mnt", "pid") if _namespace(str(init_pid), name) == _namespace("self", name)
         ]
@@ -55,7 +59,7 @@ def inner_pid_of(pid: int) -> int:
 def name_of(pid: int) -> str:
     """What a process calls itself, fit to be shown; empty when it is gone."""
     try:
-        name = (PROC / str(pid) / "comm").read_bytes()
+        name = bounded.read(PROC / str(pid) / "comm", MAX_TEXT)
     except OSError:
         return ""
     return "".join(
@@ -65,11 +69,7 @@ def name_of(pid: int) -> str:
 
 def _inner_of(status: Path) -> int:
     """The last number of the NSpid line (proc_pid_status(5))."""
-    try:
-        lines = status.read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[-1]) for line in lines if line.startswith("NSpid:")), 0)
+    return next((int(line.split()[-1]) for line in _lines(status) if line.startswith("NSpid:")), 0)
 
 
 def waits_unconfined(init_pid: int) -> bool:
@@ -78,10 +78,7 @@ def waits_unconfined(init_pid: int) -> bool:
     `init.c` blocks SIGUSR2 until then, to show it. What it waits for the kernel shows as not blocked while it
     sleeps. A signal that is sent before would be lost (pid_namespaces(7)).
     """
-    try:
-        lines = (PROC / str(init_pid) / "status").read_text().splitlines()
-    except OSError:
-        return False
+    lines = _lines(PROC / str(init_pid) / "status")
     blocked = next((int(line.split()[1], 16) for line in lines if line.startswith("SigBlk:")), 0)
     return blocked in (_SHOWN, _SHOWN | _AWAITED)
 
@@ -91,7 +88,7 @@ def children(pid: int) -> list[int]:
     found: list[int] = []
     try:
         for task in (PROC / str(pid) / "task").iterdir():
-            found.extend(int(word) for word in (task / "children").read_text().split())
+            found.extend(int(word) for word in bounded.text(task / "children", MAX_TEXT).split())
     except OSError:
         return found
     return found
@@ -110,11 +107,16 @@ def thread_states(pid: int) -> list[str]:
     try:
         # The command may contain spaces and parentheses; the state follows the last one.
         return [
-            (task / "stat").read_text().rpartition(")")[2].split()[0]
+            bounded.text(task / "stat", MAX_TEXT).rpartition(")")[2].split()[0]
             for task in (PROC / str(pid) / "task").iterdir()
         ]
     except OSError:
         return []
+
+
+def has_ended(pid: int) -> bool:
+    """Whether no thread of a process will run any more; so it is when it is gone."""
+    return all(state in "ZX" for state in thread_states(pid))
 
 
 class FreezeWatch:
@@ -155,12 +157,16 @@ def highest_inner_pid(root: int) -> int:
 
 def _highest_of(status: Path) -> int:
     """The highest id in the innermost namespace that a status tells of (proc_pid_status(5))."""
-    try:
-        lines = status.read_text().splitlines()
-    except OSError:
-        return 0
-    ids = [line.split()[-1] for line in lines if line.startswith(("NSpid:", "NSpgid:", "NSsid:"))]
+    ids = [line.split()[-1] for line in _lines(status) if line.startswith(("NSpid:", "NSpgid:", "NSsid:"))]
     return max((int(number) for number in ids if number.isdecimal()), default=0)
+
+
+def _lines(status: Path) -> list[str]:
+    """The lines of a status; none when its process is gone."""
+    try:
+        return bounded.text(status, MAX_TEXT).splitlines()
+    except OSError:
+        return []
 
 
 def _statuses(pid: int) -> list[Path]:

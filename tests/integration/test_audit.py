@@ -6,6 +6,8 @@ import contextlib
 import json
 import os
 import signal
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,6 +42,8 @@ ALTERATIONS = {
     "privileges to gain": "creds.ClearField('no_new_privs')",
     "no rights at all": "thread.ClearField('creds')",
 }
+KILLS, KILLS_APART = 6, 0.012
+"""A restore of a few small processes takes CRIU about 60 ms."""
 # Not root, may gain no privileges, and writes into a folder of the host as long as it runs.
 PROGRAM = """
 import ctypes, os, time
@@ -182,6 +186,89 @@ def test_who_goes_away_while_all_stands_still_leaves_nothing_running(
         taken.restore("never")
     assert (out / "ran").read_text() == ""
     assert containers(hf) == set()
+
+
+def test_a_login_uid_from_elsewhere_is_not_taken(hf: Holdfast, running: Session) -> None:
+    """On this machine it may be a person's: what is restored has the one that a new session has."""
+    taken = running.snapshot("taken")
+    own = running.exec("cat /proc/self/loginuid").text
+    pid = pid_of(running)
+    running.remove()
+    forge(hf, taken, pid, "core.tc.loginuid = 1234")
+    restored = taken.restore("again")
+
+    assert restored.exec(f"cat /proc/{pid}/loginuid; echo; cat /proc/self/loginuid").text.split() == [
+        own,
+        own,
+    ]
+
+
+def criu_of(pid: int) -> int:
+    """The CRIU that the checkpointer's process `pid` has started."""
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        with contextlib.suppress(OSError):
+            if b"/usr/sbin/criu\0restore" in Path(f"/proc/{child}/cmdline").read_bytes():
+                return int(child)
+    raise AssertionError("it is not there")
+
+
+def test_criu_killed_before_the_judgement_leaves_nothing_running(
+    hf: Holdfast, running: Session, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When a tracer ends, its tasks go on: those that nobody has judged end with it instead."""
+    taken = running.snapshot("taken")
+    running.remove()
+    (out / "ran").write_text("")
+
+    def kill(*_: object) -> list[object]:
+        os.kill(criu_of(worker(hf)), signal.SIGKILL)
+        # Whoever is let go writes within 10 ms; nothing else ends the container yet.
+        deadline = time.monotonic() + 0.5
+        while time.monotonic() < deadline and not (out / "ran").read_text():
+            time.sleep(0.01)
+        return []
+
+    monkeypatch.setattr(policy, "judge_running", kill)
+    with pytest.raises(RestoreFailed):
+        taken.restore("never")
+    assert (out / "ran").read_text() == ""
+    assert containers(hf) == set()
+
+
+def test_criu_killed_at_any_moment_leaves_nothing_running(
+    hf: Holdfast, running: Session, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From its first task on to the last before the judge: whether it is killed early or late, none runs."""
+    taken = running.snapshot("taken")
+    running.remove()
+    (out / "ran").write_text("")
+    monkeypatch.setattr(policy, "judge_running", lambda *_: [policy.Violation(0, "", "is never judged")])
+    killed = 0
+    for number in range(KILLS):
+        ended = threading.Event()
+        killer = threading.Thread(target=kill_criu, args=(hf, number * KILLS_APART, ended))
+        killer.start()
+        try:
+            with pytest.raises(RestoreFailed) as caught:
+                taken.restore("never")
+        finally:
+            ended.set()
+            killer.join()
+        killed += "never judged" not in str(caught.value)
+        assert (out / "ran").read_text() == ""
+        assert containers(hf) == set()
+    assert killed > 0
+
+
+def kill_criu(hf: Holdfast, after: float, ended: threading.Event) -> None:
+    """Kill CRIU so many seconds after it has made its first task."""
+    while not ended.is_set():
+        with contextlib.suppress(AssertionError, OSError, ValueError):
+            criu = criu_of(worker(hf))
+            if Path(f"/proc/{criu}/task/{criu}/children").read_text():
+                ended.wait(after)
+                os.kill(criu, signal.SIGKILL)
+                return
 
 
 def test_what_is_restored_is_as_it_was(hf: Holdfast, running: Session) -> None:

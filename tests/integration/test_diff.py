@@ -7,6 +7,8 @@ from holdfast.errors import InvalidArgument, SnapshotNotFound
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.diff.result import Diff
 
+pytestmark = pytest.mark.engine
+
 
 def files(diff: Diff) -> dict[str, str]:
     return {one.path: one.change for one in diff.files}

@@ -14,6 +14,8 @@ from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.drift.result import Drift
 from holdfast.runtime.session import Session
 
+pytestmark = pytest.mark.engine
+
 
 def wheel(version: str) -> str:
     """Text for bash that writes a wheel of one module to /tmp."""

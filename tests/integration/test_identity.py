@@ -22,6 +22,8 @@ chmod +x ~/.config/holdfast/hooks.d/tell"""
 CELL = """
 import os, random, secrets, ssl, tempfile, uuid
 import holdfast_session as hs
+
+pytestmark = pytest.mark.engine
 events = []
 @hs.on_restore
 def restored(event):

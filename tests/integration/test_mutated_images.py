@@ -105,7 +105,7 @@ HARMLESS: dict[str, str] = {
     "has ended, and has no rights": "core: tc.task_state",
     "the program is compared with what a container's filter refuses": "seccomp: seccomp_filters.filter",
     "limits of memory and processes, which the container has as well": "core: tc.rlimits.rlimits.*",
-    "a limit that docs/security.md states": "core: tc.loginuid",
+    "taken out on its way (login_ids.py)": "core: tc.loginuid",
 }
 
 # Each is what somebody would try who knows CRIU: the image, what is done to it, and the words of its refusal.

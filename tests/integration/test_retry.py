@@ -12,6 +12,8 @@ from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.session import Session
 from holdfast.runtime.snapshot import Snapshot
 
+pytestmark = pytest.mark.engine
+
 # Fails in runs of an even number: the copy's name ends with it. Says things that differ in every run.
 EVEN = (
     'echo "$$ began at $(date +%T)"; n=$(hostname); n=${n##*-}; echo "in $MODE"; '

@@ -32,6 +32,7 @@ from holdfast.runtime.home import Home
 from holdfast.runtime.session import Session
 from holdfast.runtime.store.operations import Operations
 from holdfast.runtime.taking import Taking
+from holdfast.snapshots import service
 
 pytestmark = pytest.mark.engine
 
@@ -59,6 +60,35 @@ def flip(path: Path) -> None:
         byte = file.read(1)
         file.seek(-1, os.SEEK_CUR)
         file.write(bytes([byte[0] ^ 1]))
+
+
+# A file that is never as it was when it was copied, as that of a busy database.
+BUSY = """head -c 64M /dev/urandom > /srv/busy
+(while :; do echo x | dd of=/srv/busy conv=notrunc status=none; done &)"""
+
+
+@pytest.mark.parametrize(("where", "said"), [("/srv", "to copy its files"), ("/dev/shm", "shared memory")])
+def test_nobody_stands_still_for_longer_than_was_said(
+    hf: Holdfast, monkeypatch: pytest.MonkeyPatch, where: str, said: str
+) -> None:
+    """What changes all the time is copied in the freeze; if that takes too long, the session goes on."""
+    session = hf.new("busy")
+    assert session.exec(BUSY.replace("/srv", where)).ok
+    ask = service.ask
+
+    def hurried(*arguments: Any, **fields: Any) -> Any:
+        return ask(*arguments, **fields, **({"limit": 0.001} if "dump" in arguments else {}))
+
+    monkeypatch.setattr(service, "ask", hurried)
+    with pytest.raises(
+        CaptureFailed, match=f"^cannot snapshot session busy: .*{said} took longer than 0.001 s"
+    ):
+        session.snapshot("never")
+    assert alive(session)
+    assert nothing_begun(hf)
+
+    monkeypatch.setattr(service, "ask", ask)
+    assert session.snapshot("then").row.state == "ready"
 
 
 @pytest.mark.parametrize(

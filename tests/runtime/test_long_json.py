@@ -11,6 +11,15 @@ import pytest
 from holdfast.runtime.cli.long_json import PIECE, pieces
 
 
+def test_nothing_that_is_not_seen_is_left() -> None:
+    """What would turn or hide text on a terminal is escaped, in the long text and beside it."""
+    hidden = "\u202e\x9b31m\u200b"
+    written = "".join(pieces({"name": hidden}, "output", hidden.encode()))
+
+    assert written.isascii()
+    assert json.loads(written) == {"name": hidden, "output": hidden}
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -179,6 +179,16 @@ def test_descriptors_say_what_they_are() -> None:
     assert told["terminals"][0]["foreground"] == 301
 
 
+def test_a_long_name_that_is_open_often_is_told_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small image must not ask for memory many times over; what is left out is counted."""
+    monkeypatch.setattr("holdfast.snapshots.checkpointer.record.decode.MAX_NAMES", 1000)
+    infos = [Message(id=1, type=1, fd=fd, flags=0) for fd in range(30)]
+    told = decode(tree(files=[reg(1, "/" + "x" * 99)], fdinfo_2=infos))
+
+    assert len(told["processes"][0]["descriptors"]) == 10
+    assert told["left_out"] == 20
+
+
 def test_the_flags_of_a_named_pipe_are_those_of_its_path() -> None:
     """CRIU keeps them with an entry for the path, which the pipe's own names."""
     path = Message(name="/run/pipe", mode=0o010600, flags=2, pos=0)

@@ -40,6 +40,16 @@ def test_a_dump_names_its_target() -> None:
     assert parse(DUMP) == Dump(Target(CONTAINER, 4000, 301), "00112233aabb", leave_running=True)
 
 
+def test_a_dump_says_how_long_it_may_take() -> None:
+    """Never longer than the checkpointer would by itself."""
+    request = parse(DUMP | {"limit": 1.5})
+    assert isinstance(request, Dump)
+    assert request.limit == 1.5
+    for value in (0, -1, requests.COPY_LIMIT + 1, float("nan"), True, "1", [1]):
+        with pytest.raises(requests.BadRequest, match="limit"):
+            parse(DUMP | {"limit": value})
+
+
 def test_a_dump_may_leave_descriptors_out() -> None:
     """By the pid inside and the number there."""
     request = parse(DUMP | {"substitute": [{"pid": 310, "fd": 7, "with": "null"}]})

@@ -98,6 +98,7 @@ def opened(target: str, info: str = "mnt_id:\t10\n", file: File | None = None, *
         ("TracerPid:4000", {}, "traced"),
         ("SigPnd:0000000000000010", {}, "trap"),
         ("State:D (disk sleep)", {"stuck": 41}, "stuck"),
+        ("", {"label": "unconfined"}, "label"),
         ("State:D (disk sleep)", {}, "process"),
         ("", {"namespaces": {**SPACES, "user": 9}}, "inner_namespace"),
         ("", {"namespaces": {**SPACES, "time_for_children": 9}}, "inner_namespace"),

@@ -99,3 +99,11 @@ def test_a_queue_longer_than_criu_keeps_is_put_together() -> None:
     lengthen(queues, {9: b" and the rest", 11: b"of no terminal"})
 
     assert [queue.data for queue in queues] == [b"first and the rest", b"typed"]
+
+
+def test_a_queue_is_lengthened_once_however_often_images_name_it() -> None:
+    """A small image must not ask for memory many times over."""
+    queues = [SimpleNamespace(tty_id=3, data=b"a") for _ in range(3)]
+    lengthen(queues, {3: b"rest"})
+
+    assert [one.data for one in queues] == [b"arest", b"a", b"a"]

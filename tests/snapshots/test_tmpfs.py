@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.snapshots.checkpointer import rights, tmpfs
+from holdfast.snapshots.checkpointer.deadline import Deadline, Passed
 from holdfast.snapshots.checkpointer.tmpfs import mounts
 
 MOUNTINFO = """\
@@ -35,3 +44,46 @@ def test_shared_memory_of_somebody_else_is_not_carried() -> None:
 def test_odd_lines_are_passed_over() -> None:
     """A line that is not of the documented form names no mount."""
     assert mounts("nonsense\n\n1 2 - tmpfs\n") == []
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[int]:
+    """A folder, in place of a tmpfs, with a file in it."""
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory" / "file").write_bytes(b"kept")
+    folder = os.open(tmp_path / "memory", os.O_RDONLY | os.O_DIRECTORY)
+    yield folder
+    os.close(folder)
+
+
+def test_what_tar_complains_of_is_not_kept(
+    memory: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line for each socket there is: they come back in another way, and a session may have a million."""
+    monkeypatch.setattr(rights, "keep_only", lambda *_: None)
+    for number in range(2000):
+        os.mknod(tmp_path / "memory" / f"{number:0200}", 0o140600)
+    told: list[bytes] = []
+    complaints = tmpfs._complaints
+
+    def listen(tar: object, deadline: Deadline) -> bytes:
+        told.append(complaints(tar, deadline))  # type: ignore[arg-type]
+        return told[0]
+
+    monkeypatch.setattr(tmpfs, "_complaints", listen)
+    tmpfs._archive(memory, tmp_path / "kept.tar", Deadline(60))
+
+    with tarfile.open(tmp_path / "kept.tar") as archive:
+        assert archive.getnames() == [".", "./file"]
+    assert 0 < len(told[0]) <= 4 * tmpfs._REASON
+
+
+def test_an_archive_that_takes_too_long_is_given_up(
+    memory: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one line that says what it was; tar does not go on."""
+    monkeypatch.setattr(rights, "keep_only", lambda *_: None)
+    with pytest.raises(Passed, match="to keep its shared memory took longer than 1e-06 s"):
+        tmpfs._archive(memory, tmp_path / "kept.tar", Deadline(1e-6))
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)

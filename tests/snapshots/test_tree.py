@@ -100,3 +100,18 @@ def test_a_root_is_found_by_its_inner_pid(proc: Proc) -> None:
     assert tree.find_by_inner_pid(10, 301) == 12
     with pytest.raises(tree.TargetMismatch):
         tree.find_by_inner_pid(10, 99)
+
+
+def test_a_process_has_ended_with_its_last_thread(proc: Proc) -> None:
+    """A zombie, a dead task and one that is gone run no more; a stopped one may."""
+    for pid, state in ((10, "Z"), (11, "X"), (12, "T"), (13, "t"), (14, "S")):
+        proc.add(pid, state)
+
+    assert [tree.has_ended(pid) for pid in (10, 11, 12, 13, 14, 99)] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+        True,
+    ]

@@ -9,8 +9,11 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from collections.abc import Callable
 
 _PIECE = 1 << 20
+_RANGE = 32 << 20
+"""Bytes that one call copies: on a slow disk a few seconds' worth."""
 # copy_file_range(2) refuses between some file systems, and on some.
 _USE_READ = {errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.ETXTBSY, errno.EBADF}
 
@@ -29,10 +32,11 @@ def written_by_nobody(source: int) -> bool:
     return True
 
 
-def copy(source: int, target: int, offset: int, size: int) -> None:
+def copy(source: int, target: int, offset: int, size: int, check: Callable[[], None]) -> None:
     """Copy `size` bytes to `offset`, holes left out: the target reads as zeros there.
 
-    If the file has become shorter, the rest reads as zeros.
+    If the file has become shorter, the rest reads as zeros. `check` is called now and then, and ends the copy
+    by what it raises.
 
     Raises:
         OSError: a file cannot be read or written.
@@ -49,14 +53,15 @@ def copy(source: int, target: int, offset: int, size: int) -> None:
                 raise
             begin, end = position, size
         end = min(end, size)
-        _copy_range(source, target, begin, offset + begin, end - begin)
+        _copy_range(source, target, begin, offset + begin, end - begin, check)
         position = max(end, position + 1)
 
 
-def _copy_range(source: int, target: int, begin: int, to: int, count: int) -> None:
+def _copy_range(source: int, target: int, begin: int, to: int, count: int, check: Callable[[], None]) -> None:
     while count > 0:
+        check()
         try:
-            done = os.copy_file_range(source, target, count, begin, to)
+            done = os.copy_file_range(source, target, min(count, _RANGE), begin, to)
         except OSError as error:
             if error.errno not in _USE_READ:
                 raise

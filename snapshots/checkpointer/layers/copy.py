@@ -11,10 +11,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from holdfast.snapshots.checkpointer.deadline import Deadline
 from holdfast.snapshots.checkpointer.layers import contents, entry, merge, scan
 from holdfast.snapshots.checkpointer.layers.entry import Entry
 from holdfast.snapshots.checkpointer.layers.scan import Identity, Seen
@@ -63,9 +63,14 @@ class LayerCopy:
             if self._end - before < LITTLE:
                 break
 
-    def last(self, upper: Path, mapped: Iterable[str]) -> None:
-        """Copy again what is not as it was; then the copy is complete."""
-        self._pass(upper, "", set(mapped))
+    def last(self, upper: Path, mapped: Iterable[str], deadline: Deadline | None = None) -> None:
+        """Copy again what is not as it was; then the copy is complete.
+
+        Raises:
+            Passed: it took longer than the deadline. None: there is none.
+            Unsupported, OSError: as `first`.
+        """
+        self._pass(upper, "", set(mapped), deadline)
 
     def pause(self) -> None:
         """Write down what is known, so that `resume` can go on with it."""
@@ -91,27 +96,31 @@ class LayerCopy:
         top = [item for _, item in self._known.values()]
         entry.write(self._folder / entry.ENTRIES, merge.merged([*self._lower, top]) if self._lower else top)
 
-    def _pass(self, layer: Path, group: str, mapped: set[str]) -> list[Entry]:
+    def _pass(
+        self, layer: Path, group: str, mapped: set[str], deadline: Deadline | None = None
+    ) -> list[Entry]:
         found: dict[str, tuple[Identity, Entry]] = {}
-        text = 0
+        # What was kept of the layers below is kept as long as this one.
+        budget = scan.Budget(sum(map(len, self._lower)))
+
+        def check() -> None:
+            if deadline is not None:
+                deadline.check("to copy its files")
+
         # By inode: files with several names are copied once.
         names: dict[int, list[Entry]] = {}
         folder = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         data = os.open(self._folder / entry.DATA, os.O_WRONLY | os.O_CLOEXEC)
         try:
-            for seen in scan.scan(folder, self._unchanged):
+            for seen in scan.scan(folder, self._unchanged, budget):
+                check()
                 item, inode = seen.entry, seen.identity[0]
                 if item.kind == entry.FILE:
                     if seen.identity[2] > 1:
                         item.group = f"{group}{inode}"
-                    self._fill(seen, data, mapped, names.setdefault(inode, []))
+                    self._fill(seen, data, mapped, names.setdefault(inode, []), check)
                 # What is not settled is looked at again, whatever it looks like then.
                 found[item.path] = (seen.identity if seen.settled else (), item)
-                text += len(item.path) + len(item.target) + sum(map(len, item.attributes.values()))
-                if len(found) > scan.MOST_FILES:
-                    raise scan.TooMany(f"{scan.MOST_FILES} files", _crowded(found))
-                if text > scan.MOST_TEXT:
-                    raise scan.TooMany(f"{scan.MOST_TEXT >> 20} MB of names", _crowded(found))
         finally:
             os.close(data)
             os.close(folder)
@@ -123,21 +132,23 @@ class LayerCopy:
         known = self._known.get(path)
         return known[1] if known is not None and known[0] == identity else None
 
-    def _fill(self, seen: Seen, data: int, mapped: set[str], others: list[Entry]) -> None:
+    def _fill(
+        self, seen: Seen, data: int, mapped: set[str], others: list[Entry], check: Callable[[], None]
+    ) -> None:
         """See that the contents of a file are there. `others` are the names of it that were seen before."""
         item = seen.entry
         there = (others[0].offset, others[0].size) if others else self._contents.get(seen.identity)
         if there is not None and item.path not in mapped:
             item.offset, item.size = there
         else:
-            self._copy(seen, data)
+            self._copy(seen, data, check)
             if seen.settled:
                 self._contents[seen.identity] = (item.offset, item.size)
             for other in others:
                 other.offset, other.size = item.offset, item.size
         others.append(item)
 
-    def _copy(self, seen: Seen, data: int) -> None:
+    def _copy(self, seen: Seen, data: int, check: Callable[[], None]) -> None:
         item = seen.entry
         item.offset, item.size, seen.settled = self._end, 0, False
         try:
@@ -154,14 +165,8 @@ class LayerCopy:
             seen.identity = scan.identify(found)
             seen.settled = quiet and scan.settled(seen.identity)
             item.size = found.st_size
-            contents.copy(source, data, item.offset, item.size)
+            contents.copy(source, data, item.offset, item.size, check)
         finally:
             os.close(source)
         self._end += item.size
         os.ftruncate(data, self._end)
-
-
-def _crowded(paths: Iterable[str]) -> str:
-    """The folder, one or two levels deep, below which most of these paths are."""
-    folders = Counter("/".join(path.split("/")[:-1][:2]) for path in paths)
-    return f"/{folders.most_common(1)[0][0]}"

@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 from holdfast.snapshots.checkpointer import folders, tree
+from holdfast.snapshots.checkpointer.deadline import Deadline
 from holdfast.snapshots.checkpointer.layers import entry, mapped, where
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
 from holdfast.snapshots.checkpointer.layers.scan import Unsupported
@@ -42,12 +43,20 @@ def begun(folder: str) -> LayerCopy | None:
     return copy
 
 
-def complete(copy: LayerCopy, init_pid: int) -> None:
-    """Copy what has changed since, while nothing in the container runs."""
+def complete(copy: LayerCopy, init_pid: int, deadline: Deadline) -> None:
+    """Copy what has changed since, while nothing in the container runs.
+
+    Raises:
+        Passed: the deadline has.
+        OSError: the files cannot be read or written.
+    """
     found = where.layers(init_pid)
     if found is None:
         raise OSError("the container's files are no longer where they were")
-    copy.last(found.upper, mapped.mapped(tree.tree(init_pid)))
+    try:
+        copy.last(found.upper, mapped.mapped(tree.tree(init_pid)), deadline)
+    except Unsupported as error:
+        raise OSError(str(error)) from error
 
 
 def _folder(folder: str) -> Path:

@@ -10,23 +10,39 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from holdfast.snapshots.checkpointer import bounded
+from holdfast.snapshots.checkpointer.proc import walk
+
+MAX_TEXT = 64 << 20
+"""Characters of all those paths together."""
 _SHARED = re.compile(rb"^[0-9a-f]+-[0-9a-f]+ .w.s [0-9a-f]+ \S+ [1-9]\d* +/(.*)$", re.MULTILINE)
 
 
 def mapped(pids: Iterable[int], proc: Path = Path("/proc")) -> set[str]:
-    """Paths, relative to the root, of files that any of these processes has mapped shared and writable."""
+    """Paths, relative to the root, of files that any of these processes has mapped shared and writable.
+
+    Raises:
+        TooLong: they have more than can be kept in mind. What is left out would be torn in the copy.
+    """
     found: set[str] = set()
+    room = MAX_TEXT
     for pid in pids:
         try:
-            maps = (proc / str(pid) / "maps").read_bytes()
+            for lines in bounded.lines(proc / str(pid) / "maps", walk.MAX_MAPS):
+                new = parse(lines) - found
+                room -= sum(map(len, new))
+                if room < 0:
+                    raise bounded.TooLong("what the session has mapped for writing", MAX_TEXT)
+                found |= new
+        except bounded.TooLong:
+            raise
         except OSError:
             continue
-        found |= parse(maps)
     return found
 
 
 def parse(maps: bytes) -> set[str]:
-    """The same of the text of one proc_pid_maps(5)."""
+    """The same of some lines of proc_pid_maps(5)."""
     if b"s " not in maps:
         return set()
     # Only a line break is escaped in there.

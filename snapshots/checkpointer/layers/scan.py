@@ -9,16 +9,17 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
 from holdfast.snapshots.checkpointer.layers import entry
 from holdfast.snapshots.checkpointer.layers.entry import Entry
 
-# Files of one layer: each takes up to 2 kB of memory here while the layer is copied.
+# Names in one copy, whatever they are of: each takes up to 2 kB of memory here while the layer is copied.
 MOST_FILES = 500_000
-# Characters of their names, links and attributes together.
+# Characters of their paths, links and attributes together.
 MOST_TEXT = 256 << 20
 # Deeper than any tree made in earnest; each level is an open descriptor.
 DEEPEST = 400
@@ -45,6 +46,41 @@ class TooMany(OSError):
 
     def __init__(self, what: str, where: str) -> None:
         super().__init__(f"the session has more than {what} that its image has not, most of them in {where}")
+
+
+class Budget:
+    """How much of a layer is kept in memory, over all of its folders. `spent` names are kept already."""
+
+    def __init__(self, spent: int = 0) -> None:
+        self._names, self._text = spent, 0
+        self._names_in: Counter[str] = Counter()
+        self._text_in: Counter[str] = Counter()
+
+    def listed(self, items: Iterable[os.DirEntry[str]], prefix: str) -> list[os.DirEntry[str]]:
+        """The entries of a folder. Raises TooMany, before they are looked at."""
+        found = list(islice(items, MOST_FILES - self._names + 1))
+        self._names += len(found)
+        self._names_in[_place(prefix)] += len(found)
+        if self._names > MOST_FILES:
+            raise TooMany(f"{MOST_FILES} files", _most(self._names_in))
+        return found
+
+    def kept(self, item: Entry, prefix: str) -> None:
+        """Count what an entry says. Raises TooMany."""
+        size = len(item.path) + len(item.target) + sum(map(len, item.attributes.values()))
+        self._text += size
+        self._text_in[_place(prefix)] += size
+        if self._text > MOST_TEXT:
+            raise TooMany(f"{MOST_TEXT >> 20} MB of names", _most(self._text_in))
+
+
+def _place(prefix: str) -> str:
+    """The first one or two folders of a path that ends with a slash."""
+    return "/".join(prefix.split("/")[:-1][:2])
+
+
+def _most(counted: Counter[str]) -> str:
+    return f"/{counted.most_common(1)[0][0]}"
 
 
 @dataclass(slots=True)
@@ -79,7 +115,10 @@ def settled(identity: Identity, least: int = UNSETTLED) -> bool:
     return identity[1] < time.time_ns() - least
 
 
-def scan(folder: int, known: Callable[[str, Identity], Entry | None]) -> Iterator[Seen]:
+Known = Callable[[str, Identity], Entry | None]
+
+
+def scan(folder: int, known: Known, budget: Budget) -> Iterator[Seen]:
     """Everything below a folder given by its descriptor; parents come before what is in them.
 
     `known` gives the entry a path had when its identity was the same, so that its attributes need not be
@@ -87,20 +126,17 @@ def scan(folder: int, known: Callable[[str, Identity], Entry | None]) -> Iterato
 
     Raises:
         Unsupported: of anything in it.
+        TooMany: there is more than the budget allows.
         OSError: it cannot be read; what vanishes meanwhile is left out.
     """
-    yield from _scan(folder, "", 0, known)
+    yield from _scan(folder, "", 0, known, budget)
 
 
-def _scan(
-    folder: int, prefix: str, depth: int, known: Callable[[str, Identity], Entry | None]
-) -> Iterator[Seen]:
+def _scan(folder: int, prefix: str, depth: int, known: Known, budget: Budget) -> Iterator[Seen]:
     if depth > DEEPEST:
         raise Unsupported(f"directories are nested more than {DEEPEST} deep")
     with os.scandir(folder) as listing:
-        items = list(islice(listing, MOST_FILES + 1))
-    if len(items) > MOST_FILES:
-        raise TooMany(f"{MOST_FILES} files", f"/{prefix}")
+        items = budget.listed(listing, prefix)
     for item in items:
         if item.name.startswith(_RESERVED):
             continue
@@ -112,20 +148,19 @@ def _scan(
             continue
         if seen is None:
             continue
+        budget.kept(seen.entry, prefix)
         yield seen
         if seen.entry.kind == entry.DIRECTORY:
-            yield from _below(folder, item.name, path, depth, known)
+            yield from _below(folder, item.name, path, depth, known, budget)
 
 
-def _below(
-    folder: int, name: str, path: str, depth: int, known: Callable[[str, Identity], Entry | None]
-) -> Iterator[Seen]:
+def _below(folder: int, name: str, path: str, depth: int, known: Known, budget: Budget) -> Iterator[Seen]:
     try:
         below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     except (FileNotFoundError, NotADirectoryError):
         return
     try:
-        yield from _scan(below, path + "/", depth + 1, known)
+        yield from _scan(below, path + "/", depth + 1, known, budget)
     finally:
         os.close(below)
 
@@ -135,7 +170,7 @@ def _look(
     name: str,
     path: str,
     found: os.stat_result,
-    known: Callable[[str, Identity], Entry | None],
+    known: Known,
 ) -> Seen | None:
     identity = identify(found)
     made = known(path, identity)

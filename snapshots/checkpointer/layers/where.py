@@ -11,6 +11,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.snapshots.checkpointer import bounded
+from holdfast.snapshots.checkpointer.proc import walk
+
 HERE = Path("/layers")
 
 
@@ -27,7 +30,7 @@ def layers(init_pid: int) -> Layers | None:
     there = os.environ.get("HOLDFAST_LAYERS", "")
     if not there:
         return None
-    return find(Path(f"/proc/{init_pid}/mountinfo").read_text(), there, HERE)
+    return find(bounded.text(Path(f"/proc/{init_pid}/mountinfo"), walk.MAX_TEXT), there, HERE)
 
 
 def find(mountinfo: str, there: str, here: Path) -> Layers | None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.snapshots.checkpointer import bounded
 from holdfast.snapshots.checkpointer.proc import fdinfo, links, status
 from holdfast.snapshots.checkpointer.proc.fdinfo import FdInfo
 from holdfast.snapshots.checkpointer.proc.links import Link
@@ -22,7 +23,9 @@ MAX_THREADS = 20_000
 MAX_DESCRIPTORS = 20_000
 """Of one process."""
 MAX_TEXT = 16 << 20
-"""Bytes of one file: a process with 65530 mappings (vm.max_map_count) has less."""
+"""Bytes of one file that is read as a whole."""
+MAX_MAPS = 320 << 20
+"""Bytes of one list of mappings: at most 65530 (vm.max_map_count), each with a path of up to 4 kB."""
 SMALL = 2048
 """The kernel fills a page with whole lines before it stops: what is far shorter was the last of it."""
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time", "time_for_children", "user", "uts")
@@ -60,9 +63,9 @@ def threads(pid: int) -> list[int]:
     return _numbers(f"{pid}/task", MAX_THREADS)
 
 
-def descriptors(pid: int) -> list[int]:
+def descriptors(pid: int, most: int = MAX_DESCRIPTORS) -> list[int]:
     """Numbers of the open descriptors of a process, lowest first; empty for a zombie."""
-    return _numbers(f"{pid}/fd", MAX_DESCRIPTORS)
+    return _numbers(f"{pid}/fd", most)
 
 
 def status_of(pid: int, thread: int | None = None) -> Status | None:
@@ -94,6 +97,15 @@ def stat_of(pid: int, fd: int) -> os.stat_result | None:
         return None
 
 
+def protocol_of(pid: int, fd: int) -> str:
+    """What kind of socket it is, in the words of the kernel; the tables of a namespace do not list all."""
+    try:
+        name = os.getxattr(f"{PROC}/{pid}/fd/{fd}", "system.sockprotoname")
+    except OSError:
+        return ""
+    return name.rstrip(b"\0").decode("ascii", "replace")
+
+
 def by_name(pid: int, fd: int) -> bool:
     """Whether a descriptor only names a file (O_PATH): its link can be neither read nor written then."""
     try:
@@ -123,19 +135,25 @@ def read(name: str, limit: int = MAX_TEXT, small: int = 0) -> bytes | None:
     except OSError:
         return None
     try:
-        return b"".join(_chunks(descriptor, limit, small))
+        return b"".join(bounded.pieces(descriptor, limit, small))
     except OSError:
         return None
     finally:
         os.close(descriptor)
 
 
-def _chunks(descriptor: int, limit: int, small: int) -> Iterator[bytes]:
-    while limit > 0 and (chunk := os.read(descriptor, min(limit, 1 << 16))):
-        limit -= len(chunk)
-        yield chunk
-        if len(chunk) < small:
-            return
+def maps(pid: int) -> Iterator[bytes]:
+    """What /proc/PID/maps says, some lines at a time; nothing when the process is gone.
+
+    Raises:
+        TooLong: there is more than MAX_MAPS. Whoever judges it cannot leave out the rest.
+    """
+    try:
+        yield from bounded.lines(PROC / str(pid) / "maps", MAX_MAPS)
+    except bounded.TooLong:
+        raise
+    except OSError:
+        return
 
 
 def _target(name: str) -> str | None:

@@ -14,6 +14,8 @@ from holdfast.snapshots.checkpointer.record.described import Files, terminals
 MAX_PROCESSES = 20_000
 MAX_DESCRIPTORS = 100_000
 """Of all processes together."""
+MAX_NAMES = 64 << 20
+"""Characters of what these are called, together: each name is told as often as it is open."""
 MAX_THREADS = 100_000
 """Of all processes together. Each has an image; more are no session's (its limit counts threads)."""
 _MAX_COMMAND = 1024
@@ -83,6 +85,7 @@ class _Decoding:
         self._filters = filters
         self._commands = commands
         self._room = MAX_DESCRIPTORS
+        self._text = MAX_NAMES
         self._tables: dict[int, list[Any]] = {}
         self._tids: set[int] = set()
         self.left_out = 0
@@ -160,5 +163,12 @@ class _Decoding:
         infos = self._tables[number]
         kept = infos[: max(0, self._room)]
         self._room -= len(kept)
-        self.left_out += len(infos) - len(kept)
-        return [self._files.descriptor(info) for info in kept]
+        found: list[dict[str, Any]] = []
+        for info in kept:
+            one = self._files.descriptor(info)
+            self._text -= len(one["what"])
+            if self._text < 0:
+                break
+            found.append(one)
+        self.left_out += len(infos) - len(found)
+        return found

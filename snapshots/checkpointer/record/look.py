@@ -17,10 +17,13 @@ from typing import Any
 
 from holdfast.snapshots.checkpointer.proc import links, net, walk
 from holdfast.snapshots.checkpointer.record import credentials, labels, sharing
-from holdfast.snapshots.checkpointer.record.decode import MAX_DESCRIPTORS
+from holdfast.snapshots.checkpointer.record.decode import MAX_DESCRIPTORS, MAX_NAMES
 from holdfast.snapshots.checkpointer.record.described import FLAGS
 from holdfast.snapshots.checkpointer.record.mappings import Mappings
 
+_TABLES = ("tcp", "tcp6", "udp", "udp6")
+_WITHOUT_TABLE = frozenset({"UNIX", "UNIX-STREAM", "NETLINK"})
+"""Sockets that are in none of these, as the kernel calls them."""
 _PAGE = os.sysconf("SC_PAGESIZE")
 _FIRST_SLAVE, _LAST_SLAVE = 136, 143
 """Major numbers of the slave ends of terminals (devices.txt of Linux), 256 of each."""
@@ -55,8 +58,10 @@ class _Looking:
         self._mappings = Mappings(partial(self._mounted, missing=False))
         self._inner: dict[int, int] = {}
         self._groups: dict[int, int] = {}
+        self._protocols: set[str] = set()
         self._leaders: list[tuple[int, int, int]] = []
         self._room = MAX_DESCRIPTORS
+        self._text = MAX_NAMES
         self.left_out = 0
         self._terminals: dict[int, dict[str, Any]] = {}
 
@@ -79,7 +84,9 @@ class _Looking:
         }
         if found["state"] == "zombie":
             return found
-        for tid in walk.threads(pid):
+        threads = walk.threads(pid)
+        self.left_out += max(0, status.threads - len(threads))
+        for tid in threads:
             thread = walk.status_of(pid, tid)
             if thread is not None:
                 label = self.labels.of(pid, tid)
@@ -97,19 +104,15 @@ class _Looking:
             if not self._mounted(f"/proc/{pid}/{name}")
         ]
         found["foreign"] += self._mappings.foreign(pid)
-        for fd in walk.descriptors(pid):
-            if self._room <= 0:
-                self.left_out += 1
-                continue
-            self._room -= 1
-            self._descriptor(found, pid, fd)
+        self._descriptors(found, pid)
         self._leads(found, pid)
         return found
 
     def sockets(self, processes: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The sockets among the descriptors that the kernel's tables have; call it before they are named."""
         table: dict[int, dict[str, Any]] = {}
-        for protocol in ("tcp", "tcp6", "udp", "udp6"):
+        # To list one of these takes the kernel 5 ms, whatever is in it: most sessions use none.
+        for protocol in _TABLES if self._protocols - _WITHOUT_TABLE else ():
             for one in net.internet(walk.read(f"{self._init}/net/{protocol}") or b"", protocol):
                 table[one.inode] = {
                     "kind": one.protocol,
@@ -137,6 +140,16 @@ class _Looking:
                 self._terminals[index] |= {"session": session, "foreground": self._groups.get(group, 0)}
         return list(self._terminals.values())
 
+    def _descriptors(self, found: dict[str, Any], pid: int) -> None:
+        for fd in walk.descriptors(pid, max(0, self._room) + 1):
+            if self._room <= 0 or self._text < 0:
+                self.left_out += 1
+                continue
+            self._room -= 1
+            self._descriptor(found, pid, fd)
+            if found["descriptors"]:
+                self._text -= len(found["descriptors"][-1]["what"])
+
     def _descriptor(self, found: dict[str, Any], pid: int, fd: int) -> None:
         link, info = walk.link_of(pid, fd), walk.fdinfo_of(pid, fd)
         if link is None or info is None:
@@ -158,6 +171,8 @@ class _Looking:
             one["what"], one["offset"], one["deleted"] = link.name, info.pos, False
         elif link.kind in ("pipe", "socket"):
             one["key"] = link.inode
+            if link.kind == "socket":
+                self._protocols.add(walk.protocol_of(pid, fd))
         elif link.kind == "anon":
             one["kind"] = link.name
         elif link.kind == "namespace" and link.inode not in self._namespaces.values():

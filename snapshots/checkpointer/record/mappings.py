@@ -10,12 +10,16 @@ import ctypes
 import os
 import platform
 from collections.abc import Callable, Iterator
+from functools import cache
 
+from holdfast.snapshots.checkpointer import bounded
 from holdfast.snapshots.checkpointer.proc import maps, walk
 
 MOST = 200_000
 """Different files that are looked at in a tree; a process has at most 65530 mappings (vm.max_map_count)."""
 
+MOST_TOLD = 20
+"""Mappings of one process that are named; one is too many."""
 _SYS_IO_SETUP = {"x86_64": 206, "aarch64": 0}
 
 Key = tuple[int, int, int]
@@ -28,20 +32,28 @@ class Mappings:
         """`mounted` tells of a link of /proc whether it leads to a file on a mount of the container."""
         self._mounted = mounted
         self._judged: dict[Key, bool] = {}
-        self._kernel = _devices_of_memory()
+        self._kernel = devices_of_memory()
 
     def foreign(self, pid: int) -> list[str]:
         """What a process has mapped that is not the session's, in words."""
         found: list[str] = []
-        for one in maps.parse(walk.read(f"{pid}/maps") or b""):
-            if not one.inode:
-                continue
-            key = (one.major, one.minor, one.inode)
-            if key not in self._judged:
-                self._judged[key] = len(self._judged) < MOST and self._is_ours(pid, one)
-            if not self._judged[key]:
-                found.append(f"memory ({one.path[:200]})")
+        try:
+            for one in (each for lines in walk.maps(pid) for each in maps.parse(lines)):
+                if one.inode and not self._known(pid, one):
+                    found.append(f"memory ({one.path[:200]})")
+                    if len(found) >= MOST_TOLD:
+                        break
+        except bounded.TooLong:
+            found.append("memory (of more files than can be judged)")
         return found
+
+    def _known(self, pid: int, one: maps.Mapping) -> bool:
+        key = (one.major, one.minor, one.inode)
+        if key not in self._judged:
+            if len(self._judged) >= MOST:
+                return False
+            self._judged[key] = self._is_ours(pid, one)
+        return self._judged[key]
 
     def _is_ours(self, pid: int, one: maps.Mapping) -> bool:
         # Memory without a file: memfds, System V segments, memory that processes share. No path leads to it.
@@ -50,8 +62,12 @@ class Mappings:
         return self._mounted(f"/proc/{pid}/map_files/{one.start:x}-{one.end:x}")
 
 
-def _devices_of_memory() -> frozenset[tuple[int, int]]:
-    """The kernel's own file systems: of shared memory, of ordinary and of huge pages, and of rings of AIO."""
+@cache
+def devices_of_memory() -> frozenset[tuple[int, int]]:
+    """The kernel's own file systems: of shared memory, of ordinary and of huge pages, and of rings of AIO.
+
+    They are the same as long as the machine runs, and to find the last one takes the kernel 15 ms.
+    """
     found = set(_device_of_rings())
     for flags in (0, os.MFD_HUGETLB):
         try:

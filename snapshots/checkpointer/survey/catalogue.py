@@ -61,6 +61,12 @@ CATALOGUE: dict[str, Kind] = {
         "is in a system call that nothing can interrupt, so that it cannot be stopped",
         "wait until the call returns (a child of vfork must start its program or end), or end the process",
     ),
+    "label": Kind(
+        BLOCKS,
+        "process with a security label of its own",
+        "has another AppArmor or SELinux label than the session's first process, which a copy is not given",
+        "end it, or start it without changing its profile",
+    ),
     "trap": Kind(
         BLOCKS,
         "process with a debugger's signal",

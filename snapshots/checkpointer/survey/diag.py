@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import socket
 import struct
-import sys
 from collections.abc import Iterator
 from functools import lru_cache
 
+from holdfast.snapshots.checkpointer import namespaces
 from holdfast.snapshots.checkpointer.proc import net
 from holdfast.snapshots.checkpointer.survey.seen import Socket
 
@@ -52,16 +52,14 @@ def listed(process: int) -> list[Socket]:
 
 def _in_namespace(process: int) -> socket.socket:
     """A socket that speaks with the kernel about another namespace. A socket stays where it was made."""
-    if sys.version_info < (3, 12):
-        raise OSError("os.setns came with Python 3.12; the checkpointer's image has 3.13")
     own = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     other = os.open(f"/proc/{process}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.setns(other, os.CLONE_NEWNET)
+        namespaces.enter(other, namespaces.NEWNET)
         try:
             link = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _SOCK_DIAG)
         finally:
-            os.setns(own, os.CLONE_NEWNET)
+            namespaces.enter(own, namespaces.NEWNET)
     finally:
         os.close(own)
         os.close(other)

@@ -31,6 +31,8 @@ def process(world: World, one: Process) -> Iterator[Finding]:
         yield finding.of(one, "trap", "SIGTRAP pending")
     elif one.stuck:
         yield finding.of(one, "stuck", f"thread {one.stuck} in an uninterruptible sleep")
+    if one.label:
+        yield finding.of(one, "label", f"security label {one.label[:100]!r}")
     inner_kinds = [
         name
         for name in _NAMESPACES
@@ -38,7 +40,7 @@ def process(world: World, one: Process) -> Iterator[Finding]:
     ]
     if inner_kinds:
         yield finding.of(one, "inner_namespace", f"{', '.join(inner_kinds)} namespace")
-    elif not (status.tracer or one.stuck or status.pending & _SIGTRAP):
+    elif not (status.tracer or one.stuck or one.label or status.pending & _SIGTRAP):
         kind = "stopped" if status.state == "T" else "other_user" if status.setuid else "process"
         yield finding.of(one, kind, what)
 

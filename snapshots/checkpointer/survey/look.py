@@ -10,12 +10,16 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
+from holdfast.snapshots.checkpointer import bounded
 from holdfast.snapshots.checkpointer.proc import maps, mounts, net, walk
 from holdfast.snapshots.checkpointer.proc.links import Link
 from holdfast.snapshots.checkpointer.proc.mounts import Mount
 from holdfast.snapshots.checkpointer.proc.status import Status
+from holdfast.snapshots.checkpointer.record import labels
 from holdfast.snapshots.checkpointer.survey import diag
 from holdfast.snapshots.checkpointer.survey.seen import (
     Descriptor,
@@ -65,7 +69,8 @@ def world(init: int, root: int, container: tuple[int, ...], mounted: tuple[str, 
     # Who lacks this for good, as its parents do, is in other namespaces only below another user namespace.
     confined = top is not None and not top.capabilities.bounding & _SYS_ADMIN
     namespaces = walk.namespaces_of(root)
-    looker = _Looker(places.mounts, depth, namespaces.get("user", 0) if confined else 0)
+    space = namespaces.get("user", 0) if confined else 0
+    looker = _Looker(places.mounts, depth, space, labels.Reader(init))
     processes = tuple(found for pid in tree.pids if (found := looker.process(pid)) is not None)
     members = {*tree.pids, init}
     outside = tuple(pid for pid in container if pid not in members)[:MAX_OUTSIDE]
@@ -151,8 +156,9 @@ def _brief(pid: int, depth: int) -> Process | None:
 class _Looker:
     """Looks at one process after the other, with a bound on all of them."""
 
-    def __init__(self, table: Mapping[int, Mount], depth: int, confined: int) -> None:
+    def __init__(self, table: Mapping[int, Mount], depth: int, confined: int, reader: labels.Reader) -> None:
         """`confined`: the user namespace below which nobody can make others; 0: it is not so."""
+        self._labels = reader
         self._confined = confined
         self._mounts = table
         self._depth = depth
@@ -175,11 +181,18 @@ class _Looker:
             tuple(self._descriptors(pid)),
             tuple(_memory(pid)),
             self._stuck(pid, status.threads, status.state),
+            self._label(pid),
         )
 
     def _spaces(self, pid: int) -> dict[str, int]:
         found = walk.namespaces_of(pid, ("user",)) if self._confined else {}
         return found if found and found["user"] == self._confined else walk.namespaces_of(pid)
+
+    def _label(self, pid: int) -> str:
+        if not self._labels.first:
+            return ""
+        threads = (self._labels.of(pid, thread) for thread in walk.threads(pid))
+        return next((label for label in threads if label and label != self._labels.first), "")
 
     def _stuck(self, pid: int, threads: int, state: str) -> int:
         """As the function of that name, as long as there is time for it."""
@@ -202,7 +215,7 @@ class _Looker:
 
     def _descriptor(self, pid: int, number: int, link: Link) -> Descriptor:
         if link.kind == "socket":
-            return Descriptor(number, link, family=_family(pid, number))
+            return Descriptor(number, link, family=walk.protocol_of(pid, number))
         if link.kind == "anon" and link.name not in _PLAIN:
             return Descriptor(number, link, walk.fdinfo_of(pid, number))
         if link.kind not in ("path", "memfd"):
@@ -230,15 +243,6 @@ def _ended(pid: int, inner: int, status: Status) -> Process | None:
     return Process(pid, inner, status, "", {})
 
 
-def _family(pid: int, number: int) -> str:
-    """What kind of socket it is, in the kernel's words; the tables of a namespace do not list all."""
-    try:
-        name = os.getxattr(f"{walk.PROC}/{pid}/fd/{number}", "system.sockprotoname")
-    except OSError:
-        return ""
-    return name.rstrip(b"\0").decode("ascii", "replace")
-
-
 def _file(found: os.stat_result | None) -> File | None:
     if found is None:
         return None
@@ -249,10 +253,11 @@ def _file(found: os.stat_result | None) -> File | None:
 
 
 def _memory(pid: int) -> Iterator[Mapped]:
-    for number, found in enumerate(maps.notable(walk.read(f"{pid}/maps") or b"")):
-        if number >= MAX_MAPPED:
-            return
-        yield Mapped(found, _mapped_bytes(pid, found) if found.deleted and found.inode else 0)
+    # More than this is only named here: what is restored is judged to its end.
+    with suppress(bounded.TooLong):
+        notable = (found for lines in walk.maps(pid) for found in maps.notable(lines))
+        for found in islice(notable, MAX_MAPPED):
+            yield Mapped(found, _mapped_bytes(pid, found) if found.deleted and found.inode else 0)
 
 
 def _mapped_bytes(pid: int, found: maps.Mapping) -> int:

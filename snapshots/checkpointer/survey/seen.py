@@ -51,7 +51,8 @@ class Mapped:
 class Process:
     """One process. `pid` is the host's number, `inner` the session's, also of one in a namespace below it.
 
-    `stuck` is the inner id of a thread that nothing can stop; 0: none.
+    `stuck` is the inner id of a thread that nothing can stop; 0: none. `label` is the security label of a
+    thread that has another one than the container's first process; empty: all have that.
     """
 
     pid: int
@@ -62,6 +63,7 @@ class Process:
     descriptors: tuple[Descriptor, ...] = ()
     memory: tuple[Mapped, ...] = ()
     stuck: int = 0
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)

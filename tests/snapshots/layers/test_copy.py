@@ -5,11 +5,14 @@ from __future__ import annotations
 import mmap
 import os
 import stat
+import sys
 import time
 from pathlib import Path
 
 import pytest
+from tests import peak_memory
 
+from holdfast.snapshots.checkpointer.deadline import Deadline, Passed
 from holdfast.snapshots.checkpointer.layers import contents, copy, entry, scan
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
 from holdfast.snapshots.checkpointer.layers.entry import Entry
@@ -226,7 +229,7 @@ def test_links_of_a_session_are_not_followed(upper: Path, folder: Path, tmp_path
 
     descriptor = os.open(upper, os.O_RDONLY)
     try:
-        found = list(scan.scan(descriptor, swap))
+        found = list(scan.scan(descriptor, swap, scan.Budget()))
     finally:
         os.close(descriptor)
     assert "folder/key" not in {seen.entry.path for seen in found}
@@ -303,6 +306,87 @@ def test_a_crowded_folder_is_not_listed_to_its_end(
 
     with pytest.raises(OSError, match="most of them in /heap"):
         LayerCopy(folder).first(upper)
+
+
+NESTED = """
+import os, sys
+from pathlib import Path
+from holdfast.snapshots.checkpointer.layers import scan
+from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
+scan.MOST_FILES = 20_000
+try:
+    LayerCopy(Path(sys.argv[2])).first(Path(sys.argv[1]))
+except scan.TooMany as error:
+    print(error)
+"""
+
+
+def test_crowded_folders_within_each_other_are_counted_together(upper: Path, tmp_path: Path) -> None:
+    """Whatever is in them: names that no image has, as those of sockets, are in memory as well."""
+    at = upper
+    for _ in range(12):
+        for number in range(5000):
+            os.mknod(at / f".wh.{number:0200}", stat.S_IFREG)
+        at = at / "below"
+        at.mkdir()
+    output = tmp_path / "out"
+    command = [sys.executable, "-c", NESTED, str(upper), str(tmp_path / "copy")]
+    code, kilobytes = peak_memory.run(command, os.environ, output)
+
+    assert code == 0
+    assert "more than 20000 files" in output.read_text()
+    assert "most of them in /below/below" in output.read_text()
+    # Of them all it would be 20 MB more than the 20 MB that Python has.
+    assert kilobytes < 36 << 10
+
+
+def test_what_is_kept_of_the_layers_below_counts(
+    upper: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All layers that are put together are in memory at once."""
+    lowers = [tmp_path / "one", tmp_path / "two"]
+    for layer in (upper, *lowers):
+        layer.mkdir(exist_ok=True)
+        for number in range(40):
+            (layer / str(number)).touch()
+    monkeypatch.setattr(scan, "MOST_FILES", 120)
+    LayerCopy(folder).first(upper, lowers)
+    monkeypatch.setattr(scan, "MOST_FILES", 119)
+    with pytest.raises(scan.TooMany):
+        LayerCopy(tmp_path / "again").first(upper, lowers)
+
+
+def test_a_copy_that_takes_too_long_ends(upper: Path, folder: Path) -> None:
+    """Between two files and in the middle of one: nobody stands still for longer than was said."""
+    (upper / "few").write_bytes(b"x")
+    made = begin(upper, folder)
+    (upper / "few").write_bytes(b"changed")
+
+    with pytest.raises(Passed, match=r"to copy its files took longer than 1e-06 s"):
+        made.last(upper, (), Deadline(1e-6))
+
+
+def test_a_large_file_is_left_in_its_middle(upper: Path, tmp_path: Path) -> None:
+    """One file may be larger than what a disk takes in the time there is."""
+    (upper / "large").write_bytes(b"x" * (80 << 20))
+    calls: list[int] = []
+
+    def check() -> None:
+        calls.append(len(calls))
+        if len(calls) == 3:
+            raise Passed("that is enough")
+
+    source, target = (
+        os.open(upper / "large", os.O_RDONLY),
+        os.open(tmp_path / "target", os.O_CREAT | os.O_WRONLY),
+    )
+    try:
+        with pytest.raises(Passed):
+            contents.copy(source, target, 0, 80 << 20, check)
+    finally:
+        os.close(source)
+        os.close(target)
+    assert 0 < (tmp_path / "target").stat().st_size < 80 << 20
 
 
 def test_long_names_are_counted_too(upper: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,27 @@
+"""A moment after which a session no longer stands still for what is done to it. Knows only the clock."""
+
+from __future__ import annotations
+
+import time
+
+
+class Passed(OSError):
+    """It took too long; `str()` says what and how long."""
+
+
+class Deadline:
+    """Counts from the moment it is made."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left; never less than 0."""
+        return max(0.0, self._end - time.monotonic())
+
+    def check(self, what: str) -> None:
+        """Raise Passed, which names `what`, if it has passed."""
+        if time.monotonic() >= self._end:
+            raise Passed(f"{what} took longer than {self._seconds:g} s, for which a session may stand still")
