@@ -35,12 +35,16 @@ def adapt(entries: list[Any], old: tuple[str, ...], new: tuple[str, ...]) -> Out
     """Edit the file entries of a snapshot in place. Addresses are textual, IPv4 or IPv6."""
     moves = _moves(old, new)
     sockets = [entry.isk for entry in entries if entry.HasField("isk")]
-    ends = {(text_of(s.src_addr), s.src_port, text_of(s.dst_addr), s.dst_port) for s in sockets if s.dst_port}
+    ends = {
+        (_plain(text_of(s.src_addr)), s.src_port, _plain(text_of(s.dst_addr)), s.dst_port)
+        for s in sockets
+        if s.dst_port
+    }
     outcome = Outcome()
     for entry in sockets:
         source, target = text_of(entry.src_addr), text_of(entry.dst_addr)
         if entry.proto == socket.IPPROTO_TCP and entry.dst_port:
-            mirrored = (target, entry.dst_port, source, entry.src_port) in ends
+            mirrored = (_plain(target), entry.dst_port, _plain(source), entry.src_port) in ends
             if not mirrored and not _left_by_a_peer_inside(entry, target, moves):
                 _close(entry)
                 outcome.closed += 1
@@ -61,9 +65,16 @@ def _left_by_a_peer_inside(entry: Any, target: str, moves: dict[str, str | None]
 
 
 def _is_loopback(text: str) -> bool:
+    return bool(text) and ipaddress.ip_address(_plain(text)).is_loopback
+
+
+def _plain(text: str) -> str:
+    """An IPv4 address as an IPv4 socket has it, also if it is mapped (RFC 4291, 2.5.5.2)."""
+    if not text:
+        return text
     parsed = ipaddress.ip_address(text)
     mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
-    return (mapped or parsed).is_loopback
+    return str(mapped or parsed)
 
 
 def _close(entry: Any) -> None:
@@ -101,7 +112,10 @@ def _moves(old: tuple[str, ...], new: tuple[str, ...]) -> dict[str, str | None]:
 
 
 def text_of(words: Any) -> str:
-    """An address in text; CRIU keeps an address as one or four 32-bit words in network byte order."""
+    """An address in text; CRIU keeps an address as one or four 32-bit words in network byte order.
+
+    Empty for any other number of words.
+    """
     packed = b"".join(int(word).to_bytes(4, "little") for word in words)
     return str(ipaddress.ip_address(packed)) if len(packed) in (4, 16) else ""
 

@@ -19,7 +19,19 @@ pytestmark = pytest.mark.engine
 
 ETH_P_IP, ETH_P_ALL = 0x0800, 0x0003  # if_ether.h
 
-WITHIN = ("tcp", "tcp6", "tcp-own", "unix", "pair", "udp", "udp6", "udp-own", "unix-datagrams", "packets")
+WITHIN = (
+    "tcp",
+    "tcp6",
+    "tcp-mapped",
+    "tcp-own",
+    "unix",
+    "pair",
+    "udp",
+    "udp6",
+    "udp-own",
+    "unix-datagrams",
+    "packets",
+)
 
 
 def test_streams_within_a_session_lose_no_byte(hf: Holdfast, witnesses: Any) -> None:

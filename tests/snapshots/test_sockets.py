@@ -65,6 +65,20 @@ def test_loopback_pairs_survive() -> None:
     assert [isk(end).state for end in pair] == [ESTABLISHED, ESTABLISHED]
 
 
+@pytest.mark.parametrize("server", ["127.0.0.1", "172.18.0.5"])
+def test_an_ipv4_client_of_a_server_on_both_families_survives(server: str) -> None:
+    """The server listens on `::`: its end of the connection has both addresses mapped (ipv6(7))."""
+    pair = [
+        connection(server, 5000, server, 80),
+        connection(f"::ffff:{server}", 80, f"::ffff:{server}", 5000),
+    ]
+
+    outcome = adapt(pair, ("172.18.0.5",), ("172.18.0.5",))
+
+    assert outcome.closed == 0
+    assert [isk(each).state for each in pair] == [ESTABLISHED, ESTABLISHED]
+
+
 def test_a_connection_to_outside_is_closed() -> None:
     """The parent still uses it: the copy is a closed socket that was never connected anywhere."""
     outside = connection("172.17.0.2", 5000, "93.184.216.34", 443)

@@ -117,6 +117,13 @@ def _tcp(host: str) -> Callable[[Path], Pair]:
     return made
 
 
+def _tcp_mapped(_folder: Path) -> Pair:
+    """An IPv4 client of a server for both families: one end of the connection is an IPv6 socket."""
+    with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as listener:
+        client = socket.create_connection(("127.0.0.1", listener.getsockname()[1]))
+        return client, listener.accept()[0]
+
+
 def _unix(folder: Path) -> Pair:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(folder / "socket"))
@@ -186,6 +193,7 @@ def _packets(_folder: Path) -> Pair:
 KINDS: dict[str, Callable[[Path, Status], None]] = {
     "tcp": _streaming(_tcp("127.0.0.1")),
     "tcp6": _streaming(_tcp("::1")),
+    "tcp-mapped": _streaming(_tcp_mapped),
     "tcp-own": _streaming(_tcp("")),
     "unix": _streaming(_unix),
     "pair": _streaming(lambda _folder: socket.socketpair()),
