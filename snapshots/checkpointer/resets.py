@@ -1,8 +1,9 @@
 """No connection of a copy is reset while CRIU brings them back, one after the other.
 
-CRIU sends the end of a half-closed connection again, as a packet of its own. The kernel answers it, and to an
-answer for which there is no other end yet it says a reset, which ends the connection. So none leaves the
-session's network namespace until all ends are there; what was lost with it, the kernel sends again by itself.
+What a program had written but the kernel had not sent when the session was captured is sent for real, and
+so is the end of a connection that was half-closed, as a packet of CRIU's own. The other end may not be there
+yet; the answer to a packet for nobody is a reset, which ends the connection. So none leaves the session's
+network namespace until all ends are there; what was lost, the kernel sends again by itself.
 
 Nothing of the session runs meanwhile, so nothing misses a reset.
 """
@@ -26,13 +27,13 @@ table inet {TABLE} {{
 }}
 """
 LET_GO = f"delete table inet {TABLE}"
-_BY_PACKETS = frozenset((4, 5, 8, 9, 11))
+_HALF_CLOSED = frozenset((4, 5, 8, 9, 11))
 """FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING (Linux include/net/tcp_states.h)."""
 
 
-def needed(files: Iterable[Any]) -> bool:
-    """Whether a file of a snapshot is a connection that CRIU brings back by sending packets. Pure."""
-    return any(entry.HasField("isk") and entry.isk.state in _BY_PACKETS for entry in files)
+def half_closed(files: Iterable[Any]) -> bool:
+    """Whether any of the files of a snapshot is a connection that one end has closed."""
+    return any(entry.HasField("isk") and entry.isk.state in _HALF_CLOSED for entry in files)
 
 
 def hold(init_pid: int) -> None:

@@ -120,15 +120,15 @@ def run(request: Restore, channel: Channel) -> None:
 @dataclass(frozen=True, slots=True)
 class _Prepared:
     """What became of sockets, what the guard is told of terminals, whether memory comes on demand, and the
-    highest id that anything in the images has: CRIU must not get it itself. `resets`: whether CRIU makes
-    connections by packets, so that none may be reset meanwhile.
+    highest id that anything in the images has: CRIU must not get it itself. `by_packets`: whether
+    CRIU brings connections back by sending packets.
     """
 
     sockets: sockets.Outcome
     terminals: str
     lazy: bool
     highest: int
-    resets: bool
+    by_packets: bool
 
 
 def _prepare(kept: Path, images: Path, request: Restore) -> _Prepared:
@@ -138,7 +138,6 @@ def _prepare(kept: Path, images: Path, request: Restore) -> _Prepared:
     for source in kept.iterdir():
         if source.suffix == ".img" and source.name not in _REWRITTEN and not (images / source.name).exists():
             os.link(source, images / source.name)
-    streams.hold_back(images)
     outcome = sockets.adapt(found, request.old_addresses, request.new_addresses)
     tty_magic, ttys = entries.read(kept / "tty-info.img")
     made = ""
@@ -155,7 +154,8 @@ def _prepare(kept: Path, images: Path, request: Restore) -> _Prepared:
     ids = [number for one in processes for number in (one.pid, one.pgid, one.sid, *one.threads)]
     # Who is in no group or session that can be seen from there has a number that is none.
     highest = max((number for number in ids if number < _MOST_IDS), default=0)
-    return _Prepared(outcome, made, lazy, highest, resets.needed(found))
+    by_packets = resets.half_closed(found) or streams.has_unsent(images)
+    return _Prepared(outcome, made, lazy, highest, by_packets)
 
 
 def _beyond_queues(kept: Path) -> dict[int, bytes]:
@@ -198,7 +198,7 @@ def _restore(
         "--action-script=ask",
         *(["--lazy-pages"] if prepared.lazy else []),
     ]
-    if prepared.resets:
+    if prepared.by_packets:
         resets.hold(request.target.init_pid)
     running = criu.start(
         arguments,
@@ -212,7 +212,7 @@ def _restore(
     init_pid = request.target.init_pid
     status = -1
     try:
-        status = _drive(running, audit, lambda: resets.let_go(init_pid) if prepared.resets else None)
+        status = _drive(running, audit, lambda: resets.let_go(init_pid) if prepared.by_packets else None)
     finally:
         running.control.close()
         # Reached with a live CRIU only if it hangs or its tree was killed: that has taken it along.

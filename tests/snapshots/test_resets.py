@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.snapshots.test_sockets import ESTABLISHED, LISTEN, Entry, Isk, words
+from tests.snapshots.test_sockets import CLOSE_WAIT, ESTABLISHED, LISTEN, Entry, Isk, words
 
-from holdfast.snapshots.checkpointer.resets import needed
+from holdfast.snapshots.checkpointer.resets import half_closed
 
-CLOSE_WAIT, FIN_WAIT2 = 8, 5
+FIN_WAIT2 = 5
 
 
 def entry(state: int) -> Entry:
@@ -16,8 +16,8 @@ def entry(state: int) -> Entry:
 
 @pytest.mark.parametrize("state", [CLOSE_WAIT, FIN_WAIT2])
 def test_half_closed_connections_are(state: int) -> None:
-    assert needed([entry(ESTABLISHED), Entry(), entry(state)])
+    assert half_closed([entry(ESTABLISHED), Entry(), entry(state)])
 
 
 def test_listeners_and_whole_connections_are_not() -> None:
-    assert not needed([entry(ESTABLISHED), entry(LISTEN), Entry()])
+    assert not half_closed([entry(ESTABLISHED), entry(LISTEN), Entry()])
