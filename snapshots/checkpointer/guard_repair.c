@@ -6,8 +6,10 @@
  */
 #define _GNU_SOURCE
 #include <netinet/in.h>
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -32,6 +34,27 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t size)
 static int set_repair(int fd, int mode)
 {
 	return (int)syscall(SYS_setsockopt, fd, IPPROTO_TCP, TCP_REPAIR, &mode, sizeof(mode));
+}
+
+static int has_unsent_in_repair(int fd)
+{
+	int mode = 0, unsent = 0;
+	socklen_t size = sizeof(mode);
+
+	return getsockopt(fd, IPPROTO_TCP, TCP_REPAIR, &mode, &size) == 0 && mode == REPAIR_ON &&
+	       ioctl(fd, SIOCOUTQNSD, &unsent) == 0 && unsent > 0;
+}
+
+int shutdown(int fd, int how)
+{
+	int sends = has_unsent_in_repair(fd), result;
+
+	if (sends)
+		set_repair(fd, REPAIR_OFF_SILENTLY);
+	result = (int)syscall(SYS_shutdown, fd, how);
+	if (sends)
+		set_repair(fd, REPAIR_ON);
+	return result;
 }
 
 /* CRIU opens the image of a connection when it has read all that is to be written there. It keeps the descriptor. */

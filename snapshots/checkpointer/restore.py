@@ -12,6 +12,7 @@ import os
 import platform
 import select
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -27,6 +28,7 @@ from holdfast.snapshots.checkpointer import (
     memory_files,
     namespaces,
     profiles,
+    resets,
     sockets,
     standstill,
     streams,
@@ -118,13 +120,15 @@ def run(request: Restore, channel: Channel) -> None:
 @dataclass(frozen=True, slots=True)
 class _Prepared:
     """What became of sockets, what the guard is told of terminals, whether memory comes on demand, and the
-    highest id that anything in the images has: CRIU must not get it itself.
+    highest id that anything in the images has: CRIU must not get it itself. `by_packets`: whether
+    CRIU brings connections back by sending packets.
     """
 
     sockets: sockets.Outcome
     terminals: str
     lazy: bool
     highest: int
+    by_packets: bool
 
 
 def _prepare(kept: Path, images: Path, request: Restore) -> _Prepared:
@@ -134,7 +138,6 @@ def _prepare(kept: Path, images: Path, request: Restore) -> _Prepared:
     for source in kept.iterdir():
         if source.suffix == ".img" and source.name not in _REWRITTEN and not (images / source.name).exists():
             os.link(source, images / source.name)
-    streams.hold_back(images)
     outcome = sockets.adapt(found, request.old_addresses, request.new_addresses)
     tty_magic, ttys = entries.read(kept / "tty-info.img")
     made = ""
@@ -151,7 +154,8 @@ def _prepare(kept: Path, images: Path, request: Restore) -> _Prepared:
     ids = [number for one in processes for number in (one.pid, one.pgid, one.sid, *one.threads)]
     # Who is in no group or session that can be seen from there has a number that is none.
     highest = max((number for number in ids if number < _MOST_IDS), default=0)
-    return _Prepared(outcome, made, lazy, highest)
+    by_packets = resets.half_closed(found) or streams.has_unsent(images)
+    return _Prepared(outcome, made, lazy, highest, by_packets)
 
 
 def _beyond_queues(kept: Path) -> dict[int, bytes]:
@@ -194,6 +198,8 @@ def _restore(
         "--action-script=ask",
         *(["--lazy-pages"] if prepared.lazy else []),
     ]
+    if prepared.by_packets:
+        resets.hold(request.target.init_pid)
     running = criu.start(
         arguments,
         init_pid=request.target.init_pid,
@@ -203,9 +209,10 @@ def _restore(
         restores=request.target.root_pid,
         environment={"HOLDFAST_TERMINALS": prepared.terminals, **labelled},
     )
+    init_pid = request.target.init_pid
     status = -1
     try:
-        status = _drive(running, audit)
+        status = _drive(running, audit, lambda: resets.let_go(init_pid) if prepared.by_packets else None)
     finally:
         running.control.close()
         # Reached with a live CRIU only if it hangs or its tree was killed: that has taken it along.
@@ -219,8 +226,10 @@ def _restore(
         )
 
 
-def _drive(running: criu.Running, audit: Audit) -> int:
+def _drive(running: criu.Running, audit: Audit, passed: Callable[[], None]) -> int:
     """Follow CRIU to its end. Its question before anything runs is for the audit; others get a yes.
+
+    `passed` is called when the audit has passed.
 
     Once it was told to let the tasks go, it has nothing else to do, and the first ones may stop or kill it
     before it comes to the last: it is ended then, for the kernel lets go of the rest.
@@ -240,6 +249,7 @@ def _drive(running: criu.Running, audit: Audit) -> int:
             break
         if action == "pre-resume":
             audit.stopped(process.pid)
+            passed()
         try:
             running.answer(yes=True)
         except criu.Killed:

@@ -1,0 +1,50 @@
+"""Connections within a session go on in copies in whatever state they are, to the last byte."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.session import Session
+
+pytestmark = pytest.mark.engine
+
+PROGRAM = Path(__file__).parents[1] / "inside" / "half_closed.py"
+COUNT = 144
+"""Ends: three families, six states, either end first, within one process and between two."""
+FOLDER = "/dev/shm/ends"
+COPIES = 3
+PATIENCE = 120.0
+
+
+def test_every_state_of_a_connection_goes_on_in_copies(hf: Holdfast) -> None:
+    session = hf.new("ends")
+    session.exec(f"mkdir {FOLDER}; cat > ends.py <<'END'\n{PROGRAM.read_text()}\nEND")
+    session.exec(f"setsid python3 ends.py {FOLDER} > {FOLDER}/log 2>&1 < /dev/null &")
+    until(session, f"ls {FOLDER}/ready-0 {FOLDER}/ready-1 {FOLDER}/ready-2")
+    taken = session.snapshot()
+
+    for copy in taken.fork(COPIES, "copy"):
+        assert wrong(copy) == {}
+        copy.remove()
+    assert wrong(session) == {}
+
+
+def wrong(session: Session) -> dict[str, str]:
+    """Let all ends say the rest; what did not come as it should."""
+    session.exec(f"touch {FOLDER}/go")
+    until(session, f"ls {FOLDER}/said-0 {FOLDER}/said-1 {FOLDER}/said-2")
+    said = [json.loads(session.exec(f"cat {FOLDER}/said-{process}").text) for process in range(3)]
+    assert sum(each["count"] for each in said) == COUNT
+    return {name: why for each in said for name, why in each["wrong"].items()}
+
+
+def until(session: Session, command: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not session.exec(command).ok:
+        assert time.monotonic() < deadline, session.exec(f"cat {FOLDER}/log").text
+        time.sleep(0.1)
