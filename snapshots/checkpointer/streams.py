@@ -7,12 +7,20 @@ from pathlib import Path
 
 from pycriu.images import tcp_stream_pb2
 
+from holdfast.snapshots.checkpointer.record import Unreadable
+
 _MAGIC_BYTES = 8
 _SIZE = struct.Struct("<I")
+_MOST = 1 << 20
+"""Bytes of what is told of a connection: some numbers. What it has in its queues comes after that."""
 
 
 def has_unsent(images: Path) -> bool:
-    """Whether a program had written to any of them what the kernel had not sent."""
+    """Whether a program had written to any of them what the kernel had not sent.
+
+    Raises:
+        Unreadable: they are not images of CRIU.
+    """
     return any(_unsent(path) for path in images.glob("tcp-stream-*.img"))
 
 
@@ -20,6 +28,8 @@ def _unsent(path: Path) -> int:
     with path.open("rb") as kept:
         kept.read(_MAGIC_BYTES)
         (size,) = _SIZE.unpack(kept.read(_SIZE.size))
+        if size > _MOST:
+            raise Unreadable(f"{path.name} is not what CRIU writes")
         entry = tcp_stream_pb2.tcp_stream_entry()
         entry.ParseFromString(kept.read(size))
     return int(entry.unsq_len)
