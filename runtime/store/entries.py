@@ -173,6 +173,14 @@ class Entries:
         with self._writing() as db:
             return db.execute(delete(table).where(old)).rowcount
 
+    def keep_newest(self, session_id: str, kind: str, most: int) -> None:
+        """Forget what the host wrote of a kind about a session, except for the newest entries."""
+        table = schema.entries
+        mine = (table.c.session_id == session_id) & table.c.host & (table.c.kind == kind)
+        kept = select(table.c.id).where(mine).order_by(table.c.id.desc()).limit(most)
+        with self._writing() as db:
+            db.execute(delete(table).where(mine & table.c.id.not_in(kept)))
+
     def bytes(self) -> int:
         """Bytes the whole database uses."""
         with self._reading() as db:
