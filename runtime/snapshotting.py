@@ -72,11 +72,10 @@ def capture(
 
     Then it is the last one, if nothing has happened since.
     """
-    if auto is not None and kind == "live" and (found := unchanged.since(controller, session)) is not None:
-        last = found[0]
-        if manifest.read(controller.home.snapshots / last.id).options == session.options:
-            thawed()
-            return last
+    found = unchanged.since(controller, session) if auto is not None and kind == "live" else None
+    if found is not None and _same_options(controller, found[0], session):
+        thawed()
+        return found[0]
     tidying.check_room(controller, session)
     snapshot_id = ids.new_id()
     with controller.operation("snapshot", session_id=session.id, snapshot_id=snapshot_id) as operation:
@@ -238,6 +237,13 @@ def _next_generation(session: SessionRow, restoring: Restoring) -> SessionRow:
     from dataclasses import replace
 
     return replace(session, generation=max(session.generation, restoring.kept.generation) + 1)
+
+
+def _same_options(controller: Holdfast, snapshot: SnapshotRow, session: SessionRow) -> bool:
+    """Whether a snapshot would make the session that this one is: its network can be changed from outside."""
+    with contextlib.suppress(SnapshotDamaged):
+        return manifest.read(controller.home.snapshots / snapshot.id).options == session.options
+    return False
 
 
 def _name(chosen: str | None, number: int, count: int) -> str | None:

@@ -19,6 +19,7 @@ from holdfast.runtime.egress.allowed import Allowed
 from holdfast.runtime.egress.attempt_log import Refusal
 from holdfast.runtime.egress.closing import Closing
 from holdfast.runtime.journal import happenings
+from holdfast.runtime.locks import exclusive
 from holdfast.runtime.session_options import SessionOptions
 from holdfast.runtime.turns import turn
 
@@ -161,18 +162,20 @@ def take_back(controller: Holdfast, operation: OperationRow, *, orphaned: bool) 
     """Put the rules in force that belong to the options of the session; False if that must wait.
 
     `orphaned`: whoever began the change is gone, and with it the session's lock.
+
+    Raises:
+        SessionBusy: somebody else has the session; EngineError, StoreError: as `change` does.
     """
-    row = next((row for row in controller.store.sessions() if row.id == operation.session_id), None)
-    if row is None:
-        return True
-    lock = controller.lock(row.id, f"change the network of session {row.name}") if orphaned else nullcontext()
-    try:
-        with lock:
-            row = controller.store.session(row.id)
-            _apply(controller, row, row.options)
-    except NetworkNotClosed as error:
-        controller.progress(f"the network of session {row.name} may not be as its options say: {error}")
-        return False
+    session_id = operation.session_id or ""
+    lock = exclusive(controller.home.locks, session_id, "change its network") if orphaned else nullcontext()
+    with lock:
+        row = next((row for row in controller.store.sessions() if row.id == session_id), None)
+        try:
+            if row is not None:
+                _apply(controller, row, row.options)
+        except NetworkNotClosed as error:
+            controller.progress(f"the network of session {session_id} may not be what it should be: {error}")
+            return False
     return True
 
 

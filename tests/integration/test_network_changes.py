@@ -15,10 +15,12 @@ from tests.integration import test_egress as egress
 from tests.integration.test_egress import PATIENCE, REFUSED, Place, tried
 
 from holdfast.errors import InvalidArgument, LiveUnsupported, NetworkNotClosed, StoreError
+from holdfast.runtime import snapshotting, unchanged
 from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.guest_client import GuestClient
 from holdfast.runtime.session import Session
 from holdfast.runtime.store.operations import Operations
-from holdfast.snapshots import service
+from holdfast.snapshots import manifest, service
 
 pytestmark = pytest.mark.engine
 
@@ -52,22 +54,36 @@ def talk(one):
         one.settimeout(20); one.send(b"more"); return one.recv(9).decode()
     except OSError as error:
         return errno.errorcode[error.errno]
+def rest(one):
+    try:
+        one.settimeout(20)
+        while one.recv(9): pass
+        return "end"
+    except OSError as error:
+        return errno.errorcode[error.errno]
 """
 
 
 def test_a_connection_ends_when_it_is_no_longer_allowed(shared: Session, patient: socket.socket) -> None:
-    """With the next packet that the session sends, which goes nowhere. Others go on."""
+    """With the next packet that the session sends, which goes nowhere: also one that only acknowledges what
+    the other side sent."""
     address, port = patient.getsockname()
     shared.cell(TALK, timeout=PATIENCE)
     shared.allow(f"{address}:{port}")
-    connect = f"c = socket.create_connection(({address!r}, {port}), 20); c.send(b'first')"
+    connect = (
+        f"c, idle = [socket.create_connection(({address!r}, {port}), 20) for _ in '12']; c.send(b'first')"
+    )
     assert shared.cell(connect, timeout=PATIENCE).status == "ok"
     connection, _ = patient.accept()
+    idle, _ = patient.accept()
     assert connection.recv(100) == b"first"
 
     shared.disallow(f"{address}:{port}")
 
     assert shared.cell("print(talk(c))", timeout=PATIENCE).stdout.strip() == "ECONNRESET"
+    with idle:
+        idle.send(b"late")
+        assert shared.cell("print(rest(idle))", timeout=PATIENCE).stdout.strip() == "ECONNRESET"
     with connection:
         connection.setblocking(False)
         with pytest.raises(BlockingIOError):
@@ -76,16 +92,26 @@ def test_a_connection_ends_when_it_is_no_longer_allowed(shared: Session, patient
     assert f"{address}:{port}" in [one.place for one in shared.network().refused]
 
 
-def test_a_change_is_kept_by_everything_that_comes_after_it(hf: Holdfast, host: Place) -> None:
+def test_a_change_is_kept_by_everything_that_comes_after_it(
+    hf: Holdfast, host: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Forks, snapshots that share everything with the last one, going back to one of before, and resuming;
     a copy of an older snapshot has what that had, unless something is said."""
     place = place_of(host)
     session = hf.new("work")
-    first = session.snapshot()
     assert not reaches(session, host)
+    first = session.snapshot()
 
     session.allow(place)
 
+    with monkeypatch.context() as resting:  # as on a machine where nothing else happens
+        same = (first.row, GuestClient(hf.home.run_dir(session.id)).request("moment"))
+        resting.setattr(unchanged, "since", lambda *_: same)
+        auto = {"trigger": "idle"}
+        taken = [session.snapshot().row, snapshotting.capture(hf, session.row, None, "live", auto=auto)]
+    for row in taken:
+        assert row.details["same_as"] == first.id
+        assert manifest.read(hf.home.snapshots / row.id).options["allow"] == [place]
     (copy,) = session.fork(1, "copy")
     assert [reaches(each, host) for each in (session, copy)] == [True, True]
     session.rewind(first, discard=True)
