@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import HoldfastError
-from holdfast.runtime.journal import happenings
+from holdfast.errors import HoldfastError, StoreError
 from holdfast.runtime.journal.mirror import mirror
 from holdfast.runtime.text import plain
 from holdfast.snapshots.checkpointer.attempts import LIFETIME, SETS, SIZE
@@ -176,25 +175,26 @@ def merged(
 
 
 def _tell(controller: Holdfast, row: SessionRow, new: Sequence[Refusal]) -> None:
-    """Make entries of the session's journal, of this host's part of it."""
+    """Make entries of the session's journal, of this host's part of it. If they cannot be, that is told."""
     if not new:
         return
-    entries = controller.store.entries
-    mirror(controller.store, controller.home, row.id)
-    position = entries.last(row.id) or None
-    for one in sorted(new, key=lambda one: one.last):
-        about = {"protocol": one.protocol, "address": one.address, "port": one.port or None}
-        happenings.note(
-            controller,
-            row.id,
-            KIND,
-            at=one.last,
-            position=position,
-            actor="system",
-            packets=one.packets,
-            **about,
+    found = [
+        (
+            one.last,
+            {
+                "protocol": one.protocol,
+                "address": one.address,
+                **({"port": one.port} if one.port else {}),
+                "packets": one.packets,
+            },
         )
-    entries.keep_newest(row.id, KIND, MOST_EVENTS)
+        for one in sorted(new, key=lambda one: one.last)
+    ]
+    try:
+        mirror(controller.store, controller.home, row.id)
+        controller.store.entries.note_many(row.id, KIND, found, actor="system", most=MOST_EVENTS)
+    except StoreError as error:
+        controller.progress(f"the journal of session {row.name} lacks what it was refused: {error}")
 
 
 def _kept(told: Any) -> tuple[str, list[Refusal]]:

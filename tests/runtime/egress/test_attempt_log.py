@@ -84,10 +84,10 @@ def test_the_journal_has_a_bounded_number_of_them(hf: Holdfast) -> None:
     """The newest; entries of other kinds stay."""
     session = hf.store.add_session("work", "image", {}, state="running")
     hf.store.entries.note(session.id, "created", 1.0, actor="agent", body={})
-    for port in range(6):
-        hf.store.entries.note(session.id, "refused", 2.0, actor="system", body={"port": port})
+    found = [(2.0, {"port": port}) for port in range(6)]
 
-    hf.store.entries.keep_newest(session.id, "refused", 2)
+    hf.store.entries.note_many(session.id, "refused", found[:3], actor="system", most=2)
+    hf.store.entries.note_many(session.id, "refused", found[3:], actor="system", most=2)
 
     kept = [(entry.kind, entry.body.get("port")) for entry in hf.store.entries.of([session.id])]
     assert kept == [("created", None), ("refused", 4), ("refused", 5)]
