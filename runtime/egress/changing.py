@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import InvalidArgument, NetworkNotClosed, SessionBusy
 from holdfast.runtime.egress import attempt_log, home_file, host_network
-from holdfast.runtime.egress.allowed import Allowed
 from holdfast.runtime.egress.attempt_log import Refusal
 from holdfast.runtime.egress.closing import Closing
+from holdfast.runtime.egress.exceptions import Allowed
 from holdfast.runtime.journal import happenings
 from holdfast.runtime.locks import exclusive
 from holdfast.runtime.session_options import SessionOptions

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import EngineError, HoldfastError, InvalidArgument, NetworkNotClosed, StoreError
 from holdfast.runtime import init_program
-from holdfast.runtime.egress import allowed, home_file, host_network, reach
-from holdfast.runtime.egress.allowed import Allowed
+from holdfast.runtime.egress import exceptions, home_file, host_network, reach
+from holdfast.runtime.egress.exceptions import Allowed
 from holdfast.snapshots.checkpointer.netrules import Rules
 from holdfast.snapshots.checkpointer.tree import waits_unconfined
 from holdfast.snapshots.link import LinkLost, Refused
@@ -95,7 +95,7 @@ class Closing:
 
     def check_names(self, options: SessionOptions) -> None:
         """Refuse what is to be opened by a name that has no address. Raises InvalidArgument."""
-        _, unknown = allowed.openings(map(Allowed.parse, options.allow), home_file.lookup)
+        _, unknown = exceptions.openings(map(Allowed.parse, options.allow), home_file.lookup)
         if unknown:
             raise InvalidArgument(
                 f"cannot allow {unknown[0]}: no address is known for that name",
@@ -104,7 +104,7 @@ class Closing:
 
     def _opened(self, options: SessionOptions) -> list[Opening]:
         items = [*map(Allowed.parse, options.allow), *home_file.read(self.home).every]
-        found, unknown = allowed.openings(items, home_file.lookup)
+        found, unknown = exceptions.openings(items, home_file.lookup)
         for name in unknown:
             self.progress(f"network: no address is known for {name}; it stays closed")
         return found

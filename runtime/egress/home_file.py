@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from holdfast.errors import InvalidArgument, StoreError
 from holdfast.runtime.egress import host_network, package_hosts, reach
-from holdfast.runtime.egress.allowed import Allowed
+from holdfast.runtime.egress.exceptions import Allowed
 from holdfast.runtime.home import Home
 
 NAME = "network.json"

@@ -10,7 +10,7 @@ import pytest
 from holdfast.errors import StoreError
 from holdfast.images import apt_sources
 from holdfast.runtime.egress import home_file, package_hosts
-from holdfast.runtime.egress.allowed import Allowed
+from holdfast.runtime.egress.exceptions import Allowed
 from holdfast.runtime.home import Home
 
 
