@@ -6,7 +6,7 @@ session belongs to none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -217,7 +217,15 @@ class Holdfast(Incoming, Thawing):
         """
         self.snapshot(ref).remove()
 
-    def fork(self, ref: str, n: int = 1, name: str | None = None) -> list[Session]:
+    def fork(
+        self,
+        ref: str,
+        n: int = 1,
+        name: str | None = None,
+        *,
+        network: str | None = None,
+        allow: Sequence[str] = (),
+    ) -> list[Session]:
         """Fork a session or a snapshot, whichever ref means. Raises as they do."""
         try:
             source: Session | Snapshot = self.session(ref)
@@ -227,7 +235,7 @@ class Holdfast(Incoming, Thawing):
             except SnapshotNotFound:
                 text = str(missing).replace("session", "session or snapshot", 1)
                 raise SessionNotFound(text, hint=missing.hint) from None
-        return source.fork(n, name)
+        return source.fork(n, name, network=network, allow=allow)
 
     def fits(self, source: str, *, plain_http: bool = False) -> Ladder:
         """What can be done here with a snapshot, or with a bundle at a path or reference; why not more."""

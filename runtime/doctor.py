@@ -40,6 +40,7 @@ def checks(controller: Holdfast) -> list[Check]:
         guarded("toolbox image", lambda: _image(controller, "toolbox")),
         guarded("shared folder", lambda: _shared_folder(controller)),
         guarded("disk limit", lambda: _disk_limit(controller)),
+        guarded("proxies", lambda: _proxies(controller)),
         guarded("leftovers", lambda: _leftovers(controller)),
     ]
     images_ready = all(check.ok for check in found if check.name.endswith("image"))
@@ -127,6 +128,17 @@ def _disk_limit(controller: Holdfast) -> Check:
     if why:
         return Check("disk limit", True, f"a session may fill the engine's disk: {why}")
     return Check("disk limit", True, f"{disk_limits.DEFAULT >> 30} GiB of files each, or what --disk says")
+
+
+def _proxies(controller: Holdfast) -> Check:
+    """Whether sessions can go through a proxy. It may be wanted, but people should know."""
+    from holdfast.runtime.egress import home_file
+
+    found = ", ".join(str(one) for one in home_file.ways_out(controller.home))
+    if not found:
+        return Check("proxies", True, "none is open for sessions")
+    told = f"sessions reach whatever is reached through {plain(found, 200)}"
+    return Check("proxies", True, f"{told}; `close` in {home_file.NAME} of the state directory shuts it")
 
 
 def _leftovers(controller: Holdfast) -> Check:

@@ -1,6 +1,8 @@
 """What happened in a session, as it is told: entries of its journal that somebody may want to hear of.
 
-Following goes on across captures, and ends with an event that says why when the session does.
+What the session was refused over the network is not the session's to tell: this host reads it from the rules,
+and writes it down. Following goes on across captures, and ends with an event that says why when the session
+does.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import GuestDisconnected, SessionError
 from holdfast.runtime import fields
+from holdfast.runtime.egress import attempt_log
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.store import life
 from holdfast.runtime.telling import told
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.guest_client import Connection
     from holdfast.runtime.line import Line
+    from holdfast.runtime.store.entries import EntryRow
+    from holdfast.runtime.store.rows import SessionRow
 
 NOTABLE = (
     "process_exited",
@@ -37,11 +42,16 @@ NOTABLE = (
     "detached",
     "lease",
     "hook_failed",
+    attempt_log.KIND,
 )
 """What is told unless other kinds are asked for."""
 LATEST = 4e9
 # Before asking again: a session that only hangs up must not keep us busy.
 PAUSE = 0.005
+REFUSALS_SECONDS = 2.0
+"""Between two looks at what was refused, while events are followed."""
+REFUSALS_LATEST = 300.0
+"""The same while it cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,22 +86,31 @@ def read(
 
     That is the last event, whatever kinds are wanted.
     """
-    wanted = list(NOTABLE if kinds is None else kinds)
+    chosen = NOTABLE if kinds is None else kinds
+    wanted = [kind for kind in chosen if kind != attempt_log.KIND]
+    refusals = _Refusals(controller, session_id, after, wanted=attempt_log.KIND in chosen)
     began = time.time()
     while True:
         try:
             row = line.row
+            refusals.look(row)
             if life.rewound_at(row) > began:  # it went back: numbers begin again there
                 began, after = time.time(), min(after, life.resumes_after(row))
             persistence = line.persistence()
             args = {"after_seq": after, "follow": follow, "kinds": wanted}
             connection = persistence.run(partial(_open, line, args))
             with connection:
-                for frame in connection.events(bounded=not follow):
-                    if fields.event(frame) == "entry":
+                for frame in _frames(connection, follow=follow):
+                    if follow and refusals.due:
+                        refusals.look(line.row)
+                        yield from refusals.new()
+                    if frame is not None and fields.event(frame) == "entry":
                         event = parse(fields.body(frame))
                         after = event.seq
-                        yield event
+                        if event.kind != attempt_log.KIND:  # the session's word for it counts for nothing
+                            yield from refusals.new(event.seq)
+                            yield event
+            yield from refusals.new()
             return
         except GuestDisconnected:
             # A capture closes connections; whether the session is there is asked with the next.
@@ -101,6 +120,59 @@ def read(
                 raise
             yield ended(controller, session_id, after, str(error))
             return
+
+
+class _Refusals:
+    """What a session was refused, as entries that this host makes of it."""
+
+    def __init__(self, controller: Holdfast, session_id: str, after: int, *, wanted: bool) -> None:
+        self._controller = controller
+        self._session = session_id
+        self._after = after
+        self._wanted = wanted
+        self._told = 0
+        self._pending: list[EntryRow] = []
+        self._pause = REFUSALS_SECONDS
+        self._next = 0.0
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to look again."""
+        return self._wanted and time.monotonic() >= self._next
+
+    def look(self, row: SessionRow) -> None:
+        """Have what the rules recorded written down. If they cannot be read, that is tried less often."""
+        if not self.due:
+            return
+        from holdfast.runtime.store.entries import Wanted  # 0.2 s that other commands need not spend
+
+        seen = attempt_log.glance(self._controller, row)
+        self._pause = REFUSALS_SECONDS if seen else min(self._pause * 2, REFUSALS_LATEST)
+        self._next = time.monotonic() + self._pause
+        kept = Wanted(after=self._after, kinds=[attempt_log.KIND])
+        found = self._controller.store.entries.stream([self._session], kept)
+        self._pending = [entry for entry in found if entry.host and entry.id > self._told]
+
+    def new(self, before: int | None = None) -> Iterator[Event]:
+        """Those that were not told yet, of before an entry of the session or all."""
+        while self._pending and (before is None or self._pending[0].seq < before):
+            entry = self._pending.pop(0)
+            self._told = max(self._told, entry.id)
+            yield Event(entry.seq, datetime.fromtimestamp(entry.at, UTC), entry.kind, entry.body)
+
+
+def _frames(connection: Connection, *, follow: bool) -> Iterator[Frame | None]:
+    """What the guest sends; None now and then while it sends nothing."""
+    if follow:
+        connection.socket.settimeout(REFUSALS_SECONDS)
+    while True:
+        try:
+            yield from connection.events(bounded=not follow)
+            return
+        except GuestDisconnected as error:
+            if not follow or not isinstance(error.__cause__, TimeoutError):
+                raise
+            yield None
 
 
 def _open(line: Line, args: dict[str, Any]) -> Connection:

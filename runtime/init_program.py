@@ -45,6 +45,19 @@ def obtain(engine: Engine, home: Home, progress: Callable[[str], None]) -> Path:
     return _write(folder, _taken_out(engine, home, build.ensure(engine.client, "toolbox", progress)))
 
 
+def is_another(home: Home, pid: int) -> bool:
+    """Whether a process is known to run something else than one of these programs.
+
+    It cannot be told by whoever may not trace the process: that takes CAP_SYS_PTRACE (proc(5)).
+    """
+    try:
+        running = os.stat(f"/proc/{pid}/exe")  # noqa: PTH116 - a magic link, not a path
+        programs = [path.stat() for path in home.init.glob("*/*")]
+    except OSError:
+        return False
+    return not any(os.path.samestat(running, known) for known in programs)
+
+
 def _known(folder: Path) -> Path | None:
     try:
         return next((path for path in folder.iterdir() if not path.name.startswith(".")), None)

@@ -85,9 +85,7 @@ def undo(controller: Holdfast, operation_id: str) -> None:
             erase(controller, session_id)
         controller.store.operations.end(operation.id, "done")
         return
-    if operation.kind == "suspend" and _finished(controller, operation):
-        return
-    if operation.kind == "rewind" and _rewound(controller, operation):
+    if _settled(controller, operation):
         return
     from holdfast.snapshots.raw import IMAGES
 
@@ -188,6 +186,20 @@ def _look_after(controller: Holdfast, row: SessionRow, cut: bool) -> None:
     aftermath.look(controller, row, cut=cut)
 
 
+def _settled(controller: Holdfast, operation: OperationRow) -> bool:
+    """Whether nothing is left to be undone in the general way."""
+    match operation.kind:
+        case "suspend":
+            return _finished(controller, operation)
+        case "rewind":
+            return _rewound(controller, operation)
+        case "network":
+            if _reclosed(controller, operation):
+                controller.store.operations.end(operation.id, "failed")
+            return True  # or the next one tries again
+    return False
+
+
 def _finished(controller: Holdfast, operation: OperationRow) -> bool:
     # Imported late: a command that has nothing to undo does without it.
     from holdfast.runtime import snapshotting
@@ -203,6 +215,13 @@ def _rewound(controller: Holdfast, operation: OperationRow) -> bool:
         return True
     switching.take_back(controller, operation)
     return False
+
+
+def _reclosed(controller: Holdfast, operation: OperationRow) -> bool:
+    """Whether the rules of the session's network are those of its options again."""
+    from holdfast.runtime.egress import changing
+
+    return changing.take_back(controller, operation, orphaned=_orphaned(operation))
 
 
 def _listed(operation: OperationRow, key: str) -> list[str]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import RestoreFailed, SnapshotDamaged, StoreError
 from holdfast.runtime import awakening, ids, init_program, provision, verifying
+from holdfast.runtime.egress import changing
 from holdfast.runtime.egress.closing import Closing
 from holdfast.runtime.fitness import judging, script
 from holdfast.runtime.session_options import SessionOptions
@@ -71,6 +72,14 @@ class Restoring:
     def rung(self) -> Name:
         """What of the snapshot is brought back."""
         return self._chosen.rung
+
+    def options(self, network: str | None = None, allow: Sequence[str] = ()) -> dict[str, Any]:
+        """Those of the sessions to be made, with what was chosen of their network. Raises InvalidArgument."""
+        if network is None and not allow:
+            return self.kept.options
+        chosen = changing.changed(self.kept.options, network=network, allow=allow)
+        self._network.check_names(SessionOptions.parse(allow=list(allow)))
+        return chosen
 
     def bring_up(self, rows: Sequence[SessionRow]) -> list[SessionRow]:
         """Make all of these rows running sessions, in parallel, and return them as they are then.

@@ -15,6 +15,7 @@ from holdfast.runtime.line import Line
 from holdfast.runtime.results import ShellInfo
 from holdfast.runtime.session_insight import SessionInsight
 from holdfast.runtime.session_kernel import SessionKernel
+from holdfast.runtime.session_network import SessionNetwork
 from holdfast.runtime.session_shell import SessionShell
 from holdfast.runtime.session_snapshots import SessionSnapshots
 from holdfast.runtime.store.rows import SessionRow
@@ -32,8 +33,9 @@ class Session:
 
     Its calls are grouped by concern, and the groups' are here too, as they are used all the time: those of
     `SessionShell` (`exec`, `join`, `detach`, `send`, `answer`, `interrupt`), `cell` of `kernel`, and those of
-    `SessionInsight` (`pulse`, `port`, `drift`, `events`, `journal`, `tasks`, `task`), and those of
-    `SessionSnapshots` (`snapshot`, `fork`, `suspend`, `resume`, `rewind`, `policy`, `serve_captures`).
+    `SessionInsight` (`pulse`, `port`, `drift`, `events`, `journal`, `tasks`, `task`), those of
+    `SessionSnapshots` (`snapshot`, `fork`, `suspend`, `resume`, `rewind`, `policy`, `serve_captures`), and
+    those of `SessionNetwork` (`network`, `allow`, `disallow`, `change_network`).
     `terminal` is what a person sees.
     """
 
@@ -55,6 +57,9 @@ class Session:
         self.suspend, self.resume, self.rewind = captures.suspend, captures.resume, captures.rewind
         self.policy, self.check = captures.policy, captures.check
         self.serve_captures = captures.serve_captures
+        egress = SessionNetwork(self._line, self._became)
+        self.network, self.change_network = egress.network, egress.change_network
+        self.allow, self.disallow = egress.allow, egress.disallow
 
     def __repr__(self) -> str:
         return f"<Session {self.name} {self.id} {self.state}>"

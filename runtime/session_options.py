@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime import disk_limits, image_settings
-from holdfast.runtime.egress import allowed
-from holdfast.runtime.egress.allowed import Allowed
+from holdfast.runtime.egress import exceptions
+from holdfast.runtime.egress.exceptions import Allowed
 from holdfast.runtime.guest import layout
 from holdfast.runtime.text import plain
 
@@ -106,7 +106,7 @@ class SessionOptions(BaseModel):
 
     image: str | None = None
     network: Literal["internet", "none", "open"] = "internet"
-    allow: Annotated[tuple[str, ...], Field(max_length=allowed.MOST)] = ()
+    allow: Annotated[tuple[str, ...], Field(max_length=exceptions.MOST)] = ()
     memory: Annotated[int, Field(ge=MEMORY_LEAST)] = 4 << 30
     disk: Annotated[int, Field(ge=disk_limits.LEAST)] | None = None
     cpus: Annotated[float, Field(ge=0.01, le=1024)] | None = None

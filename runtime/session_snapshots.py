@@ -100,11 +100,16 @@ class SessionSnapshots:
         most = inside.MOST if limit is None else limit
         return inside.serving(inside.Serving(self._line, take, reference, on_captured, most))
 
-    def fork(self, n: int = 1, name: str | None = None) -> list[Session]:
-        """Make n sessions that go on from this moment; this one runs on, too. All of them or none."""
+    def fork(
+        self, n: int = 1, name: str | None = None, *, network: str | None = None, allow: Sequence[str] = ()
+    ) -> list[Session]:
+        """Make n sessions that go on from this moment; this one runs on, too. All of them or none.
+
+        `network` and `allow` are as for `Snapshot.restore`.
+        """
         taken = self.snapshot()
         try:
-            return taken.fork(n, name)
+            return taken.fork(n, name, network=network, allow=allow)
         except BaseException:
             # The snapshot was only taken for the forks.
             taken.remove()

@@ -60,6 +60,7 @@ def share(
                     "label": row.label,
                     "created_at": row.created_at,
                     "parent": row.parent_snapshot_id,
+                    "options": session.options,  # those of its network can be changed from outside
                     "failure": of_row(row.details),
                 }
             )

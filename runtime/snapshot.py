@@ -52,6 +52,8 @@ class Machinery(Protocol):
         name: str | None,
         count: int,
         rung: Name | None = None,
+        network: str | None = None,
+        allow: Sequence[str] = (),
     ) -> list[SessionRow]:
         """Make `count` sessions that go on from a snapshot, or have what the rung says of it."""
 
@@ -159,19 +161,28 @@ class Snapshot(Outgoing):
         """What the store knows."""
         return self._row
 
-    def restore(self, name: str | None = None, *, rung: Name | None = None) -> Session:
+    def restore(
+        self,
+        name: str | None = None,
+        *,
+        rung: Name | None = None,
+        network: str | None = None,
+        allow: Sequence[str] = (),
+    ) -> Session:
         """Make a session that goes on from here.
 
         Args:
             name: must be free; by default one is made up.
             rung: `files`: one that has the files only. `commands`: with what was run as a script beside them,
                 which nobody runs. By default all that was kept, and nothing less.
+            network: what it reaches, `internet`, `none` or `open`; by default what the captured one did.
+            allow: exceptions, HOST:PORT, besides those of the captured one.
 
         Raises:
             LiveUnsupported: that is not possible on this machine. `findings` tells why, `fits` what is.
             SessionExists, SnapshotDamaged, RestoreFailed: nothing is left of it; the snapshot is untouched.
         """
-        return self.fork(1, name, rung=rung)[0]
+        return self.fork(1, name, rung=rung, network=network, allow=allow)[0]
 
     def recorded(self) -> list[Recorded]:
         """What was run up to it since its processes began, as far as that is known."""
@@ -185,13 +196,24 @@ class Snapshot(Outgoing):
 
         return judging.ladder(self._controller, self._row)
 
-    def fork(self, n: int = 1, name: str | None = None, *, rung: Name | None = None) -> list[Session]:
-        """Make n sessions that go on from here: called name, or name-1, name-2, … All of them or none."""
+    def fork(
+        self,
+        n: int = 1,
+        name: str | None = None,
+        *,
+        rung: Name | None = None,
+        network: str | None = None,
+        allow: Sequence[str] = (),
+    ) -> list[Session]:
+        """Make n sessions that go on from here: called name, or name-1, name-2, … All of them or none.
+
+        `network` and `allow` are as for `restore`.
+        """
         from holdfast.runtime.session import Session
 
         if not 1 <= n <= FORKS:
             raise InvalidArgument(f"cannot fork {n} times: the number must be from 1 to {FORKS}")
-        rows = machinery().restore(self._controller, self._row, name, n, rung)
+        rows = machinery().restore(self._controller, self._row, name, n, rung, network, allow)
         return [Session(self._controller, row) for row in rows]
 
     def retry(

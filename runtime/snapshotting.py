@@ -19,12 +19,14 @@ from holdfast.errors import (
     SnapshotInUse,
 )
 from holdfast.runtime import ballast, ids, naming, shared_folder, sharing, storing, unchanged
+from holdfast.runtime.egress import attempt_log
 from holdfast.runtime.interrupts import held
 from holdfast.runtime.journal import happenings
 from holdfast.runtime.keeping import holding, tidying
 from holdfast.runtime.restoring import Restoring
 from holdfast.runtime.taking import Taking, image_ref, new_row
 from holdfast.runtime.turns import turn
+from holdfast.snapshots import manifest
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
@@ -70,7 +72,8 @@ def capture(
 
     Then it is the last one, if nothing has happened since.
     """
-    if auto is not None and kind == "live" and (found := unchanged.since(controller, session)) is not None:
+    found = unchanged.since(controller, session) if auto is not None and kind == "live" else None
+    if found is not None and _same_options(controller, found[0], session):
         thawed()
         return found[0]
     tidying.check_room(controller, session)
@@ -97,6 +100,7 @@ def suspend(controller: Holdfast, session: SessionRow) -> SessionRow:
         controller.operation("suspend", session_id=session.id, snapshot_id=ids.new_id()) as operation,
     ):
         tidying.check_room(controller, session)
+        attempt_log.glance(controller, session)
         row = new_row(controller, session, operation, None, "live")
         taken = Taking(controller, session, operation, row).suspend()
         with held():
@@ -129,11 +133,20 @@ def rewind(controller: Holdfast, session: SessionRow, snapshot: SnapshotRow, wis
 
 
 def restore(
-    controller: Holdfast, snapshot: SnapshotRow, name: str | None, count: int, rung: Name | None = None
+    controller: Holdfast,
+    snapshot: SnapshotRow,
+    name: str | None,
+    count: int,
+    rung: Name | None = None,
+    network: str | None = None,
+    allow: Sequence[str] = (),
 ) -> list[SessionRow]:
     """Make `count` sessions that go on from a snapshot: called name, or name-1, name-2, …
 
+    They reach what the snapshot says, or `network`, and `allow` as well.
+
     Raises:
+        InvalidArgument: the network cannot be like that.
         LiveUnsupported: that, or the rung that was asked for, is not possible on this machine.
         SessionExists, SnapshotDamaged, RestoreFailed: nothing is left of any of them.
     """
@@ -143,10 +156,11 @@ def restore(
         ids.check_name(name if count == 1 else f"{name}-{count}")
     with holding.used(controller, snapshot), controller.operation("restore") as operation:
         restoring = Restoring(controller, snapshot, operation, rung=rung)
+        options = restoring.options(network, allow)
         session_ids = [ids.new_id() for _ in range(count)]
         controller.store.operations.update(operation.id, details={"session_ids": session_ids})
         rows = [
-            _add(controller, restoring, session_id, _name(name, number, count))
+            _add(controller, restoring, options, session_id, _name(name, number, count))
             for number, session_id in enumerate(session_ids, start=1)
         ]
         happenings.branched(controller, rows, snapshot)
@@ -225,18 +239,27 @@ def _next_generation(session: SessionRow, restoring: Restoring) -> SessionRow:
     return replace(session, generation=max(session.generation, restoring.kept.generation) + 1)
 
 
+def _same_options(controller: Holdfast, snapshot: SnapshotRow, session: SessionRow) -> bool:
+    """Whether a snapshot would make the session that this one is: its network can be changed from outside."""
+    with contextlib.suppress(SnapshotDamaged):
+        return manifest.read(controller.home.snapshots / snapshot.id).options == session.options
+    return False
+
+
 def _name(chosen: str | None, number: int, count: int) -> str | None:
     if chosen is None or count == 1:
         return chosen
     return f"{chosen}-{number}"
 
 
-def _add(controller: Holdfast, restoring: Restoring, session_id: str, name: str | None) -> SessionRow:
+def _add(
+    controller: Holdfast, restoring: Restoring, options: dict[str, Any], session_id: str, name: str | None
+) -> SessionRow:
     return naming.add(
         controller.store,
         name,
         restoring.kept.image,
-        restoring.kept.options,
+        options,
         session_id=session_id,
         parent_snapshot_id=restoring.snapshot.id,
         generation=restoring.kept.generation + 1,

@@ -86,6 +86,11 @@ def _waiting(of: Fields) -> str:
     return f"{state('command', 'it')} waits for input ({state('detail')}): {state('prompt', '')}"
 
 
+def _refused(of: Fields) -> str:
+    port = f" port {of('port')}" if of("port", "") else ""
+    return f"{of('protocol')} to {of('address')}{port} was refused: the session may not reach it"
+
+
 _SENTENCES: Mapping[str, Callable[[Fields], str]] = {
     "process_exited": _process_exited,
     "oom": lambda of: f"processes killed for lack of memory: {of('kills')}",
@@ -95,6 +100,7 @@ _SENTENCES: Mapping[str, Callable[[Fields], str]] = {
     "shell_ended": lambda of: f"shell {of('shell')} (pid {of('pid')}) {of.end()}; a new one follows",
     "waiting": _waiting,
     "woken": lambda of: f"the session {_WOKEN.get(of('event'), 'goes on')}",
+    "refused": _refused,
     "hook": lambda of: f"hook {of('hook')} was told that the session was {of('event')}",
     "hook_failed": lambda of: f"hook {of('hook')} ({of('event')}): {of('trouble')}",
     "session_ended": lambda of: f"the session cannot be followed further ({of('cause')}): {of('message')}",

@@ -106,7 +106,8 @@ class Thawing:
             key_passphrase: of the key of this home that it was encrypted for.
             plain_http: without TLS, also from a registry that is not on this machine.
             progress: is called with bytes done, and of how many, while it is taken in.
-            options: network, memory, cpus, pids of the session, if it is from elsewhere.
+            options: network and allow of the session, as for `Snapshot.restore`; memory, cpus and pids, if it
+                is from elsewhere.
 
         Raises:
             SnapshotNotFound: there is nothing of that name.
@@ -133,11 +134,11 @@ def thaw(
     """As `Thawing.thaw`; `taking_in` is for what is from elsewhere: passphrases, progress."""
     if as_ and require and RUNGS.index(as_) > RUNGS.index(require):
         raise InvalidArgument(f"cannot require {require} of what is thawed as {as_}", hint="leave one out")
-    snapshot = _found(controller, source, as_, require, options, taking_in)
+    snapshot, chosen_here = _found(controller, source, as_, require, options, taking_in)
     ladder = snapshot.fits()
     rung = chosen(ladder, as_, require, source)
     try:
-        session = snapshot.restore(name, rung=rung)
+        session = snapshot.restore(name, rung=rung, **chosen_here)
     except RestoreFailed as error:
         raise RestoreFailed(str(error), hint=_instead(ladder, rung, source) or error.hint) from error
     return Thawed(session, snapshot, rung, ladder, snapshot.failure, tuple(snapshot.recorded()))
@@ -183,8 +184,8 @@ def _found(
     require: Name | None,
     options: dict[str, Any],
     taking_in: dict[str, Any],
-) -> Snapshot:
-    """What is meant, taken in if it is not here."""
+) -> tuple[Snapshot, dict[str, Any]]:
+    """What is meant, taken in if it is not here; and those options that are not in it then."""
     from holdfast.runtime.fitness import sources
 
     if "/" not in source:
@@ -194,12 +195,12 @@ def _found(
             if not Path(source).exists() and not source.endswith(SUFFIX):
                 raise
         else:
-            if options:
+            if fixed := sorted(options.keys() - {"network", "allow"}):
                 raise InvalidArgument(
-                    f"cannot choose {', '.join(sorted(options))}: the snapshot is of this home",
+                    f"cannot choose {', '.join(fixed)}: the snapshot is of this home",
                     hint="they can be chosen for what comes from a file or a registry",
                 )
-            return here
+            return here, options
     file = is_file(source, exists=Path(source).exists())
     if as_ != "files" and (not file or Path(source).exists()):
         # What this machine cannot do is known before anything is fetched, unless it cannot be read like this.
@@ -209,8 +210,10 @@ def _found(
     more: dict[str, Any] = {**options, **taking_in, "files_only": as_ == "files"}
     try:
         if file:
-            return controller.import_(source, **{k: v for k, v in more.items() if k != "plain_http"})
-        return controller.pull(source, **more)
+            arrived = controller.import_(source, **{k: v for k, v in more.items() if k != "plain_http"})
+        else:
+            arrived = controller.pull(source, **more)
+        return arrived, {}
     except BundleUntrusted as error:
         hint = error.hint.replace("--files-only", f"`{_as(source, 'files')}`")
         raise BundleUntrusted(str(error), hint=hint) from error

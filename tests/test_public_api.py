@@ -40,6 +40,8 @@ def test_what_is_public_is_pinned() -> None:
         "Port",
         "Pulse",
         "Pushed",
+        "Reach",
+        "Refusal",
         "Rewound",
         "Screen",
         "Verification",

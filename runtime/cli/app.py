@@ -30,6 +30,7 @@ from holdfast.runtime.cli import (
     lease,
     lineage,
     moving,
+    network,
     output,
     pulse,
     recording,
@@ -102,6 +103,7 @@ app.add_typer(images.app, name="image")
 app.add_typer(ci.app, name="ci")
 app.command()(sessions.new)
 app.command()(sessions.ls)
+app.command()(network.network)
 app.command("exec", cls=Separated)(shell.exec_)
 app.command()(shell.wait)
 app.command()(kernel.cell)

@@ -59,6 +59,15 @@ Key = Annotated[
     str | None,
     typer.Option("--key", metavar="KEY", help="Run it once under this key; later calls get what it came to."),
 ]
+Network = Annotated[str | None, typer.Option("--network", help="`internet`, `none` or `open`.")]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow",
+        metavar="HOST:PORT",
+        help="Reach this as well; an address, network or name. Repeat for more.",
+    ),
+]
 Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the journal.")]
 Raw = Annotated[
     bool,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -57,7 +58,14 @@ def fits(
 
 
 def restore(
-    snapshot: Snapshot, name: str | None, as_: str | None, require: str | None, *, as_json: bool
+    snapshot: Snapshot,
+    name: str | None,
+    as_: str | None,
+    require: str | None,
+    *,
+    network: str | None,
+    allow: Sequence[str],
+    as_json: bool,
 ) -> Session:
     """Restore what was asked for. What cannot be had here is an error, and exit code 3."""
     wanted, least = rung(as_), rung(require)
@@ -67,7 +75,7 @@ def restore(
         # Less than all of it is never taken unasked, so to require less than all is to want all.
         wanted = "live" if least == "live" or snapshot.kind == "live" else "files"
     try:
-        return snapshot.restore(name, rung=wanted)
+        return snapshot.restore(name, rung=wanted, network=network, allow=allow)
     except LiveUnsupported as error:
         output.fail(error, as_json=as_json)
         raise typer.Exit(IMPOSSIBLE) from error

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.runtime.cli import output
-from holdfast.runtime.cli.arguments import Json, SnapshotRef, controller, wants_json
+from holdfast.runtime.cli.arguments import Allow, Json, Network, SnapshotRef, controller, wants_json
 
 if TYPE_CHECKING:
     from holdfast.runtime.moving.handles import Progress
@@ -53,7 +53,6 @@ OpeningPassphrase = Annotated[
 Label = Annotated[str | None, typer.Option("--label", "-l", help="A name for the snapshot here.")]
 Memory = Annotated[str | None, typer.Option("--memory", help="Of sessions made of it: 512m, 4g.")]
 Cores = Annotated[float | None, typer.Option("--cpus", help="Cores.")]
-Network = Annotated[str | None, typer.Option("--network", help="`internet`, `none` or `open`.")]
 FilesOnly = Annotated[
     bool, typer.Option("--files-only", help="Leave memory and processes; needs no trust in who signed it.")
 ]
@@ -107,11 +106,12 @@ def import_(
     memory: Memory = None,
     cpus: Cores = None,
     network: Network = None,
+    allow: Allow = None,
     passphrase: OpeningPassphrase = False,
     json: Json = False,
 ) -> None:
     """Take in a snapshot from a file. What nobody you trust has signed is refused."""
-    limits = given(memory=memory, cpus=cpus, network=network)
+    limits = given(memory=memory, cpus=cpus, network=network, allow=allow)
     secret = opening_passphrase(ask=passphrase)
     with controller() as holdfast, bar("importing") as progress:
         found = holdfast.import_(

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from holdfast.runtime.cli import output
-from holdfast.runtime.cli.arguments import Json, SnapshotRef, controller, wants_json
+from holdfast.runtime.cli.arguments import Allow, Json, Network, SnapshotRef, controller, wants_json
 from holdfast.runtime.cli.moving import (
     PASSPHRASE,
     Compression,
@@ -18,7 +18,6 @@ from holdfast.runtime.cli.moving import (
     KeyName,
     Label,
     Memory,
-    Network,
     OpeningPassphrase,
     RefuseSecrets,
     Secrets,
@@ -90,12 +89,13 @@ def pull(
     memory: Memory = None,
     cpus: Cores = None,
     network: Network = None,
+    allow: Allow = None,
     passphrase: OpeningPassphrase = False,
     plain_http: PlainHttp = False,
     json: Json = False,
 ) -> None:
     """Take in a snapshot from a registry. What nobody you trust has signed is refused."""
-    limits = given(memory=memory, cpus=cpus, network=network)
+    limits = given(memory=memory, cpus=cpus, network=network, allow=allow)
     secret = opening_passphrase(ask=passphrase)
     with controller() as holdfast, bar("pulling") as progress:
         found = holdfast.pull(

@@ -8,18 +8,23 @@ from typing import Annotated
 import typer
 
 from holdfast.runtime.cli import output
-from holdfast.runtime.cli.arguments import Json, NameOption, SessionRefs, controller, wants_json
+from holdfast.runtime.cli.arguments import (
+    Allow,
+    Json,
+    NameOption,
+    Network,
+    SessionRefs,
+    controller,
+    wants_json,
+)
 from holdfast.runtime.keeping import texts
 
 
 def new(
     name: NameOption = None,
     image: Annotated[str | None, typer.Option(help="Image made FROM the session image.")] = None,
-    network: Annotated[str | None, typer.Option(help="`internet`, `none` or `open`.")] = None,
-    allow: Annotated[
-        list[str] | None,
-        typer.Option(metavar="HOST:PORT", help="Reach this as well; an address, network or name. Repeat."),
-    ] = None,
+    network: Network = None,
+    allow: Allow = None,
     memory: Annotated[str | None, typer.Option(help="Limit, such as 512m or 4g.")] = None,
     disk: Annotated[str | None, typer.Option(help="Limit of its own files, where the engine can.")] = None,
     cpus: Annotated[float | None, typer.Option(help="Limit in cores, such as 1.5.")] = None,

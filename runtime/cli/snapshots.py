@@ -10,9 +10,11 @@ from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import check as survival
 from holdfast.runtime.cli import fitness, output
 from holdfast.runtime.cli.arguments import (
+    Allow,
     EitherRef,
     Json,
     NameOption,
+    Network,
     Reason,
     SessionRef,
     SnapshotRef,
@@ -77,13 +79,15 @@ def restore(
     run_commands: Annotated[
         bool, typer.Option("--run-commands", help="With --as commands: also run them, one after the other.")
     ] = False,
+    network: Network = None,
+    allow: Allow = None,
     json: Json = False,
 ) -> None:
     """Make a session that goes on from a snapshot. Exit code 3 if that is not possible on this machine."""
     if run_commands and as_ != "commands":
         raise InvalidArgument("cannot run commands without --as commands", hint="add it, or leave them")
     found, as_json = controller().snapshot(snapshot), wants_json(json)
-    made = fitness.restore(found, name, as_, require, as_json=as_json)
+    made = fitness.restore(found, name, as_, require, network=network, allow=allow or (), as_json=as_json)
     again = fitness.run_commands(found, made, as_json=as_json) if run_commands else []
     if as_json:
         ran = {"commands": [one.as_dict() for one in again]} if run_commands else {}
@@ -96,10 +100,12 @@ def fork(
     source: EitherRef,
     name: Annotated[str | None, typer.Option("--name", help="Name; with -n: NAME-1, NAME-2, ...")] = None,
     count: Annotated[int, typer.Option("-n", "--count", help="How many.")] = 1,
+    network: Network = None,
+    allow: Allow = None,
     json: Json = False,
 ) -> None:
     """Make sessions that go on from a session's present, or from a snapshot."""
-    made = controller().fork(source, count, name)
+    made = controller().fork(source, count, name, network=network, allow=allow or ())
     if wants_json(json):
         output.emit([output.session(session) for session in made])
     else:

@@ -10,7 +10,15 @@ import typer
 
 from holdfast.errors import InvalidArgument, LiveUnsupported
 from holdfast.runtime.cli import fitness, output
-from holdfast.runtime.cli.arguments import Json, NameOption, controller, snapshot_names, wants_json
+from holdfast.runtime.cli.arguments import (
+    Allow,
+    Json,
+    NameOption,
+    Network,
+    controller,
+    snapshot_names,
+    wants_json,
+)
 from holdfast.runtime.cli.moving import PASSPHRASE, OpeningPassphrase, bar, given, opening_passphrase
 from holdfast.runtime.suggestion import command
 
@@ -39,7 +47,8 @@ def thaw(
     name: NameOption = None,
     memory: Annotated[str | None, typer.Option(help="Limit of the session: 512m, 4g.")] = None,
     cpus: Annotated[float | None, typer.Option(help="Limit in cores.")] = None,
-    network: Annotated[str | None, typer.Option(help="`internet`, `none` or `open`.")] = None,
+    network: Network = None,
+    allow: Allow = None,
     passphrase: OpeningPassphrase = False,
     plain_http: Annotated[
         bool, typer.Option("--plain-http", help="Pull without TLS, also from another machine.")
@@ -62,7 +71,7 @@ def thaw(
     if run_commands and as_ != "commands":
         raise InvalidArgument("cannot run commands without --as commands", hint="add it, or leave them")
     secret = opening_passphrase(ask=passphrase)
-    options = given(memory=memory, cpus=cpus, network=network)
+    options = given(memory=memory, cpus=cpus, network=network, allow=allow)
     with controller() as holdfast:
         try:
             with bar("taking it in") as progress:

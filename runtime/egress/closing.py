@@ -15,11 +15,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import ip_interface
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import EngineError, HoldfastError, InvalidArgument, NetworkNotClosed, StoreError
-from holdfast.runtime.egress import allowed, home_file, host_network, reach
-from holdfast.runtime.egress.allowed import Allowed
+from holdfast.runtime import init_program
+from holdfast.runtime.egress import exceptions, home_file, host_network, reach
+from holdfast.runtime.egress.exceptions import Allowed
 from holdfast.snapshots.checkpointer.netrules import Rules
 from holdfast.snapshots.checkpointer.tree import waits_unconfined
 from holdfast.snapshots.link import LinkLost, Refused
@@ -80,9 +81,21 @@ class Closing:
         if rules is not None:
             self._ask(self._running(container_id), rules, load=False, release=False)
 
+    def change(self, options: SessionOptions, state: ContainerState) -> list[dict[str, object]]:
+        """Replace the rules of a container that runs; returns what the old ones had refused (`attempts`).
+
+        Raises:
+            NetworkNotClosed: it cannot be done, or not be seen to be done.
+        """
+        what = "change the network of the session"
+        rules = reach.rules(options.network, host_network.look(), _bridge(state), self._opened(options))
+        done = self._ask(state, rules, load=True, release=False, what=what)
+        refused: list[dict[str, object]] = done["refused"]
+        return refused
+
     def check_names(self, options: SessionOptions) -> None:
         """Refuse what is to be opened by a name that has no address. Raises InvalidArgument."""
-        _, unknown = allowed.openings(map(Allowed.parse, options.allow), home_file.lookup)
+        _, unknown = exceptions.openings(map(Allowed.parse, options.allow), home_file.lookup)
         if unknown:
             raise InvalidArgument(
                 f"cannot allow {unknown[0]}: no address is known for that name",
@@ -91,7 +104,7 @@ class Closing:
 
     def _opened(self, options: SessionOptions) -> list[Opening]:
         items = [*map(Allowed.parse, options.allow), *home_file.read(self.home).every]
-        found, unknown = allowed.openings(items, home_file.lookup)
+        found, unknown = exceptions.openings(items, home_file.lookup)
         for name in unknown:
             self.progress(f"network: no address is known for {name}; it stays closed")
         return found
@@ -108,7 +121,9 @@ class Closing:
             raise NetworkNotClosed("cannot start session: its container ended at once")
         return state
 
-    def _ask(self, state: ContainerState, rules: Rules, *, load: bool, release: bool) -> None:
+    def _ask(
+        self, state: ContainerState, rules: Rules, *, load: bool, release: bool, what: str = "start session"
+    ) -> dict[str, Any]:
         from holdfast.snapshots import service
 
         asked = {"container": state.id, "init_pid": state.pid, "rules": rules.as_dict()}
@@ -116,21 +131,29 @@ class Closing:
             with service.ask(
                 self.engine, self.home, self.progress, "confine", load=load, release=release, **asked
             ) as link:
-                link.until("done")
+                return link.until("done")
         except Refused as refusal:
-            raise _not_closed(str(refusal)) from refusal
+            raise _not_closed(what, str(refusal)) from refusal
         except (LinkLost, EngineError) as error:
-            raise _not_closed(f"the checkpointer is not there ({error})") from error
+            raise _not_closed(what, f"the checkpointer is not there ({error})") from error
         except HoldfastError as error:
-            raise _not_closed(str(error)) from error
+            raise _not_closed(what, str(error)) from error
 
     def _let_go(self, state: ContainerState) -> None:
-        """Without the checkpointer: the engine sends the signal, once the process waits for it."""
+        """Without the checkpointer: the engine sends the signal, once the process waits for it.
+
+        Which program it runs is asked where this user may ask. That it is ours does not depend on that: the
+        engine starts the path that our file is mounted over, and nothing in the container runs before. Nor is
+        anything gained by another one: it has the rights of every process there, no network either, and
+        whatever is privileged asks again (`first_process`).
+        """
         deadline = time.monotonic() + _WAIT_SECONDS
         while not waits_unconfined(state.pid):
             if time.monotonic() > deadline:
                 raise NetworkNotClosed("cannot start session: its first process does not wait to be let go")
             time.sleep(_POLL_SECONDS)
+        if init_program.is_another(self.home, state.pid):
+            raise NetworkNotClosed("cannot start session: its first process is not Holdfast's own")
         self.engine.signal(state.id, signal.SIGUSR1)
 
 
@@ -157,8 +180,8 @@ def _bridge(state: ContainerState) -> reach.Bridge:
     return reach.Bridge(subnets, tuple(ip_interface(text).ip for text in state.gateways))
 
 
-def _not_closed(why: str) -> NetworkNotClosed:
+def _not_closed(what: str, why: str) -> NetworkNotClosed:
     return NetworkNotClosed(
-        f"cannot start session: its network cannot be closed: {why}",
+        f"cannot {what}: its network cannot be closed: {why}",
         hint="`holdfast doctor` says what is missing; a session with `--network none` needs none of it",
     )

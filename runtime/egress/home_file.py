@@ -1,7 +1,8 @@
 """What all sessions of a home may reach besides the internet: `network.json`.
 
 `found` are the machine's own sources of packages, as far as they are where a session may not go: written by
-`holdfast image build`, or when the first session is made. `allow` is for people to add to.
+`holdfast image build`, or when the first session is made. `allow` is for people to add to, `close` for what
+of `found` they do not want.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ import json
 import os
 import socket
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast.errors import InvalidArgument, StoreError
 from holdfast.runtime.egress import host_network, package_hosts, reach
-from holdfast.runtime.egress.allowed import Allowed
+from holdfast.runtime.egress.exceptions import Allowed
 from holdfast.runtime.home import Home
 
 NAME = "network.json"
@@ -22,15 +23,17 @@ NAME = "network.json"
 
 @dataclass(frozen=True, slots=True)
 class HomeNetwork:
-    """What was found, and what a person added."""
+    """What was found, what a person added, and what of the former a person closed."""
 
     found: tuple[Allowed, ...] = ()
     allow: tuple[Allowed, ...] = ()
+    close: tuple[Allowed, ...] = ()
 
     @property
     def every(self) -> tuple[Allowed, ...]:
-        """Both, each once."""
-        return tuple(dict.fromkeys((*self.found, *self.allow)))
+        """What is open, each once."""
+        found = (item for item in self.found if item not in self.close)
+        return tuple(dict.fromkeys((*found, *self.allow)))
 
 
 def read(home: Home) -> HomeNetwork:
@@ -42,21 +45,28 @@ def read(home: Home) -> HomeNetwork:
     path = home.root / NAME
     try:
         told = json.loads(path.read_text())
-        return HomeNetwork(_items(told, "found"), _items(told, "allow"))
+        return HomeNetwork(_items(told, "found"), _items(told, "allow"), _items(told, "close"))
     except FileNotFoundError:
         return _write(home, HomeNetwork(_private(package_hosts.find())))
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, InvalidArgument) as error:
         raise StoreError(
-            f"cannot use {path}: {error}", hint='it is {"found": ["HOST:PORT", …], "allow": […]}'
+            f"cannot use {path}: {error}",
+            hint='it is {"found": ["HOST:PORT", …], "allow": […], "close": […]}',
         ) from error
 
 
 def refresh(home: Home) -> HomeNetwork:
     """Look for the sources of packages again; what people added stays. Raises StoreError."""
-    added = read(home).allow if (home.root / NAME).exists() else ()
-    return _write(home, HomeNetwork(_private(package_hosts.find(ask_npm=True)), added))
+    told = read(home) if (home.root / NAME).exists() else HomeNetwork()
+    return _write(home, replace(told, found=_private(package_hosts.find(ask_npm=True))))
+
+
+def ways_out(home: Home) -> list[Allowed]:
+    """The proxies among what is open: whatever they reach, sessions do. Raises StoreError."""
+    known = package_hosts.proxies()
+    return [item for item in read(home).every if item in known]
 
 
 def lookup(name: str) -> list[str]:
@@ -93,7 +103,8 @@ def _items(told: object, key: str) -> tuple[Allowed, ...]:
 
 def _write(home: Home, told: HomeNetwork) -> HomeNetwork:
     path = home.root / NAME
-    text = json.dumps({"found": [str(one) for one in told.found], "allow": [str(one) for one in told.allow]})
+    lists = {"found": told.found, "allow": told.allow, "close": told.close}
+    text = json.dumps({key: [str(one) for one in items] for key, items in lists.items()})
     aside = path.with_name(f".{NAME}.{os.getpid()}")
     try:
         aside.touch(mode=0o600)

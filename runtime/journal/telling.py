@@ -35,6 +35,8 @@ def text_of(entry: Entry) -> str:
         return _changed(entry.details)
     if entry.kind in _SENTENCES:
         return _SENTENCES[entry.kind](of)
+    if entry.kind == "refused":
+        return telling.told(entry.kind, entry.details)
     return f"{entry.kind.replace('_', ' ')}: {telling.told(entry.kind, entry.details)}"
 
 
@@ -89,6 +91,13 @@ def _changed(entry: Mapping[str, Any]) -> str:
     return f"  changed {', '.join(map(str, names[:20]))}{' …' if len(names) > 20 else ''}"
 
 
+def _network(of: Fields) -> str:
+    """What a person changed of what the session reaches."""
+    words = {"allowed": "also", "disallowed": "no longer"}
+    changes = [f", {word} {of(key)}" for key, word in words.items() if of(key, "")]
+    return f"reaches {of('network')}{''.join(changes)}"
+
+
 _SENTENCES: Mapping[str, Callable[[Fields], str]] = {
     "command_started": _started,
     "command_ended": _ended,
@@ -101,6 +110,7 @@ _SENTENCES: Mapping[str, Callable[[Fields], str]] = {
     "restored": lambda of: f"goes on from snapshot {_named(of)}",
     "forked": lambda of: f"snapshot {_named(of)} goes on as {of('into')}",
     "suspended": lambda of: "suspended",
+    "network": _network,
     "resumed": lambda of: "resumed",
     "rewound": lambda of: (
         f"went back to snapshot {_named(of)}, leaving {of('left_behind')} commands behind"

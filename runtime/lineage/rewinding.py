@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import EngineError, HoldfastError, InvalidArgument, SessionBusy, SnapshotDamaged
 from holdfast.runtime import networks, provision, standing
+from holdfast.runtime.egress import attempt_log, changing
 from holdfast.runtime.interrupts import held
 from holdfast.runtime.journal import happenings
 from holdfast.runtime.journal.mirror import mirror
@@ -88,6 +89,8 @@ class _Rewinding:
         controller, session = self._controller, self._session
         kept = self._keep()
         with controller.operation("rewind", session_id=session.id, details=self._known) as operation:
+            if self._live is not None:
+                attempt_log.glance(controller, session)
             place = self._place(operation, self._addresses())
             restoring = Restoring(controller, self._snapshot, operation, place)
             if self._live is not None:
@@ -97,7 +100,7 @@ class _Rewinding:
             row = replace(
                 session,
                 generation=max(session.generation, restoring.kept.generation) + 1,
-                options=restoring.kept.options,
+                options=changing.carried(session.options, restoring.kept.options),
             )
             container = self._bring_up(restoring, operation, row)
             columns = {

@@ -113,8 +113,8 @@ class Incoming(Pulling):
             passphrase: that it was encrypted with. What was encrypted for a key of this home needs none.
             key_passphrase: of that key, if it has one.
             progress: is called with bytes done, and of how many.
-            options: network, memory, cpus, pids, user, workdir of sessions made of it; those of the bundle
-                do not count.
+            options: network, allow, memory, cpus, pids, user, workdir of sessions made of it; those of the
+                bundle do not count.
 
         Raises:
             BundleUntrusted: it is signed by nobody who is trusted here.

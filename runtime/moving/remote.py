@@ -127,8 +127,8 @@ class Pulling:
             key_passphrase: of that key, if it has one.
             plain_http: without TLS, also from a registry that is not on this machine.
             progress: is called with bytes done, and of how many.
-            options: network, memory, cpus, pids, user, workdir of sessions made of it; those of the bundle
-                do not count.
+            options: network, allow, memory, cpus, pids, user, workdir of sessions made of it; those of the
+                bundle do not count.
 
         Raises:
             ReferenceNotFound, RegistryDenied, RegistryUnavailable, RegistryError: it cannot be had.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select, update
@@ -20,4 +20,14 @@ def keep(database: Database, session_id: str, changes: Mapping[str, Any]) -> Non
         row = db.execute(select(table.c.details).where(table.c.id == session_id)).first()
         if row is not None:
             kept = {key: value for key, value in {**row.details, **changes}.items() if value is not None}
+            db.execute(update(table).where(table.c.id == session_id).values(details=kept))
+
+
+def change(database: Database, session_id: str, key: str, how: Callable[[Any], Any]) -> None:
+    """Change one of them by what it is (None if it is not there), in one step. As `keep` otherwise."""
+    table = schema.sessions
+    with database.writing() as db:
+        row = db.execute(select(table.c.details).where(table.c.id == session_id)).first()
+        if row is not None:
+            kept = {**row.details, key: how(row.details.get(key))}
             db.execute(update(table).where(table.c.id == session_id).values(details=kept))

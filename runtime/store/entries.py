@@ -128,6 +128,32 @@ class Entries:
             text = json.dumps(dict(body), separators=(",", ":"))
             db.execute(insert(schema.entries).values(**values, actor=actor, body=text))
 
+    def note_many(
+        self,
+        session_id: str,
+        kind: str,
+        found: Iterable[tuple[float, Mapping[str, Any]]],
+        *,
+        actor: str,
+        most: int,
+    ) -> None:
+        """Write down times and bodies behind the session's newest entry, in one transaction.
+
+        The host's entries of that kind beyond the newest `most` are forgotten.
+        """
+        table = schema.entries
+        mine = (table.c.session_id == session_id) & table.c.host & (table.c.kind == kind)
+        kept = select(table.c.id).where(mine).order_by(table.c.id.desc()).limit(most)
+        with self._writing() as db:
+            values = {"session_id": session_id, "seq": self._place(db, session_id), "host": True}
+            values |= {"kind": kind, "actor": actor}
+            rows = [
+                {**values, "at": at, "body": json.dumps(dict(body), separators=(",", ":"))}
+                for at, body in found
+            ]
+            db.execute(insert(table), rows)
+            db.execute(delete(table).where(mine & table.c.id.not_in(kept)))
+
     def of(self, session_ids: Iterable[str], kinds: Iterable[str] | None = None) -> list[EntryRow]:
         """The entries of some sessions, of some kinds or all, each session's in order."""
         return list(self.stream(session_ids, Wanted(kinds=kinds)))

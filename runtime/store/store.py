@@ -6,6 +6,7 @@ snapshot; nothing here knows engines or guests.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,10 @@ class Store:
     def keep_details(self, session_id: str, **changes: Any) -> None:
         """Change some of the details of a session, also of a removed one; None drops one."""
         details.keep(self._db, session_id, changes)
+
+    def change_detail(self, session_id: str, key: str, how: Callable[[Any], Any]) -> None:
+        """Change one detail of a session by what it is now, while nobody else changes any."""
+        details.change(self._db, session_id, key, how)
 
     # Snapshots.
 

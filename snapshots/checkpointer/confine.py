@@ -1,4 +1,5 @@
-"""The operation `confine`: the network of a container is closed before anything in it runs.
+"""The operations `confine` and `attempts`: the network of a container is closed before anything in it runs,
+and what was refused is read.
 
 This process, which serves one request, enters the network namespace and no other, and keeps no capability but
 that to set the rules; nothing of the container is opened or executed. The rules are read back, and only then
@@ -16,8 +17,7 @@ from typing import Any
 
 from holdfast.snapshots.checkpointer import first_process, namespaces, netrules, rights, tree
 from holdfast.snapshots.checkpointer.channel import Channel
-from holdfast.snapshots.checkpointer.netrules import Rules
-from holdfast.snapshots.checkpointer.requests import Confine
+from holdfast.snapshots.checkpointer.requests import Attempts, Confine
 
 LIMIT = 30
 """Seconds after which this process ends, whatever it does. It takes milliseconds."""
@@ -40,27 +40,43 @@ def prepare() -> None:
 def run(request: Confine, channel: Channel) -> None:
     """Set the rules if `load`, see that they are in force, let the first process go if `release`.
 
+    Rules that are replaced take their record with them: what they had refused is in the answer.
+
     Raises NotConfined, TargetMismatch, OSError.
     """
     began = time.monotonic()
-    process = os.pidfd_open(request.init_pid)
-    tree.check_container(request.init_pid, request.container)
-    _await_ours(request.init_pid)
-    network = os.open(f"/proc/{request.init_pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    process = _enter(request.init_pid, request.container)
+    before = netrules.refused(_listed())
+    if request.load:
+        _command(netrules.text(request.rules))
+    why = netrules.wrong(_listed(), request.rules)
+    if why is not None:
+        raise NotConfined(f"the rules for its network are not in force: {why}")
+    if request.release:
+        _await_waiting(request.init_pid)
+        signal.pidfd_send_signal(process, signal.SIGUSR1)
+    channel.send("done", seconds=time.monotonic() - began, refused=[one.as_dict() for one in before])
+
+
+def attempts(request: Attempts, channel: Channel) -> None:
+    """Tell what was refused lately; nothing if there are no rules. Raises TargetMismatch, OSError."""
+    _enter(request.init_pid, request.container)
+    channel.send("done", refused=[one.as_dict() for one in netrules.refused(_listed())])
+
+
+def _enter(init_pid: int, container: str) -> int:
+    """Enter the network of a container, with no capability but that to set its rules; its first process."""
+    process = os.pidfd_open(init_pid)
+    tree.check_container(init_pid, container)
+    _await_ours(init_pid)
+    network = os.open(f"/proc/{init_pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     _check_own(network)
     # The process is still there: what was looked at and opened by its number is its own.
     signal.pidfd_send_signal(process, 0)
     signal.alarm(LIMIT)
     namespaces.enter(network, namespaces.NEWNET)
     rights.keep_only(rights.NET_ADMIN)
-    found = _nft(request.rules if request.load else None)
-    why = netrules.wrong(found, request.rules)
-    if why is not None:
-        raise NotConfined(f"the rules for its network are not in force: {why}")
-    if request.release:
-        _await_waiting(request.init_pid)
-        signal.pidfd_send_signal(process, signal.SIGUSR1)
-    channel.send("done", seconds=time.monotonic() - began)
+    return process
 
 
 def _check_own(network: int) -> None:
@@ -75,24 +91,26 @@ def _check_own(network: int) -> None:
             raise tree.TargetMismatch("the container has no network namespace of its own")
 
 
-def _nft(rules: Rules | None) -> dict[str, Any]:
-    """Set rules, if there are any, and return what is listed then."""
-    import nftables
-
-    nft = nftables.Nftables()
-    if rules is not None:
-        _command(nft, netrules.text(rules))
+def _listed() -> dict[str, Any]:
+    """What nft lists of the table; nothing if there is none."""
+    nft = _nft()
     nft.set_json_output(True)
-    listed: dict[str, Any] = json.loads(_command(nft, f"list table inet {netrules.TABLE}"))
+    code, output, _ = nft.cmd(f"list table inet {netrules.TABLE}")
+    listed: dict[str, Any] = json.loads(output) if code == 0 else {}
     return listed
 
 
-def _command(nft: Any, text: str) -> str:
-    code, output, errors = nft.cmd(text)
+def _command(text: str) -> None:
+    code, _, errors = _nft().cmd(text)
     if code != 0:
         why = str(errors).strip().splitlines()
         raise NotConfined(f"the rules for its network cannot be set: {why[0] if why else code}")
-    return str(output)
+
+
+def _nft() -> Any:
+    import nftables
+
+    return nftables.Nftables()
 
 
 def _await_ours(init_pid: int) -> None:

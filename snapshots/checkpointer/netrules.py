@@ -5,10 +5,12 @@ the network namespace of the session's container, where nothing has the capabili
 for every interface it has or gets.
 
 What leaves is judged by its destination, in this order: the engine's resolver, which knows the names of other
-containers, is refused; loopback passes; so do replies to what came in, and neighbour discovery (RFC 4861);
-then what is opened explicitly; then the refused networks. All else is the internet. What comes in must be a
-reply, or be from an address that may call. A refused program is told at once: TCP by a reset, all else by an
-ICMP error.
+containers, is refused; loopback passes, and so does neighbour discovery (RFC 4861). What has a source that is
+not its own, or would take another way than to its destination, is dropped; what is neither TCP, UDP nor ICMP
+is refused. Then replies to what came in pass, and what is opened explicitly; then the refused networks are
+refused. All else is the internet. What comes in must be a reply, or be from an address that may call. A
+refused program is told at once: TCP by a reset, all else by an ICMP error. What was refused or dropped is
+recorded (`attempts`).
 """
 
 from __future__ import annotations
@@ -24,6 +26,9 @@ from ipaddress import (
     ip_address,
     ip_network,
 )
+
+from holdfast.snapshots.checkpointer import attempts
+from holdfast.snapshots.checkpointer.attempts import Attempt
 
 Network = IPv4Network | IPv6Network
 Address = IPv4Address | IPv6Address
@@ -101,7 +106,8 @@ def text(rules: Rules) -> str:
             f"delete table inet {TABLE}",
             f"table inet {TABLE} {{",
             *(_set(name, _of_version(rules.refused, version)) for name, version in _SETS),
-            _chain("refuse", "", chains["refuse"]),
+            *attempts.sets(),
+            *(_chain(name, "", chains[name]) for name in ("record", "discard", "refuse")),
             _chain("output", "type filter hook output priority 0; policy drop;", chains["output"]),
             _chain("input", "type filter hook input priority 0; policy drop;", chains["input"]),
             _chain("forward", "type filter hook forward priority 0; policy drop;", chains["forward"]),
@@ -121,6 +127,8 @@ def wrong(listed: Mapping[str, object], rules: Rules) -> str | None:
         found = next((item["set"] for item in items if item.get("set", {}).get("name") == name), None)
         if found is None or _ranges(found.get("elem", [])) != _merged(_of_version(rules.refused, version)):
             return f"set {name} is not as it was given"
+    if (unbounded := attempts.unbounded(_sets(listed))) is not None:
+        return f"set {unbounded} is not as it was given"
     for hook in ("output", "input", "forward"):
         chain: dict[str, object] = next(
             (item["chain"] for item in items if item.get("chain", {}).get("name") == hook), {}
@@ -136,18 +144,29 @@ def wrong(listed: Mapping[str, object], rules: Rules) -> str | None:
     return None
 
 
+def refused(listed: Mapping[str, object]) -> list[Attempt]:
+    """What was refused lately, by what nft lists of the table in JSON; the latest first."""
+    return attempts.listed(_sets(listed))
+
+
 _SETS = (("refused4", 4), ("refused6", 6))
 
 
 def _chains(rules: Rules) -> dict[str, list[_Rule]]:
     return {
+        "record": [_Rule(match, "set", comment) for match, comment in attempts.rules()],
+        # No answer: it would go to whatever the packet names as its source.
+        "discard": [_Rule("jump record", "jump", "record"), _Rule("drop", "drop", "discard")],
         "refuse": [
+            _Rule("jump record", "jump", "record"),
             _Rule("meta l4proto tcp reject with tcp reset", "reject", "refuse tcp"),
             _Rule("reject with icmpx type admin-prohibited", "reject", "refuse"),
         ],
         "output": [
             _Rule(f"ip daddr {ENGINE_RESOLVER} goto refuse", "goto", "engine resolver"),
             _Rule('oif "lo" accept', "accept", "loopback"),
+            _Rule(f"icmpv6 type {_NEIGHBOURS} accept", "accept", "neighbours"),
+            *_honest(),
             # Only to those who may call: a session can have the kernel take other packets for replies.
             *(
                 _Rule(
@@ -158,7 +177,6 @@ def _chains(rules: Rules) -> dict[str, list[_Rule]]:
                 )
                 for address in rules.callers
             ),
-            _Rule(f"icmpv6 type {_NEIGHBOURS} accept", "accept", "neighbours"),
             *(_opened(one) for one in rules.opened),
             _Rule("ip daddr @refused4 goto refuse", "goto", "refused4"),
             _Rule("ip6 daddr @refused6 goto refuse", "goto", "refused6"),
@@ -175,6 +193,21 @@ def _chains(rules: Rules) -> dict[str, list[_Rule]]:
         ],
         "forward": [],
     }
+
+
+def _honest() -> list[_Rule]:
+    """A packet that passes these goes from here to where its header says, in a protocol that is judged.
+
+    IPv6 lets a program choose any source (IPV6_FREEBIND). Source routes (RFC 791, RFC 8754) need no
+    capability either, and name the real destination in an option or extension header behind the one that is
+    judged.
+    """
+    return [
+        _Rule("fib saddr . oif type != local goto discard", "goto", "source of its own"),
+        _Rule("ip hdrlength != 5 goto discard", "goto", "no options"),
+        _Rule("ip6 nexthdr != { tcp, udp, ipv6-icmp } goto discard", "goto", "no extension headers"),
+        _Rule("meta l4proto != { tcp, udp, icmp, ipv6-icmp } goto refuse", "goto", "known protocols"),
+    ]
 
 
 def _opened(one: Opening) -> _Rule:
@@ -244,6 +277,11 @@ def _verdict(rule: Mapping[str, object]) -> str:
     expression = rule.get("expr")
     last = expression[-1] if isinstance(expression, list) and expression else {}
     return next(iter(last), "") if isinstance(last, dict) else ""
+
+
+def _sets(listed: Mapping[str, object]) -> list[Mapping[str, object]]:
+    found = [item["set"] for item in _items(listed) if isinstance(item, dict) and "set" in item]
+    return [item for item in found if isinstance(item, dict)]
 
 
 def _items(listed: Mapping[str, object]) -> Iterator[object]:

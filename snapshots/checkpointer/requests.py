@@ -110,6 +110,14 @@ class Confine:
 
 
 @dataclass(frozen=True, slots=True)
+class Attempts:
+    """Tell what the rules of a container's network refused lately."""
+
+    container: str
+    init_pid: int
+
+
+@dataclass(frozen=True, slots=True)
 class Restore:
     """Bring the tree in snapshot `folder` to life inside the target.
 
@@ -169,7 +177,7 @@ class Room:
     make: bool
 
 
-Request = Dump | Restore | Hello | Check | End | Mend | Confine | Describe | Files | Room
+Request = Dump | Restore | Hello | Check | End | Mend | Confine | Attempts | Describe | Files | Room
 
 
 def parse(line: bytes) -> Request:
@@ -238,6 +246,7 @@ _FORMS: dict[str, Callable[[dict[str, object]], Request]] = {
     "end": lambda raw: End(_target(raw), _pids(raw, "pids")),
     "mend": lambda raw: Mend(_container(raw), _pid(raw, "init_pid")),
     "confine": _confine,
+    "attempts": lambda raw: Attempts(_container(raw), _pid(raw, "init_pid")),
     "restore": _restore,
     "describe": lambda raw: Describe(_name(raw, "folder")),
     "files": _files,

@@ -148,6 +148,8 @@ def _carry_out(request: requests.Request, channel: Channel) -> None:  # noqa: C9
             mending.run(request, channel)
         case requests.Confine():
             confine.run(request, channel)
+        case requests.Attempts():
+            confine.attempts(request, channel)
         case requests.Room():
             rooms.serve(request, channel)
         case requests.Restore(target=target):

@@ -55,6 +55,8 @@ from holdfast.errors import (
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.drift.result import Drift
+    from holdfast.runtime.egress.attempt_log import Refusal
+    from holdfast.runtime.egress.changing import Reach
     from holdfast.runtime.events import Event
     from holdfast.runtime.guest.pulse.state import State
     from holdfast.runtime.home import Home
@@ -118,7 +120,9 @@ __all__ = [
     "Pulse",
     "Pushed",
     "QuotaExceeded",
+    "Reach",
     "ReferenceNotFound",
+    "Refusal",
     "RegistryDenied",
     "RegistryError",
     "RegistryUnavailable",
@@ -170,6 +174,8 @@ _LATE = {
     "Port": "pulse.pulse",
     "Pulse": "pulse.pulse",
     "Pushed": "moving.remote",
+    "Reach": "egress.changing",
+    "Refusal": "egress.attempt_log",
     "Rewound": "lineage.result",
     "Screen": "results",
     "Session": "session",

@@ -11,11 +11,13 @@ import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import Any, BinaryIO, Self
 
 import pytest
 from tests.forging import Forgery, Thin
 from tests.hostile import HOSTILE
+from tests.integration import test_egress as egress
+from tests.integration.test_egress import REFUSED, Place, tried
 
 from holdfast.errors import BundleRefused, BundleUntrusted, HoldfastError, InvalidArgument
 from holdfast.runtime.controller import Holdfast
@@ -23,7 +25,7 @@ from holdfast.runtime.home import Home
 from holdfast.runtime.moving import sending
 from holdfast.runtime.moving.layers import KINDS, Remembered
 from holdfast.runtime.session import Session
-from holdfast.snapshots import policy
+from holdfast.snapshots import manifest, policy
 from holdfast.snapshots.bundle import form, image_layers, media
 from holdfast.snapshots.bundle.ends import Descriptor
 from holdfast.snapshots.bundle.keys import Keys
@@ -31,6 +33,8 @@ from holdfast.snapshots.bundle.sealing import Sealing
 from holdfast.snapshots.bundle.signing import Key
 
 pytestmark = pytest.mark.engine
+
+host = egress.host
 
 SYS_ADMIN = 1 << policy.CAPABILITIES.index("SYS_ADMIN")
 # Runs where CRIU's images can be read and written: forges some, and prints them.
@@ -174,6 +178,33 @@ def test_a_snapshot_goes_on_in_another_home(trusting: Holdfast, moment: Moment) 
     assert any("MOMENT=kept" in json.dumps(entry.as_dict()) for entry in restored.journal())
     restored.remove()
     came.remove()
+
+
+def test_exceptions_are_given_where_it_is_taken_in(
+    trusting: Holdfast, moment: Moment, host: Place, make_cli: Any
+) -> None:
+    """It brings none; whoever thaws, imports or restores it may give it some in the same command."""
+    place, cli = f"{host.gateway}:{host.port}", make_cli(trusting.home)
+
+    thawed = cli("thaw", str(moment.file), "--name", "opened", "--allow", place, "--no-attach")
+    assert thawed.code == 0, thawed.err
+    again = cli("import", str(moment.file), "--label", "also", "--allow", "10.9.8.7:80", "--network", "open")
+    assert again.code == 0, again.err
+    closed = trusting.import_(moment.file, label="closed", network="internet")
+    wrong = cli("restore", "closed", "--allow", "no-such.invalid:80")
+    assert (wrong.code, "no address is known" in wrong.err) == (1, True)
+    with pytest.raises(InvalidArgument, match=r"without a network"):
+        closed.restore(network="none", allow=[place])
+
+    sessions = [trusting.session("opened"), closed.restore("closed")]
+    found = [tried(each, (host.gateway, host.port, "tcp"))[0] for each in sessions]
+    assert (found[0], found[1] in REFUSED) == ("connected", True)
+    also = manifest.read(trusting.home.snapshots / trusting.snapshot("also").id).options
+    assert (also["network"], also["allow"]) == ("open", ["10.9.8.7:80"])
+    for session in sessions:
+        session.remove()
+    for snapshot in trusting.snapshots():
+        snapshot.remove()
 
 
 def test_its_files_alone_need_no_trust(elsewhere: Holdfast, hollow: Forgery, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from holdfast.errors import InvalidArgument, LiveUnsupported, NetworkNotClosed, 
 from holdfast.runtime import networks
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.egress import closing, home_file, host_network, package_hosts, trial
-from holdfast.runtime.egress.allowed import Allowed
+from holdfast.runtime.egress.exceptions import Allowed
 from holdfast.runtime.session import Session
 from holdfast.snapshots import service
 from holdfast.snapshots.checkpointer.netrules import Rules

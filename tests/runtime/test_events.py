@@ -17,6 +17,7 @@ from holdfast.runtime.events import Event, parse, read
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.guest_client import GuestClient
 from holdfast.runtime.persistence import Persistence
+from holdfast.runtime.store.entries import EntryRow
 
 DEATH = {
     "pid": 42,
@@ -38,7 +39,7 @@ class Line:
     def __init__(self, guest: Any, check: Callable[[], None]) -> None:
         self._guest = guest
         self._check = check
-        self.row = SimpleNamespace(details={})
+        self.row = SimpleNamespace(details={}, container_id=None, options={})
 
     def client(self) -> GuestClient:
         return GuestClient(self._guest.folder)
@@ -47,11 +48,12 @@ class Line:
         return Persistence(self._check)
 
 
-def controller(container: Any, **row: Any) -> Any:
-    """A controller that knows one session, and what the engine says of its container."""
+def controller(container: Any, *refused: EntryRow, **row: Any) -> Any:
+    """A controller that knows one session, what it was refused, and what the engine says of its container."""
     found = SimpleNamespace(id="s", name="work", container_id="c", **row)
+    entries = SimpleNamespace(stream=lambda _ids, _wanted: iter(refused))
     return SimpleNamespace(
-        store=SimpleNamespace(sessions=lambda removed: [found]),
+        store=SimpleNamespace(sessions=lambda removed: [found], entries=entries),
         engine=SimpleNamespace(inspect=lambda _: container),
     )
 
@@ -99,6 +101,31 @@ def test_following_goes_on_where_a_session_went_back_to(guest: Any) -> None:
 
     assert [event.seq for event in found] == [9, 5]
     assert [request.head["after_seq"] for request in guest.requests] == [2, 4]
+
+
+def test_what_was_refused_is_told_by_this_host_alone(guest: Any) -> None:
+    """In its place among the session's events; what the session itself says of it counts for nothing, whether
+    it was asked or not."""
+
+    def refused(number: int, seq: int) -> EntryRow:
+        body = {"address": "10.1.2.3", "protocol": "tcp", "port": 80 + number}
+        return EntryRow(number, "s", seq, True, 2.0, "refused", "system", body)
+
+    forged = entry(4, "refused", address="8.8.8.8", protocol="tcp", port=443)
+    guest(sends(entry(3), forged, entry(5), end=True))
+    line: Any = Line(guest, lambda: None)
+    found = list(
+        read(controller(None, refused(1, 3), refused(2, 5)), line, "s", after=0, follow=False, kinds=None)
+    )
+
+    assert [(event.seq, event.kind, event.data.get("port")) for event in found] == [
+        (3, "oom", None),
+        (3, "refused", 81),
+        (5, "oom", None),
+        (5, "refused", 82),
+    ]
+    assert found[1].text == "tcp to 10.1.2.3 port 81 was refused: the session may not reach it"
+    assert "refused" not in guest.requests[0].head["kinds"]
 
 
 @pytest.mark.parametrize(

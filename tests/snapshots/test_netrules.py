@@ -27,6 +27,10 @@ def listed(rules: Rules) -> dict[str, Any]:
     def chain(hook: str) -> dict[str, Any]:
         return {"chain": {"name": hook, "type": "filter", "hook": hook, "policy": "drop"}}
 
+    def recorded(name: str) -> dict[str, Any]:
+        return {"set": {"name": name, "size": 128, "timeout": 3600, "flags": ["timeout", "dynamic"]}}
+
+    honest = ("source of its own", "no options", "no extension headers", "known protocols")
     opened = [rule("output", f"open {one}", "accept") for one in rules.opened]
     callers = [rule("input", f"caller {address}", "accept") for address in rules.callers]
     return {
@@ -34,14 +38,23 @@ def listed(rules: Rules) -> dict[str, Any]:
             {"metainfo": {"json_schema_version": 1}},
             {"set": {"name": "refused4", "elem": [{"prefix": {"addr": "10.0.0.0", "len": 8}}]}},
             {"set": {"name": "refused6", "elem": [{"prefix": {"addr": "fc00::", "len": 7}}]}},
-            {"chain": {"name": "refuse"}},
+            *map(recorded, ("attempts4", "attempts6")),
             *map(chain, ("output", "input", "forward")),
+            *(
+                rule("record", f"{name} {which}", "set")
+                for name in ("attempts4", "attempts6")
+                for which in ("by port", "without port")
+            ),
+            rule("discard", "record", "jump"),
+            rule("discard", "discard", "drop"),
+            rule("refuse", "record", "jump"),
             rule("refuse", "refuse tcp", "reject"),
             rule("refuse", "refuse", "reject"),
             rule("output", "engine resolver", "goto"),
             rule("output", "loopback", "accept"),
-            *(rule("output", f"replies {address}", "accept") for address in rules.callers),
             rule("output", "neighbours", "accept"),
+            *(rule("output", name, "goto") for name in honest),
+            *(rule("output", f"replies {address}", "accept") for address in rules.callers),
             *opened,
             rule("output", "refused4", "goto"),
             rule("output", "refused6", "goto"),
@@ -67,6 +80,11 @@ def test_the_order_is_that_of_the_verdicts() -> None:
     order = [
         "ip daddr 127.0.0.11 goto refuse",
         'oif "lo" accept',
+        "nd-neighbor-advert } accept",
+        "fib saddr . oif type != local goto discard",
+        "ip hdrlength != 5 goto discard",
+        "ip6 nexthdr != { tcp, udp, ipv6-icmp } goto discard",
+        "meta l4proto != { tcp, udp, icmp, ipv6-icmp } goto refuse",
         "ct direction reply",
         "ip daddr 10.0.0.53/32 meta l4proto { tcp, udp } th dport 53 accept",
         "ip6 daddr fd00::1/128 accept",
@@ -123,13 +141,13 @@ def test_rules_that_are_in_force_are_not_complained_of() -> None:
     assert netrules.wrong(said, RULES) is None
 
 
-@pytest.mark.parametrize("left_out", range(1, 22))
+@pytest.mark.parametrize("left_out", range(1, 34))
 def test_whatever_is_missing_is_noticed(left_out: int) -> None:
     """A set, a chain or a rule."""
     said = listed(RULES)
-    assert len(said["nftables"]) == 22
-    if said["nftables"].pop(left_out) != {"chain": {"name": "refuse"}}:  # without rules it is nothing
-        assert netrules.wrong(said, RULES) is not None
+    assert len(said["nftables"]) == 34
+    said["nftables"].pop(left_out)
+    assert netrules.wrong(said, RULES) is not None
 
 
 @pytest.mark.parametrize(
@@ -146,8 +164,10 @@ def test_a_set_that_is_not_the_given_one_is_noticed(elements: list[Any]) -> None
 @pytest.mark.parametrize(
     ("place", "kind", "change"),
     [
-        (4, "chain", {"policy": "accept"}),
-        (4, "chain", {"hook": "postrouting"}),
+        (3, "set", {"size": 65536}),
+        (4, "set", {"timeout": None}),
+        (5, "chain", {"policy": "accept"}),
+        (5, "chain", {"hook": "postrouting"}),
         (-7, "rule", {"expr": [{"accept": None}]}),
         (-7, "rule", {"chain": "input"}),
     ],
@@ -167,3 +187,31 @@ def test_a_rule_too_many_is_noticed() -> None:
     said["nftables"].append({"rule": {"chain": "output", "comment": "x", "expr": [{"accept": None}]}})
     assert netrules.wrong(said, RULES) == "chain output has not the rules that were given"
     assert netrules.wrong({}, RULES) is not None
+
+
+def element(address: str, protocol: object, port: object, packets: int, left: int) -> dict[str, Any]:
+    value = {"concat": [address, protocol, port]}
+    return {"elem": {"val": value, "expires": left, "counter": {"packets": packets, "bytes": 60}}}
+
+
+def test_what_was_refused_is_read_from_the_sets() -> None:
+    """The latest first; a protocol that has no name is a number; elements of another form are left out."""
+    said = listed(RULES)
+    said["nftables"][3]["set"]["elem"] = [
+        element("10.1.2.3", "tcp", 5432, 3, 3000),
+        element("10.1.2.3", 47, 0, 1, 3590),
+        element("10.1.2.3", "tcp", "ssh", 1, 1),
+        "10.1.2.3",
+    ]
+    said["nftables"][4]["set"]["elem"] = [element("fd00::1", "udp", 53, 2, 9999)]
+
+    found = [
+        (str(one.address), one.protocol, one.port, one.packets, one.ago) for one in netrules.refused(said)
+    ]
+
+    assert found == [
+        ("fd00::1", "udp", 53, 2, 0),
+        ("10.1.2.3", "47", 0, 1, 10),
+        ("10.1.2.3", "tcp", 5432, 3, 600),
+    ]
+    assert netrules.refused({}) == []

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.snapshots.checkpointer import requests
 from holdfast.snapshots.checkpointer.requests import (
+    Attempts,
     BadRequest,
     Check,
     Confine,
@@ -154,6 +155,15 @@ RULES: dict[str, Any] = {
     "opened": [{"network": "10.0.0.53/32", "port": 53}],
     "callers": ["172.18.0.1"],
 }
+
+
+def test_what_was_refused_is_asked_of_one_container() -> None:
+    """Nothing else is in the question."""
+    asked = {"v": 1, "op": "attempts", "container": CONTAINER, "init_pid": 4000}
+
+    assert parse(asked) == Attempts(CONTAINER, 4000)
+    with pytest.raises(BadRequest, match="container"):
+        parse(asked | {"container": "../host"})
 
 
 def test_a_container_is_confined_by_rules_and_let_go_only_if_that_is_said() -> None:

@@ -10,7 +10,7 @@ import pytest
 from holdfast.errors import StoreError
 from holdfast.images import apt_sources
 from holdfast.runtime.egress import home_file, package_hosts
-from holdfast.runtime.egress.allowed import Allowed
+from holdfast.runtime.egress.exceptions import Allowed
 from holdfast.runtime.home import Home
 
 
@@ -48,7 +48,12 @@ def test_tools_are_read_as_they_are_configured() -> None:
     ]
     assert list(package_hosts.pip_urls("not a file of pip")) == []
     npm = "registry=https://npm.example/\n@team:registry = https://team.example/\n//npm.example/:_authToken=secret\n"
-    assert list(package_hosts.npm_urls(npm)) == ["https://npm.example/", "https://team.example/"]
+    npm += "https-proxy = http://proxy.example:3128\n"
+    assert list(package_hosts.npm_urls(npm, proxies=False)) == [
+        "https://npm.example/",
+        "https://team.example/",
+    ]
+    assert list(package_hosts.npm_urls(npm, proxies=True)) == ["http://proxy.example:3128"]
 
 
 def test_all_of_them_are_found_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +88,26 @@ def test_only_what_would_be_closed_is_opened_for_all(tmp_path: Path, monkeypatch
     assert json.loads((home.root / home_file.NAME).read_text())["found"] == ["10.0.0.9:80"]
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"found": "x:1"}', '{"allow": ["x"]}', '{"allow": [1]}'])
+def test_what_was_found_can_be_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For good: also when it is found again. A proxy that is open is told, another mirror is not."""
+    home = Home(tmp_path / "home").create()
+    proxy, mirror = Allowed.parse("10.0.0.9:3128"), Allowed.parse("10.0.0.8:80")
+    monkeypatch.setattr(package_hosts, "find", lambda **_: [proxy, mirror])
+    monkeypatch.setenv("https_proxy", "http://10.0.0.9:3128")
+    home_file.refresh(home)
+    assert home_file.ways_out(home) == [proxy]
+
+    path = home.root / home_file.NAME
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"close": ["10.0.0.9:3128"]}))
+
+    assert home_file.read(home).every == (mirror,)
+    assert home_file.refresh(home).every == (mirror,)
+    assert home_file.ways_out(home) == []
+
+
+@pytest.mark.parametrize(
+    "text", ['{"close": "x:1"}', "", "[]", '{"found": "x:1"}', '{"allow": ["x"]}', '{"allow": [1]}']
+)
 def test_a_file_of_another_form_is_refused(tmp_path: Path, text: str) -> None:
     """Not taken for one that opens nothing, and not overwritten."""
     home = Home(tmp_path / "home").create()

@@ -1,0 +1,212 @@
+"""What sessions were refused, read from the rules of their networks and kept by this host.
+
+The rules record destinations for an hour, as long as the container is there; here they are counted on, across
+containers and changes of the rules. Each destination is an event when it is first refused, and again when it
+was not for an hour. The session itself is never asked: it could say anything.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import HoldfastError, StoreError
+from holdfast.runtime.journal.mirror import mirror
+from holdfast.runtime.text import plain
+from holdfast.snapshots.checkpointer.attempts import LIFETIME, SETS, SIZE
+from holdfast.snapshots.link import Refused
+
+if TYPE_CHECKING:
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.store.rows import SessionRow
+
+KIND = "refused"
+"""Of the entries in journals, and the key in a session's details."""
+MOST = len(SETS) * SIZE
+"""Destinations that are kept of one session: all that can be recorded at one time are known afterwards."""
+MOST_EVENTS = 2000
+"""Entries of this kind in the journal of one session; older ones are dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A destination that a session was refused. `port` is 0 for protocols without; times in Unix seconds.
+
+    `counted` is what the rules had counted when they were last read.
+    """
+
+    address: str
+    protocol: str
+    port: int
+    packets: int
+    first: float
+    last: float
+    counted: int = 0
+
+    @property
+    def destination(self) -> tuple[str, str, int]:
+        """What makes it one."""
+        return self.address, self.protocol, self.port
+
+    @property
+    def place(self) -> str:
+        """The address, and the port if there is one."""
+        host = f"[{self.address}]" if ":" in self.address and self.port else self.address
+        return f"{host}:{self.port}" if self.port else host
+
+    def as_dict(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "address": self.address,
+            "protocol": self.protocol,
+            "port": self.port or None,
+            "packets": self.packets,
+            "first": _time(self.first),
+            "last": _time(self.last),
+        }
+
+
+def of(row: SessionRow) -> list[Refusal]:
+    """What is kept of a session, the latest first."""
+    told = row.details.get(KIND)
+    return _kept(told)[1] if isinstance(told, dict) else []
+
+
+def is_full(refused: Iterable[Refusal], now: float) -> bool:
+    """Whether rules record no further destinations of a family for now. Pure."""
+    recorded = [":" in one.address for one in refused if now - one.last < LIFETIME]
+    return max(recorded.count(True), recorded.count(False)) >= SIZE
+
+
+def read(controller: Holdfast, row: SessionRow) -> list[Refusal]:
+    """Read the rules of a session that runs, and return what is known now, the latest first.
+
+    Raises:
+        HoldfastError: they cannot be read.
+    """
+    from holdfast.snapshots import service
+
+    if row.container_id is None or row.options.get("network") == "none":
+        return of(row)
+    state = controller.engine.inspect(row.container_id)
+    if state is None or not state.running:
+        return of(row)
+    asked = {"container": state.id, "init_pid": state.pid}
+    try:
+        with service.ask(
+            controller.engine, controller.home, controller.progress, "attempts", **asked
+        ) as link:
+            found = link.until("done")
+    except Refused as refusal:
+        raise HoldfastError(f"cannot read what session {row.name} was refused: {refusal}") from refusal
+    return keep(controller, row, state.id, found["refused"])
+
+
+def glance(controller: Holdfast, row: SessionRow) -> bool:
+    """As `read`, where something else matters more; whether it could be done."""
+    try:
+        read(controller, row)
+    except HoldfastError:
+        return False
+    return True
+
+
+def keep(
+    controller: Holdfast,
+    row: SessionRow,
+    container: str,
+    found: Sequence[Mapping[str, Any]],
+    *,
+    emptied: bool = False,
+) -> list[Refusal]:
+    """Keep what the rules of a container had recorded; the new ones are events. Raises StoreError.
+
+    `emptied`: the rules were replaced after that, and count from 0 again.
+    """
+    now = time.time()
+    new: list[Refusal] = []
+    known: list[Refusal] = []
+
+    def change(told: Any) -> dict[str, Any]:
+        before, kept = _kept(told)
+        if before != container:
+            kept = [replace(one, counted=0) for one in kept]
+        known[:], new[:] = merged(kept, found, now)
+        if emptied:
+            known[:] = [replace(one, counted=0) for one in known]
+        return {"container": container, "seen": [_packed(one) for one in known]}
+
+    if found or KIND in row.details:
+        controller.store.change_detail(row.id, KIND, change)
+    _tell(controller, row, new)
+    return known
+
+
+def merged(
+    known: Sequence[Refusal], found: Iterable[Mapping[str, Any]], now: float
+) -> tuple[list[Refusal], list[Refusal]]:
+    """All of them, the latest first, and those among them that are to be told of. Pure."""
+    every = {one.destination: one for one in known}
+    new = []
+    for told in found:
+        packets, last = int(told["packets"]), now - int(told["ago"])
+        one = Refusal(
+            plain(str(told["address"]), 45),
+            plain(str(told["protocol"]), 20),
+            int(told["port"]),
+            packets,
+            last,
+            last,
+            packets,
+        )
+        old = every.get(one.destination)
+        if old is not None:
+            # A counter that is lower than before is a new one.
+            more = packets - old.counted if packets >= old.counted else packets
+            one = replace(one, packets=old.packets + more, first=old.first)
+        if old is None or last - old.last > LIFETIME:
+            new.append(one)
+        every[one.destination] = one
+    latest = sorted(every.values(), key=lambda one: one.last, reverse=True)
+    return latest[:MOST], new
+
+
+def _tell(controller: Holdfast, row: SessionRow, new: Sequence[Refusal]) -> None:
+    """Make entries of the session's journal, of this host's part of it. If they cannot be, that is told."""
+    if not new:
+        return
+    found = [
+        (
+            one.last,
+            {
+                "protocol": one.protocol,
+                "address": one.address,
+                **({"port": one.port} if one.port else {}),
+                "packets": one.packets,
+            },
+        )
+        for one in sorted(new, key=lambda one: one.last)
+    ]
+    try:
+        mirror(controller.store, controller.home, row.id)
+        controller.store.entries.note_many(row.id, KIND, found, actor="system", most=MOST_EVENTS)
+    except StoreError as error:
+        controller.progress(f"the journal of session {row.name} lacks what it was refused: {error}")
+
+
+def _kept(told: Any) -> tuple[str, list[Refusal]]:
+    if not isinstance(told, dict):
+        return "", []
+    return str(told.get("container", "")), [Refusal(*one) for one in told.get("seen", [])]
+
+
+def _packed(one: Refusal) -> list[Any]:
+    times = (round(one.first, 3), round(one.last, 3))
+    return [one.address, one.protocol, one.port, one.packets, *times, one.counted]
+
+
+def _time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,205 @@
+"""What a session reaches, told and changed: while it runs, or for when it goes on.
+
+A change is all or nothing: the kernel replaces the rules in one step, they are read back, and only then the
+session's options are changed. Whatever fails before that puts the old rules back, in another process if need
+be.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import InvalidArgument, NetworkNotClosed, SessionBusy
+from holdfast.runtime.egress import attempt_log, home_file, host_network
+from holdfast.runtime.egress.attempt_log import Refusal
+from holdfast.runtime.egress.closing import Closing
+from holdfast.runtime.egress.exceptions import Allowed
+from holdfast.runtime.journal import happenings
+from holdfast.runtime.locks import exclusive
+from holdfast.runtime.session_options import SessionOptions
+from holdfast.runtime.turns import turn
+
+if TYPE_CHECKING:
+    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.store.rows import OperationRow, SessionRow
+
+OPTIONS = ("network", "allow")
+"""What of a session's options is about the network."""
+OPERATION = "network"
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a session reaches.
+
+    Attributes:
+        network: `internet`, `none` or `open`.
+        allow: exceptions of the session, HOST:PORT.
+        home_allow: exceptions of all sessions of the home.
+        resolvers: the addresses that answer names.
+        refused: destinations that were refused lately, the latest first.
+        refused_more: there are so many of them that others may have been refused without being recorded.
+    """
+
+    network: str
+    allow: tuple[str, ...]
+    home_allow: tuple[str, ...]
+    resolvers: tuple[str, ...]
+    refused: tuple[Refusal, ...]
+    refused_more: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "network": self.network,
+            "allow": list(self.allow),
+            "home_allow": list(self.home_allow),
+            "resolvers": list(self.resolvers),
+            "refused": [one.as_dict() for one in self.refused],
+            "refused_more": self.refused_more,
+        }
+
+
+def reach(controller: Holdfast, session: SessionRow) -> Reach:
+    """What a session reaches. Of one that does not run: what it will, and what it was refused.
+
+    Raises:
+        StoreError: `network.json` cannot be used.
+        HoldfastError: the rules of a running session cannot be read.
+    """
+    options = SessionOptions.parse(**session.options)
+    refused = tuple(attempt_log.read(controller, session))
+    more = attempt_log.is_full(refused, time.time())
+    if options.network == "none":
+        return Reach(options.network, (), (), (), refused, more)
+    resolvers = tuple(map(str, host_network.look().resolvers))
+    known = tuple(map(str, home_file.read(controller.home).every))
+    return Reach(options.network, options.allow, known, resolvers, refused, more)
+
+
+def changed(
+    options: Mapping[str, Any],
+    *,
+    network: str | None = None,
+    allow: Iterable[str] = (),
+    disallow: Iterable[str] = (),
+) -> dict[str, Any]:
+    """A session's options with another network, with more exceptions or with fewer. Pure.
+
+    Raises:
+        InvalidArgument: that cannot be, or what is taken away is not there.
+    """
+    now = SessionOptions.parse(**options)
+    more = [str(Allowed.parse(text)) for text in allow]
+    less = [str(Allowed.parse(text)) for text in disallow]
+    for item in less:
+        if item in more:
+            raise InvalidArgument(f"cannot allow and disallow {item} at once", hint="leave one out")
+        if item not in now.allow:
+            known = ", ".join(now.allow) or "none"
+            raise InvalidArgument(
+                f"cannot disallow {item}: it is not an exception of this session",
+                hint=f"its exceptions: {known}; those of all sessions are in network.json of the home",
+            )
+    kept = [] if network == "none" else [item for item in now.allow if item not in less]
+    chosen = {"network": network or now.network, "allow": list(dict.fromkeys((*kept, *more)))}
+    return SessionOptions.parse(**{**options, **chosen}).model_dump(mode="json")
+
+
+def carried(session: Mapping[str, Any], snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a snapshot with the network of a session that goes back to it. Pure.
+
+    What a person closed since then stays closed.
+    """
+    return {**snapshot, **{key: session[key] for key in OPTIONS if key in session}}
+
+
+def change(
+    controller: Holdfast,
+    session: SessionRow,
+    *,
+    network: str | None = None,
+    allow: Iterable[str] = (),
+    disallow: Iterable[str] = (),
+) -> SessionRow:
+    """Change what a session reaches; at once if it runs, else from when it goes on. Returns its row.
+
+    The rules are made anew in any case: names count as the addresses they have now.
+
+    Raises:
+        InvalidArgument: it cannot be; nothing was changed.
+        NetworkNotClosed, StoreError, EngineError: it could not be done; rules and options are the old ones.
+    """
+    with turn(controller, session, "change the network of", usable=False) as row:
+        if row.state == "creating":
+            raise SessionBusy(f"cannot change the network of session {row.name}: it is being made")
+        _check_kinds(row, network)
+        options = changed(row.options, network=network, allow=allow, disallow=disallow)
+        before = row.options.get("allow", [])
+        more = [item for item in options["allow"] if item not in before]
+        less = [item for item in before if item not in options["allow"]]
+        closing = Closing(controller.engine, controller.home, controller.progress)
+        closing.check_names(SessionOptions.parse(allow=more))
+        with controller.operation(OPERATION, session_id=row.id) as operation:
+            _apply(controller, row, options)
+            controller.store.operations.complete(operation.id, sessions={row.id: {"options": options}})
+    happenings.note(
+        controller,
+        row.id,
+        "network",
+        network=options["network"],
+        allowed=", ".join(more) or None,
+        disallowed=", ".join(less) or None,
+    )
+    return controller.store.session(row.id)
+
+
+def take_back(controller: Holdfast, operation: OperationRow, *, orphaned: bool) -> bool:
+    """Put the rules in force that belong to the options of the session; False if that must wait.
+
+    `orphaned`: whoever began the change is gone, and with it the session's lock.
+
+    Raises:
+        SessionBusy: somebody else has the session; EngineError, StoreError: as `change` does.
+    """
+    session_id = operation.session_id or ""
+    lock = exclusive(controller.home.locks, session_id, "change its network") if orphaned else nullcontext()
+    with lock:
+        row = next((row for row in controller.store.sessions() if row.id == session_id), None)
+        try:
+            if row is not None:
+                _apply(controller, row, row.options)
+        except NetworkNotClosed as error:
+            controller.progress(f"the network of session {session_id} may not be what it should be: {error}")
+            return False
+    return True
+
+
+def _apply(controller: Holdfast, row: SessionRow, options: Mapping[str, Any]) -> None:
+    """Have the rules of these options in force, if the session's container runs."""
+    if row.state != "running" or row.container_id is None:
+        return
+    state = controller.engine.inspect(row.container_id)
+    if state is None or not state.running:
+        return
+    closing = Closing(controller.engine, controller.home, controller.progress)
+    refused = closing.change(SessionOptions.parse(**options), state)
+    attempt_log.keep(controller, row, state.id, refused, emptied=True)
+
+
+def _check_kinds(row: SessionRow, network: str | None) -> None:
+    now = row.options.get("network", "internet")
+    if now == "none":
+        raise InvalidArgument(
+            f"cannot change the network of session {row.name}: it was made without one and has no interface",
+            hint="take a snapshot and `holdfast restore SNAPSHOT --network internet`",
+        )
+    if network == "none":
+        raise InvalidArgument(
+            f"cannot take the network of session {row.name} away: its interface stays while it is there",
+            hint="take a snapshot and `holdfast restore SNAPSHOT --network none`",
+        )

@@ -1,0 +1,79 @@
+"""What a change of a session's network makes of its options, and how it is shown."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.cli.network import lines
+from holdfast.runtime.egress.attempt_log import Refusal
+from holdfast.runtime.egress.changing import Reach, carried, changed
+from holdfast.runtime.session_options import SessionOptions
+
+GIVEN = SessionOptions.parse(allow=["10.0.0.1:80", "db.internal:5432"], memory="1g").model_dump(mode="json")
+
+
+def test_a_change_is_of_the_network_alone() -> None:
+    """Each exception once, in the form they all have; everything else as it was."""
+    found = changed(
+        GIVEN, network="open", allow=["DB.internal:5432", "10.0.0.2:80"], disallow=["10.0.0.1:80"]
+    )
+
+    assert found == {**GIVEN, "network": "open", "allow": ["db.internal:5432", "10.0.0.2:80"]}
+    assert changed(GIVEN) == GIVEN
+
+
+def test_without_a_network_there_are_no_exceptions() -> None:
+    """Those there were go; new ones cannot be."""
+    assert changed(GIVEN, network="none")["allow"] == []
+    with pytest.raises(InvalidArgument, match="without a network"):
+        changed(GIVEN, network="none", allow=["10.0.0.1:80"])
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"disallow": ["10.0.0.2:80"]}, "it is not an exception of this session"),
+        ({"disallow": ["10.0.0.1:80"], "allow": ["10.0.0.1:80"]}, "at once"),
+        ({"allow": ["nowhere"]}, "it is not HOST:PORT"),
+        ({"network": "host"}, "network"),
+        ({"allow": [f"10.0.0.1:{port}" for port in range(1, 102)]}, "allow"),
+    ],
+)
+def test_what_cannot_be_is_refused(change: dict[str, Any], why: str) -> None:
+    """In words."""
+    with pytest.raises(InvalidArgument, match=r"^cannot ") as told:
+        changed(GIVEN, **change)
+    assert why in str(told.value)
+
+
+def test_going_back_opens_nothing_that_was_closed_since() -> None:
+    """The rest is the snapshot's."""
+    snapshot = {**GIVEN, "memory": 2 << 30}
+    session = changed(GIVEN, network="internet", disallow=["10.0.0.1:80", "db.internal:5432"])
+
+    assert carried(session, snapshot) == {**session, "memory": 2 << 30}
+
+
+def test_what_is_shown_has_a_line_for_each_thing() -> None:
+    """An address of IPv6 in brackets; a protocol without ports has none; the longest list is cut."""
+    now = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    refused = [
+        Refusal("fd00::1", "tcp", 443, 1, 0.0, now.timestamp() - 5),
+        Refusal("10.0.0.7", "icmp", 0, 2, 0.0, now.timestamp() - 60),
+    ]
+    reached = Reach("internet", ("10.0.0.1:80",), (), ("10.0.0.53",), tuple(refused))
+
+    assert lines(reached, now) == [
+        "reaches   the internet, and nothing of the host or around it",
+        "allowed   10.0.0.1:80",
+        "names by  10.0.0.53",
+        "refused   tcp [fd00::1]:443, 1 packet, last 5 s ago",
+        "refused   icmp 10.0.0.7, 2 packets, last 1 min ago",
+    ]
+    many = Reach("open", (), (), (), tuple(refused * 20), refused_more=True)
+    assert len(lines(many, now)) == 1 + 20 + 2
+    assert lines(many, now)[-2].strip() == "and 20 more destinations: --json"
