@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.stepping import freezer_of
 
 from holdfast.errors import HoldfastError, LiveUnsupported, RestoreFailed
 from holdfast.runtime.controller import Holdfast
@@ -234,20 +235,6 @@ def test_nothing_of_the_session_runs_while_criu_is_in_it(hf: Holdfast) -> None:
     # The last ones may be of after CRIU has let go; most are of while it holds the session.
     for values in watch.seen.values():
         assert values[0] == statistics.mode(values)
-
-
-def freezer_of(pid: int) -> Path:
-    """The file that freezes the container of a process."""
-    lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
-    places = [
-        *(
-            Path(f"/sys/fs/cgroup/freezer{path}/freezer.state")
-            for _, name, path in lines
-            if name == "freezer"
-        ),
-        *(Path(f"/sys/fs/cgroup{path}/cgroup.freeze") for _, name, path in lines if not name),
-    ]
-    return next(place for place in places if place.exists())
 
 
 class Race(threading.Thread):
