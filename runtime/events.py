@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import GuestDisconnected, SessionError
-from holdfast.runtime import fields
+from holdfast.runtime import fields, persistence
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.store import life
 from holdfast.runtime.telling import told
@@ -42,6 +42,8 @@ NOTABLE = (
 LATEST = 4e9
 # Before asking again: a session that only hangs up must not keep us busy.
 PAUSE = 0.005
+LASTING = 1.0
+"""Seconds after which a connection over which nothing came is one of a session in which nothing happens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,23 +80,30 @@ def read(
     """
     wanted = list(NOTABLE if kinds is None else kinds)
     began = time.time()
+    heard = time.monotonic()
     while True:
+        opened = time.monotonic()
         try:
             row = line.row
             if life.rewound_at(row) > began:  # it went back: numbers begin again there
                 began, after = time.time(), min(after, life.resumes_after(row))
-            persistence = line.persistence()
             args = {"after_seq": after, "follow": follow, "kinds": wanted}
-            connection = persistence.run(partial(_open, line, args))
+            connection = line.persistence().run(partial(_open, line, args))
             with connection:
                 for frame in connection.events(bounded=not follow):
                     if fields.event(frame) == "entry":
                         event = parse(fields.body(frame))
                         after = event.seq
                         yield event
+                    heard = time.monotonic()
             return
         except GuestDisconnected:
             # A capture closes connections; whether the session is there is asked with the next.
+            now = time.monotonic()
+            if follow and now - opened > LASTING:
+                heard = now
+            if now - heard > persistence.SILENCE_SECONDS:
+                raise
             time.sleep(PAUSE)
         except SessionError as error:
             if not follow:

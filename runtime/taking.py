@@ -7,13 +7,14 @@ all that before the thaw, which then never comes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from holdfast.errors import CaptureFailed, GuestError, SessionDead
+from holdfast.errors import CaptureFailed, GuestError, ProtocolError, SessionDead
 from holdfast.runtime import (
     awakening,
     checking,
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotKind, SnapshotRow
     from holdfast.runtime.store.store import Store
     from holdfast.snapshots.failure import Failure
+
+
+_TOKEN = re.compile(r"[0-9a-f]{32}")
 
 
 def image_ref(snapshot_id: str) -> str:
@@ -173,7 +177,7 @@ class Taking:
             connection.await_close()
         prepared = _Prepared(
             fields.integer(frame, "supervisor_pid", least=2),
-            fields.text(frame, "token"),
+            _token(frame),
             versions,
             moment_of(frame),
         )
@@ -325,6 +329,14 @@ def _comes_after(store: Store, session: SessionRow) -> str | None:
     if latest is not None and parent.continues(session, latest):
         return latest.id
     return parent.before(session, store.snapshots())
+
+
+def _token(frame: Frame) -> str:
+    """The word that ends a pause: it becomes part of the name of a file."""
+    token = fields.text(frame, "token")
+    if not _TOKEN.fullmatch(token):
+        raise ProtocolError("cannot understand the session: its token is not what was agreed")
+    return token
 
 
 def moment_of(frame: Frame) -> dict[str, Any]:

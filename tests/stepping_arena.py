@@ -118,7 +118,7 @@ class Arena:
         return self.hf.session(name).exec("echo well $kept", timeout=60).text == "well yes\n"
 
     def kill_during(self, *words: str) -> bool:
-        """Run a command and kill who makes one of its calls; whether there was one. The session must be well."""
+        """Run a command, kill who makes one of its calls, see that the session is well; whether one was."""
         turn = self.dice.randrange(3, 20)
         killed: list[Stop] = []
 

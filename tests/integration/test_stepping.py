@@ -1,7 +1,7 @@
 """Root in a session acts between any two system calls of what captures, restores and rewinds it.
 
-The calls at which the checkpointer is held are drawn for each command from a seed; `HOLDFAST_STEPPING_SEED` gives
-another one, and `tests/integration/long/test_all_steps.py` holds many more of them.
+The calls at which the checkpointer is held are drawn for each command from a seed: `HOLDFAST_STEPPING_SEED`
+gives another one. `tests/integration/long/test_all_steps.py` holds many more of them.
 """
 
 from __future__ import annotations

@@ -118,6 +118,7 @@ static void at_call(pid_t pid)
 	struct __ptrace_syscall_info info;
 	enum role role = role_of[pid];
 	unsigned long nth;
+	int lets_go;
 
 	if (ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof(info), &info) <= 0 || info.op != PTRACE_SYSCALL_INFO_ENTRY ||
 	    info.entry.nr >= CALLS)
@@ -126,7 +127,9 @@ static void at_call(pid_t pid)
 		let_go_of_tasks();
 	nth = ++seen[role][info.entry.nr];
 	total[role]++;
-	if (dice() * nth < rate || (stride > 0 && role == WORKER && total[role] % stride == phase))
+	/* Where tasks are let go, each is as good as the first. */
+	lets_go = info.entry.nr == SYS_ptrace && info.entry.args[0] == PTRACE_DETACH;
+	if (dice() * (lets_go ? 1 : nth) < rate * (lets_go ? 5 : 1) || (stride > 0 && role == WORKER && total[role] % stride == phase))
 		hold(pid, role, info.entry.nr, nth);
 }
 
