@@ -53,12 +53,16 @@ class Substitute:
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """Capture the target's tree into staging folder `folder`; end it afterwards unless `leave_running`."""
+    """Capture the target's tree into staging folder `folder`; end it afterwards unless `leave_running`.
+
+    With `unseen`, nothing of the session runs any more when CRIU is started, which takes longer.
+    """
 
     target: Target
     folder: str
     leave_running: bool
     substitute: tuple[Substitute, ...] = ()
+    unseen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +224,11 @@ def _files(raw: dict[str, object]) -> Files:
 _FORMS: dict[str, Callable[[dict[str, object]], Request]] = {
     "hello": lambda raw: Hello(None if raw.get("container") is None else _container(raw)),
     "dump": lambda raw: Dump(
-        _target(raw), _name(raw, "folder"), bool(raw.get("leave_running", True)), _substitutes(raw)
+        _target(raw),
+        _name(raw, "folder"),
+        bool(raw.get("leave_running", True)),
+        _substitutes(raw),
+        unseen=raw.get("unseen") is True,
     ),
     "check": lambda raw: Check(_target(raw), bool(raw.get("everything")), _strings(raw, "mounts")),
     "end": lambda raw: End(_target(raw), _pids(raw, "pids")),

@@ -365,3 +365,16 @@ def test_a_frozen_session_is_let_go_when_the_checkpointer_is_killed(hf: Holdfast
     assert session.exec("echo well", timeout=60).text == "well\n"
     assert state.read_text().strip() in ("THAWED", "0")
     assert session.snapshot("again").restore("copy").exec("true").ok
+
+
+def test_the_kernel_is_made_to_kill_criu_once_at_most(hf: Holdfast) -> None:
+    """A session names it as the one to be signalled of an access that comes when all stands still."""
+    session = hf.new()
+    program = compile_in(session, "own_criu")
+    session.exec(f"kept=yes; (setsid {program} >/dev/null 2>&1 &)")
+
+    snapshots = [session.snapshot(f"s{turn}") for turn in range(3)]
+
+    assert session.exec("wc -c < /tmp/hit").text.strip() != "0", "CRIU was never seen"
+    session.exec("touch /tmp/enough")
+    assert snapshots[-1].restore("copy").exec("echo $kept").text == "yes\n"
