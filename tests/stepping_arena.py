@@ -119,13 +119,17 @@ class Arena:
 
     def kill_during(self, *words: str) -> bool:
         """Run a command, kill who makes one of its calls, see that the session is well; whether one was."""
-        turn = self.dice.randrange(3, 20)
+        role, turn = self.dice.choice(("worker", "criu", "task")), self.dice.randrange(1, 8)
+        mine: list[Stop] = []
         killed: list[Stop] = []
 
         def kill(stop: Stop) -> bool:
-            if stop.number == turn:
-                killed.append(stop)
-            return stop.number == turn
+            if stop.role == role:
+                mine.append(stop)
+            if killed or len(mine) != turn:
+                return False
+            killed.append(stop)
+            return True
 
         _, code = self.step(*words, at=kill)
         assert self.alive(), (words, killed)
