@@ -35,7 +35,6 @@ def test_acts_between_any_two_calls_reach_nothing_of_the_host(arena: Arena) -> N
     results: dict[str, int] = {}
     held = 0
     for words in (
-        ("snapshot", "evil", "--label", "live"),
         ("snapshot", "evil", "--kind", "filesystem"),
         ("restore", "before", "--name", "copy"),
         ("rewind", "evil", "before"),
