@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import GuestDisconnected, SessionError
-from holdfast.runtime import fields
+from holdfast.runtime import fields, persistence
 from holdfast.runtime.egress import attempt_log
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.store import life
@@ -52,6 +52,8 @@ REFUSALS_SECONDS = 2.0
 """Between two looks at what was refused, while events are followed."""
 REFUSALS_LATEST = 300.0
 """The same while it cannot be read."""
+LASTING = 1.0
+"""Seconds after which a connection over which nothing came is one of a session in which nothing happens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +92,16 @@ def read(
     wanted = [kind for kind in chosen if kind != attempt_log.KIND]
     refusals = _Refusals(controller, session_id, after, wanted=attempt_log.KIND in chosen)
     began = time.time()
+    heard = time.monotonic()
     while True:
+        opened = time.monotonic()
         try:
             row = line.row
             refusals.look(row)
             if life.rewound_at(row) > began:  # it went back: numbers begin again there
                 began, after = time.time(), min(after, life.resumes_after(row))
-            persistence = line.persistence()
             args = {"after_seq": after, "follow": follow, "kinds": wanted}
-            connection = persistence.run(partial(_open, line, args))
+            connection = line.persistence().run(partial(_open, line, args))
             with connection:
                 for frame in _frames(connection, follow=follow):
                     if follow and refusals.due:
@@ -110,10 +113,16 @@ def read(
                         if event.kind != attempt_log.KIND:  # the session's word for it counts for nothing
                             yield from refusals.new(event.seq)
                             yield event
+                    heard = time.monotonic()
             yield from refusals.new()
             return
         except GuestDisconnected:
             # A capture closes connections; whether the session is there is asked with the next.
+            now = time.monotonic()
+            if follow and now - opened > LASTING:
+                heard = now
+            if now - heard > persistence.SILENCE_SECONDS:
+                raise
             time.sleep(PAUSE)
         except SessionError as error:
             if not follow:

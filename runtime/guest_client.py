@@ -34,9 +34,11 @@ from holdfast.runtime.text import plain
 ANSWER_SECONDS = 30.0
 # Seconds to wait for the rest of a frame that has begun. Frames are sent at once, and a capture hangs up.
 FRAME_SECONDS = 30.0
-# What an answer that has an end may consist of: a supervisor keeps 64 MiB of journal, and sends a part of it.
+# What an answer that has an end may consist of: a supervisor keeps 64 MiB of journal, and as much of what a
+# task wrote; frames add to it. Seconds are those that are waited for it.
 MAX_ANSWER_FRAMES = 200_000
-MAX_ANSWER_BYTES = 64 << 20
+MAX_ANSWER_BYTES = 80 << 20
+WHOLE_SECONDS = 120.0
 # Errors the guest may name. Another code is a GuestError with its text.
 ERRORS: dict[str, type[HoldfastError]] = {
     "busy": SessionBusy,
@@ -127,11 +129,19 @@ class Connection:
     def events(self, *, bounded: bool = False) -> Iterator[Frame]:
         """All events up to the last one, which may be an error and is raised then.
 
-        `bounded`: they are one answer; a supervisor that sends more than any has is not listened to further.
+        `bounded`: they are one answer; a supervisor that sends more than any has, or takes longer, is not
+        listened to further.
         """
-        count, before = 0, self._received
+        count, before, left = 0, self._received, WHOLE_SECONDS
         while True:
-            for frame in self.receive():
+            if bounded:
+                self.socket.settimeout(max(left, 0.001))
+            began = time.monotonic()
+            found = self.receive()
+            left -= time.monotonic() - began
+            if bounded and left <= 0:
+                raise ProtocolError("cannot understand the session: its answer does not end")
+            for frame in found:
                 raise_error(frame)
                 count += 1
                 if bounded and (count > MAX_ANSWER_FRAMES or self._received - before > MAX_ANSWER_BYTES):
@@ -153,13 +163,17 @@ class Connection:
         Raises:
             GuestDisconnected: it does not.
         """
+        deadline = time.monotonic() + ANSWER_SECONDS
         try:
-            while self.socket.recv(1 << 16):
-                pass
+            while (left := deadline - time.monotonic()) > 0:
+                self.socket.settimeout(left)
+                if not self.socket.recv(1 << 16):
+                    return
         except ConnectionError:
             return
         except OSError as error:
             raise _lost(error) from error
+        raise GuestDisconnected("cannot go on: the session does not hang up")
 
     def hang_up(self) -> None:
         """End the connection from another thread than the one that reads it, which finds it lost."""

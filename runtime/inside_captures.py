@@ -34,6 +34,8 @@ LABEL, REASON, COMMAND, REFERENCE, MESSAGE = 100, 2000, 500, 700, 700
 """Characters."""
 ENDING = 5.0
 """Seconds within which a supervisor that is told of the end hangs up."""
+BEGINNING = 60.0
+"""Seconds within which one says that it is served; a capture may be under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ class Serving:
         self._requests: queue.SimpleQueue[tuple[int, Asked] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._connection: Connection | None = None
+        self._opened: Connection | None = None
+        """The same before the supervisor has said anything over it."""
         self._unheard: list[dict[str, Any]] = []
         """What was said, and may have been lost with a connection."""
         self._holding = 0
@@ -109,9 +113,11 @@ class Serving:
         """
         self._hearing.start()
         self._working.start()
-        self._ready.wait()
+        served = self._ready.wait(BEGINNING)
         if self.error is not None:
             raise self.error
+        if not served:
+            raise GuestDisconnected("cannot serve captures: the session does not answer")
 
     def stop(self) -> None:
         """End when the capture that is being taken is done; who still waits is told that nobody serves."""
@@ -120,8 +126,8 @@ class Serving:
         self._working.join()
         self._hearing.join(ENDING)
         with self._lock:
-            if self._connection is not None:
-                self._connection.hang_up()
+            if self._opened is not None:
+                self._opened.hang_up()
         self._hearing.join()
 
     # The connection.
@@ -134,13 +140,15 @@ class Serving:
         if self._stopping and not self._working.is_alive():
             return
         with self._line.client().open("captures", holding=self._holding) as connection:
+            with self._lock:
+                self._opened = connection
             try:
                 for frame in connection.events():
                     self._heard(connection, frame)
             finally:
                 persistence.heard()  # however long nobody had asked for anything
                 with self._lock:
-                    self._connection = None
+                    self._connection = self._opened = None
 
     def _heard(self, connection: Connection, frame: Frame) -> None:
         match fields.event(frame):

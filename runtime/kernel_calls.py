@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, cast, get_args
 
 from holdfast.errors import GuestDisconnected, GuestError, InvalidArgument, KernelDied
@@ -27,6 +27,8 @@ OnInput = Callable[[str, bool], str]
 KEEP_TEXT = 16 << 20
 KEEP_DISPLAYS = 32 << 20
 KEEP_OUTPUTS = 1000
+# Seconds after the time limit of a cell in which the session must have ended it, captures included.
+OVERDUE = 120.0
 DISPLAYS = ("display_data", "execute_result", "update_display_data", "clear_output")
 
 
@@ -70,6 +72,7 @@ class KernelCall:
         self._lost = 0
         self._recorded = False
         self._began = time.monotonic()
+        self._overdue = None if timeout is None else self._began + timeout + OVERDUE
 
     def run(self) -> CellResult:
         """Run the cell and wait for its end.
@@ -91,7 +94,9 @@ class KernelCall:
         if self._seen is not None:
             args["after_seq"] = self._seen
         with self._client.open("cell", self._payload, **args) as connection:
-            for frame in connection.events():
+            if self._overdue is not None:
+                connection.socket.settimeout(max(0.01, self._overdue - time.monotonic()))
+            for frame in self._patient(connection.events()):
                 self._persistence.heard()
                 kind = fields.event(frame)
                 if kind == "finished":
@@ -109,6 +114,23 @@ class KernelCall:
                     if event is not None and event.kind == "input_request" and self._on_input is None:
                         return self._waits(event)
         raise GuestDisconnected("cannot go on: the session ended the call without a result")
+
+    def _patient(self, events: Iterator[Frame]) -> Iterator[Frame]:
+        """Raise GuestError if the session has not ended the cell by now."""
+        try:
+            for frame in events:
+                yield frame
+                self._check_time()
+        except GuestDisconnected:
+            self._check_time()
+            raise
+
+    def _check_time(self) -> None:
+        if self._overdue is not None and time.monotonic() >= self._overdue:
+            raise GuestError(
+                "cannot wait any longer: the session has not ended the cell at its time limit",
+                hint="it is damaged or hostile; go back to a snapshot of it, or remove it",
+            )
 
     def _take(self, event: CellEvent | None, size: int) -> None:
         if event is None:  # a kind of a newer guest

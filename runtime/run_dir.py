@@ -83,8 +83,8 @@ def connect(path: Path, name: str, timeout: float | None) -> socket.socket:
 
 
 def holds(path: Path, name: str) -> bool:
-    """Whether there is something of that name in the folder."""
-    if "/" in name:
+    """Whether there is something of that name, which has no slash in it, in the folder."""
+    if "/" in name or "\0" in name or not name.isascii():
         return False
     try:
         with opened(path) as folder:

@@ -7,13 +7,14 @@ all that before the thaw, which then never comes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from holdfast.errors import CaptureFailed, GuestError, SessionDead
+from holdfast.errors import CaptureFailed, GuestError, ProtocolError, SessionDead
 from holdfast.runtime import (
     awakening,
     checking,
@@ -50,6 +51,9 @@ if TYPE_CHECKING:
     from holdfast.snapshots.failure import Failure
 
 
+_TOKEN = re.compile(r"[0-9a-f]{32}")
+
+
 def image_ref(snapshot_id: str) -> str:
     """The name of a snapshot's image."""
     return f"holdfast/snapshot:{snapshot_id}"
@@ -84,6 +88,7 @@ class Taking:
         self._thawed = thawed
         self._ends_session = False
         self._force_drop = force_drop
+        self._unseen = False
         self._left_out: list[dict[str, Any]] = []
         self._baseline: Baseline | None = None
         self._watch: unchanged.Watch | None = None
@@ -173,7 +178,7 @@ class Taking:
             connection.await_close()
         prepared = _Prepared(
             fields.integer(frame, "supervisor_pid", least=2),
-            fields.text(frame, "token"),
+            _token(frame),
             versions,
             moment_of(frame),
         )
@@ -194,10 +199,14 @@ class Taking:
                 folder=self._operation,
                 leave_running=not self._ends_session,
                 substitute=self._left_out,
+                unseen=self._unseen,
                 **target.fields(),
             )
             commit = partial(self._files.commit, pause=False) if self._files.by_engine else None
             return capture.run(link, lambda: self._check_paused(prepared), commit, settle)
+        except Refused as refusal:
+            self._unseen = refusal.kind == retrying.KILLED
+            raise
         except LinkLost as error:
             raise CaptureFailed(
                 f"cannot snapshot session {self.session.name}: the checkpointer ended meanwhile",
@@ -325,6 +334,14 @@ def _comes_after(store: Store, session: SessionRow) -> str | None:
     if latest is not None and parent.continues(session, latest):
         return latest.id
     return parent.before(session, store.snapshots())
+
+
+def _token(frame: Frame) -> str:
+    """The word that ends a pause: it becomes part of the name of a file."""
+    token = fields.text(frame, "token")
+    if not _TOKEN.fullmatch(token):
+        raise ProtocolError("cannot understand the session: its token is not what was agreed")
+    return token
 
 
 def moment_of(frame: Frame) -> dict[str, Any]:

@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import InvalidArgument
+from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime import fields, ids
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.guest.pulse.state import State
+from holdfast.runtime.guest_client import MAX_ANSWER_BYTES
 from holdfast.runtime.shell_calls import Following, OnOutput
 from holdfast.runtime.text import plain
 from holdfast.runtime.waiting import state as state_of
@@ -149,6 +150,8 @@ class _Reading(_Following):
     def __init__(self, line: Line, id_: str, on_output: OnOutput, offset: int, *, follow: bool) -> None:
         super().__init__(line, id_, on_output)
         self._args |= {"offset": offset, "follow": follow}
+        self._follow_on = follow
+        self._got = 0
 
     def read(self) -> None:
         """Read to the end of what there is, or of the task."""
@@ -157,13 +160,18 @@ class _Reading(_Following):
     def _read(self) -> None:
         args = dict(self._args) if self._next is None else {**self._args, "offset": self._next}
         with self._client.open("task_read", **args) as connection:
-            for frame in connection.events():
-                self._persistence.heard()
+            for frame in connection.events(bounded=not self._follow_on):
+                before = self._next
+                self._got += len(frame.payload)
+                if not self._follow_on and self._got > MAX_ANSWER_BYTES:
+                    raise ProtocolError("cannot understand the session: its answer does not end")
                 kind = fields.event(frame)
                 if kind == "output":
                     self._take(frame)
                 elif kind == "gap":
                     self._next = fields.integer(frame, "offset") + fields.integer(frame, "size")
+                if self._next != before:
+                    self._persistence.heard()
         self._emit(self._uncook.end())
 
 

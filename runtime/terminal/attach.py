@@ -13,6 +13,7 @@ import secrets
 import select
 import signal
 import sys
+import time
 from typing import Any
 
 from holdfast.errors import GuestDisconnected, InvalidArgument
@@ -35,6 +36,7 @@ WINDOW = 64 << 10
 # What may be typed ahead of a program that does not read.
 MOST_UNSENT = 4 << 20
 CLOSE_SECONDS = 2.0
+SEND_SECONDS = 10.0
 
 
 class Attachment:
@@ -100,6 +102,8 @@ class Attachment:
         if self._glass.next is not None:
             args["offset"] = self._glass.next
         with self._client.open("attach", view=self._read_only, take=self._take, **args) as connection:
+            # For what is sent: what comes is read when it is there. Who does not take it must not hold us.
+            connection.socket.settimeout(SEND_SECONDS)
             while True:
                 watched = [connection.socket, self._in, wake]
                 ready, _, _ = select.select(watched, [], [], self._glass.patience())
@@ -170,9 +174,11 @@ class Attachment:
         try:
             self._send(connection)
             connection.send({"v": protocol.VERSION, "op": "detach"})
-            connection.socket.settimeout(CLOSE_SECONDS)
-            while not any(fields.flag(frame, "end") for frame in connection.receive()):
-                pass
+            deadline = time.monotonic() + CLOSE_SECONDS
+            while (left := deadline - time.monotonic()) > 0:
+                connection.socket.settimeout(left)
+                if any(fields.flag(frame, "end") for frame in connection.receive()):
+                    return
         except GuestDisconnected:
             return
 

@@ -87,7 +87,7 @@ def _read(client: GuestClient, shell: str, part: Part) -> bytes:
         return b""
     with client.open("read", shell=shell, offset=part.start, end=part.end, follow=False) as connection:
         data = b""
-        for frame in connection.events():
+        for frame in connection.events(bounded=True):
             data += frame.payload
             if len(data) > part.end - part.start:
                 raise ProtocolError("cannot understand the session: it shows more than was asked for")

@@ -156,3 +156,8 @@ class Killed(Exception):
 
     def __init__(self, number: int) -> None:
         super().__init__(f"CRIU was killed by signal {number} in the middle of it")
+        self.number = number
+
+
+class KilledEarly(Killed):
+    """The same in a capture of which nothing was agreed yet: it may be tried again."""

@@ -79,6 +79,9 @@ class _Capture:
     def check_alone(self) -> None:
         standstill.check_alone(self.freezer, self.request.target.init_pid, self.root)
 
+    def killed(self, number: int) -> criu.Killed:
+        return criu.Killed(number) if self.agreed else criu.KilledEarly(number)
+
     def note_stopped(self) -> None:
         self.stopped = True
         self.deadline = Deadline(self.request.limit)
@@ -146,7 +149,9 @@ def run(request: Dump, channel: Channel) -> None:
     running: criu.Running | None = None
     capture = _Capture(request, channel, root, images, freezer, tree.FreezeWatch(root), layer)
     try:
-        running, capture.frozen_at = standstill.begin(capture.freezer, start, capture.check_alone)
+        running, capture.frozen_at = standstill.begin(
+            capture.freezer, start, capture.check_alone, unseen=request.unseen
+        )
         _drive(capture, running)
         status = _reap(running.process)
         if request.leave_running:
@@ -156,7 +161,7 @@ def run(request: Dump, channel: Channel) -> None:
         # One that was killed otherwise has let all of them go.
         ended_with_tree = capture.agreed and not request.leave_running and _is_over(root)
         if status < 0 and not ended_with_tree:
-            raise criu.Killed(-status)
+            raise capture.killed(-status)
         if status != 0 and not ended_with_tree:
             raise DumpFailed(
                 f"CRIU ended with status {status}", criu.errors_in(criu.read_log(folder, "dump.log"))
@@ -207,7 +212,10 @@ def _drive(capture: _Capture, running: criu.Running) -> None:
         action = running.question()
         if not action:
             return
-        running.answer(yes=action != "post-dump" or _host_agrees(capture))
+        try:
+            running.answer(yes=action != "post-dump" or _host_agrees(capture))
+        except criu.Killed as error:
+            raise capture.killed(error.number) from error
 
 
 def _host_agrees(capture: _Capture) -> bool:

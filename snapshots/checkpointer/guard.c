@@ -89,7 +89,8 @@ __attribute__((constructor)) static void enter_session(void)
 	unsetenv("HOLDFAST_FREEZER");
 	unsetenv("LD_PRELOAD");
 	/* All that takes time to start is done; the session is frozen only now. Asked once more, who has not been
-	 * killed until then can no longer be. */
+	 * killed until then can no longer be by anything that runs there; see standstill.py for what the kernel
+	 * can still be made to do. */
 	while (freezes() && (verdict = ask("ready")) != 'y')
 		if (verdict != 'a')
 			_exit(96);

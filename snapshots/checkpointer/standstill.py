@@ -4,6 +4,10 @@ CRIU has to be in the session's PID namespace, where root may signal it until no
 more. So it is started up to the point before it enters anything of the session, then the session is frozen,
 and only then it goes on. One that was stopped meanwhile is continued; one that was killed is started again,
 this time with the session frozen first, which takes longer.
+
+A session that has seen CRIU can also have the kernel signal it later, when all stands still: of an access to
+a folder, say (fcntl(2), F_SETOWN, F_SETSIG and F_NOTIFY). Who was killed so is started `unseen` next:
+it is frozen before CRIU has an id in it, and can name it nowhere.
 """
 
 from __future__ import annotations
@@ -32,16 +36,19 @@ class Outsiders(Exception):
     """There are processes in the container that are not of the session's tree."""
 
 
-def begin(freezer: Freezer, start: Start, check: Callable[[], None]) -> tuple[criu.Running, float]:
+def begin(
+    freezer: Freezer, start: Start, check: Callable[[], None], *, unseen: bool = False
+) -> tuple[criu.Running, float]:
     """Start CRIU, and freeze the session; returns the moment (monotonic, seconds) at which it was frozen.
 
-    `check` is called when the session is frozen and before CRIU enters it, and may raise.
+    `check` is called when the session is frozen and before CRIU enters it, and may raise. With `unseen`, CRIU
+    is started only then.
 
     Raises:
         criu.Killed: it cannot be started.
         NotFrozen: the session cannot be frozen.
     """
-    for early in (False, True):
+    for early in (True,) if unseen else (False, True):
         if early:
             freezer.freeze()
         running = _start(freezer, start)

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.stepping import freezer_of
 
 from holdfast.errors import HoldfastError, LiveUnsupported, RestoreFailed
 from holdfast.runtime.controller import Holdfast
@@ -236,20 +237,6 @@ def test_nothing_of_the_session_runs_while_criu_is_in_it(hf: Holdfast) -> None:
         assert values[0] == statistics.mode(values)
 
 
-def freezer_of(pid: int) -> Path:
-    """The file that freezes the container of a process."""
-    lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
-    places = [
-        *(
-            Path(f"/sys/fs/cgroup/freezer{path}/freezer.state")
-            for _, name, path in lines
-            if name == "freezer"
-        ),
-        *(Path(f"/sys/fs/cgroup{path}/cgroup.freeze") for _, name, path in lines if not name),
-    ]
-    return next(place for place in places if place.exists())
-
-
 class Race(threading.Thread):
     """Stands in for a hostile process while a container is restored: acts once when CRIU comes."""
 
@@ -378,3 +365,16 @@ def test_a_frozen_session_is_let_go_when_the_checkpointer_is_killed(hf: Holdfast
     assert session.exec("echo well", timeout=60).text == "well\n"
     assert state.read_text().strip() in ("THAWED", "0")
     assert session.snapshot("again").restore("copy").exec("true").ok
+
+
+def test_the_kernel_is_made_to_kill_criu_once_at_most(hf: Holdfast) -> None:
+    """A session names it as the one to be signalled of an access that comes when all stands still."""
+    session = hf.new()
+    program = compile_in(session, "own_criu")
+    session.exec(f"kept=yes; (setsid {program} >/dev/null 2>&1 &)")
+
+    snapshots = [session.snapshot(f"s{turn}") for turn in range(3)]
+
+    assert session.exec("wc -c < /tmp/hit").text.strip() != "0", "CRIU was never seen"
+    session.exec("touch /tmp/enough")
+    assert snapshots[-1].restore("copy").exec("echo $kept").text == "yes\n"

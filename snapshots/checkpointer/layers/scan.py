@@ -6,6 +6,7 @@ step is taken from the descriptor of the folder above.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
@@ -31,6 +32,9 @@ _OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
 _STRANGE = ("redirect", "metacopy")
 # Kept; what else there is belongs to the overlay or to a security module of this host.
 _KEPT = ("user.", "security.capability", "system.posix_acl_")
+# What the kernel says of a name that is gone, no link any more, or without an attribute it had: somebody put
+# something else in its place just now. The next pass finds that.
+_REPLACED = (errno.ENOENT, errno.EINVAL, errno.ENODATA)
 # The image format uses these names for what is deleted.
 _RESERVED = ".wh."
 
@@ -144,7 +148,9 @@ def _scan(folder: int, prefix: str, depth: int, known: Known, budget: Budget) ->
         try:
             found = item.stat(follow_symlinks=False)
             seen = _look(folder, item.name, path, found, known)
-        except FileNotFoundError:
+        except OSError as error:
+            if error.errno not in _REPLACED:
+                raise
             continue
         if seen is None:
             continue

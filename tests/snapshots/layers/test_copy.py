@@ -99,6 +99,34 @@ def test_what_was_removed_meanwhile_is_not_in_the_copy(upper: Path, folder: Path
     assert sorted(saved(folder)) == ["moved", "moved/inside"]
 
 
+class Swapping(LayerCopy):
+    """A link of the session becomes a folder after it was looked at, and before it is read."""
+
+    def __init__(self, folder: Path, link: Path) -> None:
+        super().__init__(folder)
+        self._link = link
+
+    def _unchanged(self, path: str, identity: scan.Identity) -> Entry | None:
+        if path == self._link.name and self._link.is_symlink():
+            self._link.unlink()
+            self._link.mkdir()
+        return super()._unchanged(path, identity)
+
+
+def test_what_is_replaced_while_it_is_looked_at_is_found_by_the_next_pass(upper: Path, folder: Path) -> None:
+    """A session that swaps names does not keep its files from being copied."""
+    (upper / "name").symlink_to("/etc")
+    (upper / "other").write_text("x")
+    made = Swapping(folder, upper / "name")
+    made.first(upper)
+    made.pause()
+    complete(upper, folder)
+    assert {path: item.kind for path, item in saved(folder).items()} == {
+        "name": entry.DIRECTORY,
+        "other": entry.FILE,
+    }
+
+
 def test_what_is_in_a_moved_directory_is_not_copied_again(upper: Path, folder: Path) -> None:
     """A file is known by what it is, not by where it is."""
     (upper / "folder").mkdir()

@@ -1,0 +1,472 @@
+"""Root in a session takes the place of its supervisor: whatever it is asked, it misbehaves.
+
+Every kind of request there is meets every kind of misbehaviour. A call ends within a bounded time, with one
+line that says why or with a result, and takes bounded memory.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import pty
+import re
+import resource
+import shutil
+import socket
+import stat
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import GuestDisconnected, HoldfastError
+from holdfast.runtime import (
+    aftermath,
+    awakening,
+    checking,
+    guest,
+    guest_client,
+    inside_captures,
+    kernel_calls,
+    persistence,
+    retrying,
+    run_dir,
+    shell_calls,
+)
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.drift import observe
+from holdfast.runtime.guest import layout
+from holdfast.runtime.guest.protocol import Frame, FrameReader, encode
+from holdfast.runtime.guest_client import Connection, GuestClient
+from holdfast.runtime.persistence import Persistence
+from holdfast.runtime.pulse import calls as pulse_calls
+from holdfast.runtime.recording.live import LiveRecording
+from holdfast.runtime.session import Session
+from holdfast.runtime.session_kernel import SessionKernel
+from holdfast.runtime.tasks import Task
+from holdfast.runtime.terminal import viewing
+from holdfast.runtime.terminal.attach import Attachment
+
+pytestmark = pytest.mark.engine
+
+PATIENCE = 0.3
+"""Seconds to which all of the host's limits are cut, so that reaching them takes no time."""
+BOUND = 20.0
+"""Seconds in which a call has to end then, on a machine with much else to do."""
+MEMORY = 300 << 20
+ASIDE = "aside.sock"
+
+Peer = socket.socket
+Misbehave = Callable[[Peer, dict[str, Any], threading.Event], None]
+
+
+def _say(peer: Peer, head: dict[str, Any], payload: bytes = b"") -> None:
+    peer.sendall(encode(Frame(head, payload)))
+
+
+def silent(_peer: Peer, _asked: dict[str, Any], over: threading.Event) -> None:
+    over.wait()
+
+
+def drip(peer: Peer, _asked: dict[str, Any], over: threading.Event) -> None:
+    """A frame of a megabyte, byte by byte."""
+    peer.sendall(struct.pack(">II", 1 << 20, 0) + b'{"event": "')
+    while not over.wait(PATIENCE / 10):
+        peer.sendall(b"x")
+
+
+def drip_frames(peer: Peer, _asked: dict[str, Any], over: threading.Event) -> None:
+    """Whole frames, slowly, without end."""
+    while not over.wait(PATIENCE / 10):
+        _say(peer, {"event": "nothing"})
+
+
+def flood(peer: Peer, _asked: dict[str, Any], over: threading.Event) -> None:
+    frame = encode(Frame({"event": "output", "offset": 0, "next": 1 << 20}, bytes(1 << 20)))
+    for _ in range(300):
+        if over.is_set():
+            return
+        peer.sendall(frame)
+
+
+def hang_up(_peer: Peer, _asked: dict[str, Any], _over: threading.Event) -> None:
+    return
+
+
+def garbage(peer: Peer, _asked: dict[str, Any], _over: threading.Event) -> None:
+    peer.sendall(b"HTTP/1.1 200 OK\r\n\r\n" * 100)
+
+
+def larger_than_allowed(peer: Peer, _asked: dict[str, Any], _over: threading.Event) -> None:
+    peer.sendall(b"\xff" * 64)
+
+
+def of_another_request(peer: Peer, _asked: dict[str, Any], _over: threading.Event) -> None:
+    """What `prepare` answers, whatever was asked."""
+    _say(peer, {"event": "prepared", "token": "a" * 32, "supervisor_pid": 2, "end": True})
+
+
+def twice(peer: Peer, asked: dict[str, Any], _over: threading.Event) -> None:
+    """An answer that has no fields, and a second one after the last."""
+    for _ in range(2):
+        _say(peer, {"event": asked.get("op"), "end": True})
+    _say(peer, {"event": "finished", "exit_code": 0})
+
+
+def out_of_order(peer: Peer, _asked: dict[str, Any], _over: threading.Event) -> None:
+    _say(peer, {"event": "finished", "end": False, "status": "ok"})
+    _say(peer, {"event": "started", "offset": 1 << 60})
+    _say(peer, {"event": "output", "offset": 5, "next": 1}, b"late")
+    _say(peer, {"event": "ended", "end": True})
+
+
+def error_to_look_at(peer: Peer, _asked: dict[str, Any], _over: threading.Event) -> None:
+    message = "cannot\n\x1b]52;c;QUJD\x07\x9b6n\u202e" + "x" * 900_000
+    _say(peer, {"event": "error", "code": "../../x", "message": message, "end": True})
+
+
+def error_without_words(peer: Peer, _asked: dict[str, Any], _over: threading.Event) -> None:
+    _say(peer, {"event": "error", "code": [1], "message": {"a": None}, "end": True})
+
+
+MISBEHAVIOURS: tuple[Misbehave, ...] = (
+    *(silent, drip, drip_frames, flood, hang_up, garbage, larger_than_allowed, of_another_request),
+    *(twice, out_of_order, error_to_look_at, error_without_words),
+)
+
+
+class Supervisor:
+    """Listens where the session's supervisor did. It runs on the host, which cannot tell."""
+
+    def __init__(self, folder: Path, misbehave: Misbehave) -> None:
+        self.asked: list[str] = []
+        self._misbehave = misbehave
+        self._over = threading.Event()
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+        self._listener.bind(f"/proc/self/fd/{descriptor}/{layout.SOCKET_NAME}")
+        os.close(descriptor)
+        self._listener.listen(64)
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+        self._threads[0].start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while not self._over.is_set():
+                peer, _ = self._listener.accept()
+                thread = threading.Thread(target=self._serve, args=(peer,), daemon=True)
+                thread.start()
+                self._threads.append(thread)
+
+    def _serve(self, peer: Peer) -> None:
+        with peer, suppress(OSError):
+            peer.settimeout(BOUND)
+            reader, frames = FrameReader(), list[Frame]()
+            while not frames:
+                data = peer.recv(1 << 16)
+                if not data:
+                    return
+                frames = reader.feed(data)
+            self.asked.append(frames[0].op)
+            self._misbehave(peer, frames[0].head, self._over)
+
+    def close(self) -> None:
+        self._over.set()
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for thread in self._threads:
+            thread.join(BOUND)
+
+
+@contextmanager
+def replaced(session: Session, misbehave: Misbehave) -> Iterator[Supervisor]:
+    """In the block, another program is in the place of the session's supervisor."""
+    folder = session._controller.home.run_dir(session.id)
+    real = folder / layout.SOCKET_NAME
+    aside = folder / ASIDE
+    real.rename(aside)
+    supervisor = Supervisor(folder, misbehave)
+    try:
+        yield supervisor
+    finally:
+        supervisor.close()
+        aside.rename(real)
+
+
+def _client(session: Session) -> GuestClient:
+    return GuestClient(session._controller.home.run_dir(session.id))
+
+
+def _serve_captures(session: Session) -> None:
+    with session.serve_captures():
+        pass
+
+
+def _drained(master: int) -> None:
+    """Read what a terminal is shown, until its other end is closed."""
+    with suppress(OSError):
+        while os.read(master, 1 << 16):
+            pass
+
+
+def _attach(session: Session) -> str:
+    """Attach a terminal, and press the key that detaches a moment later."""
+    master, slave = pty.openpty()
+    wake, unused = os.pipe()
+    attachment = Attachment(
+        _client(session), Persistence(lambda: None), shell=layout.MAIN, stdin=slave, stdout=slave
+    )
+    drain = threading.Thread(target=_drained, args=(master,), daemon=True)
+    drain.start()
+    leave = threading.Timer(PATIENCE, os.write, (master, b"x" * 100 + b"\n\x1d\n"))
+    leave.start()
+    try:
+        return attachment._follow(wake)
+    finally:
+        leave.join()
+        for descriptor in (slave, wake, unused):
+            os.close(descriptor)
+        drain.join()
+        os.close(master)
+
+
+ID = "0123456789ab"
+CALLS: dict[str, Callable[[Session], object]] = {
+    "hello": lambda one: one.shell(),
+    "hooks": lambda one: awakening.hooks(one._controller.home.run_dir(one.id)),
+    "exec": lambda one: one.exec("true", timeout=PATIENCE),
+    "wait": lambda one: one.join(ID, patience=PATIENCE),
+    "read": lambda one: viewing._read(_client(one), layout.MAIN, viewing.Part(0, 1000)),
+    "send": lambda one: one.send("x"),
+    "signal": lambda one: one.interrupt(),
+    "task_start": lambda one: one.detach("true"),
+    "task_list": lambda one: one.tasks(),
+    "task_wait": lambda one: Task(one._line, ID).wait(patience=PATIENCE),
+    "task_read": lambda one: Task(one._line, ID).output(),
+    "task_send": lambda one: Task(one._line, ID).send("x"),
+    "task_signal": lambda one: Task(one._line, ID).signal(),
+    "attach": _attach,
+    "lease": lambda one: one.terminal.lease(),
+    "look": lambda one: one.terminal.screen(),
+    "recording": lambda one: LiveRecording(
+        lambda: _client(one), one._line.persistence(), layout.MAIN
+    ).segments(0, 1000),
+    "cell": lambda one: one.cell("1", timeout=PATIENCE),
+    "input": lambda one: one._line.request("input", b"x", kernel=layout.MAIN),
+    "kernel_interrupt": lambda one: SessionKernel(one._line).interrupt(),
+    "kernel_restart": lambda one: SessionKernel(one._line).restart(),
+    "journal": lambda one: list(one.events()),
+    "moment": lambda one: checking.report(one._controller, one.row),
+    "pulse": lambda one: one.pulse(),
+    "probe": lambda one: pulse_calls._ask(one._line, "probe", port=80, address="127.0.0.1", speak=True),
+    "sizes": lambda one: pulse_calls._ask(one._line, "sizes", b"[]"),
+    "holdings": lambda one: observe.held(_client(one)),
+    "files": lambda one: observe._ask(_client(one), b'{"paths": ["/etc/passwd"], "records": [], "since": 0}'),
+    "captures": _serve_captures,
+}
+"""What has the host ask each of the requests there are."""
+ELSEWHERE = {
+    "prepare": "asked in the middle of a capture, below",
+    "resize": "sent over the connection of `attach`",
+    "kernel_start": "asked by nobody on the host",
+    "kernel_variables": "asked by nobody on the host",
+}
+
+
+def requests_there_are() -> set[str]:
+    """All that a supervisor understands."""
+    known = {"hello", "hooks", "prepare"}  # made in the supervisor itself
+    for module in pkgutil.iter_modules(guest.__path__):
+        if module.name.endswith("_operations"):
+            found = importlib.import_module(f"{guest.__name__}.{module.name}")
+            made = found.operations(None) if hasattr(found, "operations") else found.OPERATIONS
+            known |= set(made)
+    return known
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, names in {
+        guest_client: ("ANSWER_SECONDS", "FRAME_SECONDS", "WHOLE_SECONDS"),
+        persistence: ("SILENCE_SECONDS",),
+        shell_calls: ("OVERDUE",),
+        kernel_calls: ("OVERDUE",),
+        retrying: ("AWAKE_SECONDS",),
+        aftermath: ("PATIENCE", "GLANCE"),
+        inside_captures: ("BEGINNING", "ENDING"),
+    }.items():
+        for name in names:
+            monkeypatch.setattr(module, name, PATIENCE)
+
+
+def outcome(call: Callable[[], object]) -> str:
+    """Nothing if a call ended as it may, else what is wrong with how it did."""
+    try:
+        call()
+    except HoldfastError as error:
+        return "" if re.fullmatch(r"cannot [ -~\u00a1-\u2029]+", str(error)) else f"says {str(error)[:200]!r}"
+    except Exception as error:  # noqa: BLE001 - that is what is looked for
+        return repr(error)
+    return ""
+
+
+def test_every_request_is_tried() -> None:
+    """A new one is either in the table, or it is said where it is tried."""
+    assert requests_there_are() == set(CALLS) | set(ELSEWHERE)
+
+
+@pytest.mark.parametrize("misbehave", MISBEHAVIOURS, ids=lambda one: one.__name__)
+def test_a_call_ends_whatever_the_supervisor_does(
+    shared: Session, impatient: None, misbehave: Misbehave
+) -> None:
+    """All requests at the same time, each of another thread of the host."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with replaced(shared, misbehave) as supervisor, ThreadPoolExecutor(len(CALLS)) as pool:
+        began = {name: pool.submit(outcome, partial(call, shared)) for name, call in CALLS.items()}
+        done, late = wait(began.values(), BOUND)
+        lasting = [name for name, each in began.items() if each in late]
+        supervisor.close()  # so that those end, too
+        wrong = {name: each.result() for name, each in began.items() if each in done and each.result()}
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    assert (lasting, wrong) == ([], {})
+    assert set(CALLS) - set(supervisor.asked) <= {"moment"} or misbehave is hang_up
+    assert (after - before) * 1024 < MEMORY
+    assert shared.exec("echo well").text == "well\n"
+
+
+def relay(folder: Path, peer: Peer, asked: dict[str, Any]) -> None:
+    """Ask the real supervisor the same, and pass its answer on."""
+    with suppress(HoldfastError), GuestClientAside(folder).connect() as connection:
+        connection.send(asked)
+        for frame in connection.events():
+            _say(peer, frame.head, frame.payload)
+
+
+class GuestClientAside(GuestClient):
+    """A client of the supervisor that was moved aside."""
+
+    def connect(self) -> Connection:
+        return Connection(run_dir.connect(self._folder, ASIDE, BOUND))
+
+
+def in_captures(folder: Path, then: Callable[[Peer, dict[str, Any], threading.Event], None]) -> Misbehave:
+    """Answer all requests as the real one does, but those to be captured."""
+
+    def misbehave(peer: Peer, asked: dict[str, Any], over: threading.Event) -> None:
+        if asked.get("op") == "prepare":
+            then(peer, asked, over)
+        else:
+            relay(folder, peer, asked)
+
+    return misbehave
+
+
+FORGED: tuple[dict[str, Any], ...] = (
+    {"token": "../../../wake"},
+    {"token": "a\0b"},
+    {"token": "\ud800" * 32},
+    {"token": "a" * 1_000_000},
+    {"token": ["a"]},
+    {"supervisor_pid": 1},
+    {"supervisor_pid": 1 << 40},
+    {"supervisor_pid": 3},
+    {"journal_seq": -1},
+    {"journal_seq": 1, "offsets": {"x" * 1000: 10**30}},
+    {},
+)
+
+
+def test_a_capture_is_not_misled_by_what_its_supervisor_says(shared: Session) -> None:
+    """Of who it is, and of what ends its pause: each is refused in one line, and nothing is captured."""
+    folder = shared._controller.home.run_dir(shared.id)
+    shared.snapshot("before")
+    pid = _client(shared).request("hello").head["pid"]
+    real = {"event": "prepared", "token": "a" * 32, "supervisor_pid": pid, "end": True}
+    told: dict[str, Any] = {}
+
+    def lie(peer: Peer, _asked: dict[str, Any], _over: threading.Event) -> None:
+        _say(peer, told)
+
+    shared.exec("echo changed > /srv/changed")  # or there would be nothing to capture
+    with replaced(shared, in_captures(folder, lie)):
+        for forged in FORGED:
+            told = {**real, **forged}
+            with pytest.raises(HoldfastError, match=r"\Acannot [ -~]+\Z"):
+                shared.snapshot()
+    assert [one.label for one in shared._controller.snapshots() if one.session_id == shared.id] == ["before"]
+    assert shared.snapshot().restore("copy").exec("echo well").text == "well\n"
+    shared._controller.session("copy").remove()
+
+
+def test_a_supervisor_that_never_hangs_up_is_not_awaited(shared: Session, impatient: None) -> None:
+    """It was to close its connection before its capture, and drips instead."""
+    folder = shared._controller.home.run_dir(shared.id)
+
+    def drips(peer: Peer, asked: dict[str, Any], over: threading.Event) -> None:
+        _say(peer, {"event": "prepared", "token": "a" * 32, "supervisor_pid": 2, "end": True})
+        while not over.wait(PATIENCE / 10):
+            peer.sendall(b"x")
+
+    shared.exec("echo changed >> /srv/changed")
+    with replaced(shared, in_captures(folder, drips)), pytest.raises(GuestDisconnected, match="cannot go on"):
+        shared.snapshot()
+    assert shared.exec("echo well").text == "well\n"
+
+
+def _huge(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+PLANTED: dict[str, Callable[[Path], None]] = {
+    "a pipe": os.mkfifo,
+    "a link to a file of the host": lambda path: path.symlink_to("/etc/passwd"),
+    "a link to itself": lambda path: path.symlink_to(path.name),
+    "a folder": lambda path: (path / "x").mkdir(parents=True),
+    "a device": lambda path: os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 5)),
+    "a huge file": _huge,
+}
+NAMES = (layout.SOCKET_NAME, layout.SESSION_NAME, layout.WAKE_NAME, layout.JOURNAL_NAME)
+
+
+def _cleared(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def test_names_in_the_shared_folder_mislead_nobody(hf: Holdfast, impatient: None) -> None:
+    """Whatever is there by the names the host uses; such a session can still be removed."""
+    session = hf.new("evil")
+    folder = hf.home.run_dir(session.id)
+    passwd = Path("/etc/passwd").stat()
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: session.exec("true", timeout=PATIENCE),
+        session.snapshot,
+        lambda: session.snapshot(kind="filesystem"),
+        lambda: session.journal(),
+        session.tasks,
+        hf.sessions,
+        lambda: aftermath.look(hf, session.row, cut=True),
+    )
+    for number in range(900):
+        (folder / f"paused-\n{number}").touch()
+    for what, plant in PLANTED.items():
+        for name in NAMES:
+            _cleared(folder / name)
+            plant(folder / name)
+        assert [(what, trouble) for call in calls if (trouble := outcome(call))] == []
+    session.remove()
+
+    assert Path("/etc/passwd").stat() == passwd
+    assert not folder.exists()

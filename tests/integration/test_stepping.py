@@ -1,0 +1,105 @@
+"""Root in a session acts between any two system calls of what captures, restores and rewinds it.
+
+The calls at which the checkpointer is held are drawn for each command from a seed: `HOLDFAST_STEPPING_SEED`
+gives another one. `tests/integration/long/test_all_steps.py` holds many more of them.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from tests import stepping
+from tests.stepping import Stop
+from tests.stepping_arena import Arena
+
+from holdfast.errors import HoldfastError
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.home import Home
+
+pytestmark = pytest.mark.engine
+
+SEED = int(os.environ.get("HOLDFAST_STEPPING_SEED", "1"))
+
+
+@pytest.fixture(scope="module")
+def arena(
+    shared_hf: Holdfast, shared_home: Home, make_cli: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Arena:
+    return Arena(shared_hf, make_cli(shared_home), tmp_path_factory.mktemp("arena"), SEED)
+
+
+def test_acts_between_any_two_calls_reach_nothing_of_the_host(arena: Arena) -> None:
+    """Links, signals, forks, descriptors, modes, timers: each command succeeds, or is refused in one line."""
+    results: dict[str, int] = {}
+    held = 0
+    for words in (
+        ("snapshot", "evil", "--kind", "filesystem"),
+        ("restore", "before", "--name", "copy"),
+        ("rewind", "evil", "before"),
+        ("suspend", "evil"),
+        ("resume", "evil"),
+        ("new", "--name", "other"),
+    ):
+        if words[0] == "resume" and arena.hf.session("evil").state != "suspended":
+            continue
+        found, code = arena.step(*words)
+        results[" ".join(words)] = code
+        held += len(found.stops)
+        if words[0] == "suspend" and code == 0:
+            continue
+        assert arena.alive(), words
+        if words[0] == "restore" and code == 0:
+            assert arena.alive("copy")
+            arena.hf.session("copy").remove()
+    arena.hf.session("other").remove()
+
+    assert held > 20
+    assert 0 in results.values(), results
+    arena.works()
+    arena.canary.assert_untouched()
+
+
+def test_stopping_and_tracing_hold_nothing_up(arena: Arena) -> None:
+    """A session that stops all its processes, or traces one, at each call, is captured or says why not."""
+    hostile = arena.hostile()
+
+    def act(stop: Stop) -> bool:
+        hostile.order((stepping.STOP_EVERYTHING, stepping.TRACE)[stop.number % 2])
+        return False
+
+    arena.step("snapshot", "evil", at=act)
+    hostile.close()
+
+    assert arena.alive()
+    arena.works()
+
+
+def test_a_session_that_ends_itself_meanwhile_is_said_to_be_dead(arena: Arena) -> None:
+    """And goes back to where it was captured before."""
+    hostile = arena.hostile()
+    turn = arena.dice.randrange(3, 10)
+
+    def act(stop: Stop) -> bool:
+        if stop.number == turn:
+            hostile.order(stepping.END_EVERYTHING)
+        return False
+
+    arena.step("snapshot", "evil", at=act)
+    hostile.close()
+
+    with pytest.raises(HoldfastError, match=r"^cannot "):
+        arena.hf.session("evil").exec("echo")
+    arena.hf.session("evil").rewind("before", discard=True)
+    assert arena.alive()
+
+
+def test_whoever_is_killed_at_any_call_leaves_the_session_well(arena: Arena) -> None:
+    """The worker, what it starts and CRIU, in captures and restores, while the session is hostile."""
+    for words in (
+        ("snapshot", "evil"),
+        ("restore", "before", "--name", "copy"),
+    ):
+        arena.kill_during(*words)
+    arena.works()
