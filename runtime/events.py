@@ -103,17 +103,11 @@ def read(
             args = {"after_seq": after, "follow": follow, "kinds": wanted}
             connection = line.persistence().run(partial(_open, line, args))
             with connection:
-                for frame in _frames(connection, follow=follow):
-                    if follow and refusals.due:
-                        refusals.look(line.row)
-                        yield from refusals.new()
-                    if frame is not None and fields.event(frame) == "entry":
-                        event = parse(fields.body(frame))
-                        after = event.seq
-                        if event.kind != attempt_log.KIND:  # the session's word for it counts for nothing
-                            yield from refusals.new(event.seq)
-                            yield event
+                for event in _told(connection, line, refusals, follow=follow):
                     heard = time.monotonic()
+                    if event is not None:
+                        after = event.seq if event.kind != attempt_log.KIND else after
+                        yield event
             yield from refusals.new()
             return
         except GuestDisconnected:
@@ -168,6 +162,23 @@ class _Refusals:
             entry = self._pending.pop(0)
             self._told = max(self._told, entry.id)
             yield Event(entry.seq, datetime.fromtimestamp(entry.at, UTC), entry.kind, entry.body)
+
+
+def _told(connection: Connection, line: Line, refusals: _Refusals, *, follow: bool) -> Iterator[Event | None]:
+    """What happened, in order, with what was refused in between; None for what else the guest sends."""
+    for frame in _frames(connection, follow=follow):
+        if follow and refusals.due:
+            refusals.look(line.row)
+            yield from refusals.new()
+        if frame is None:
+            continue
+        if fields.event(frame) != "entry":
+            yield None
+            continue
+        event = parse(fields.body(frame))
+        if event.kind != attempt_log.KIND:  # the session's word for it counts for nothing
+            yield from refusals.new(event.seq)
+            yield event
 
 
 def _frames(connection: Connection, *, follow: bool) -> Iterator[Frame | None]:
