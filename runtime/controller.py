@@ -6,7 +6,7 @@ session belongs to none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -33,6 +33,7 @@ from holdfast.runtime.thawing import Thawing
 if TYPE_CHECKING:
     from holdfast.runtime.diff.result import Diff
     from holdfast.runtime.results import Check
+    from holdfast.runtime.session_options import SessionOptions
     from holdfast.runtime.store.store import Store
     from holdfast.runtime.verifying import Verified
     from holdfast.snapshots.fitness import Ladder
@@ -103,7 +104,7 @@ class Holdfast(Incoming, Thawing):
         Args:
             name: must be free; by default one is made up.
             policy: when it is captured by itself, as for `Session.policy`.
-            options: image, network, allow, memory, disk, cpus, pids, user, env, mounts, workdir, as in
+            options: image, network, allow, domains, secrets (`NAME@HOST=SOURCE`), memory, disk, cpus, pids, user, env, mounts, workdir, as in
                 `SessionOptions`.
 
         Raises:
@@ -115,6 +116,7 @@ class Holdfast(Incoming, Thawing):
         from holdfast.runtime.journal import happenings
         from holdfast.runtime.session_options import SessionOptions
 
+        given = options.pop("secrets", None) or ()
         if name is not None:
             ids.check_name(name)
         chosen, kept = SessionOptions.parse(**options), policies.parse(policy or {})
@@ -125,6 +127,8 @@ class Holdfast(Incoming, Thawing):
             )
         network = Closing(self.engine, self.home, self.progress)
         network.check_names(chosen)
+        if given:
+            chosen = self._with_secrets(chosen, given)
         image = provision.image(self.engine, chosen.image, self.progress)
         with self.operation("new") as operation:
             self.store.operations.update(operation.id, session_id=(session_id := ids.new_id()))
@@ -141,6 +145,13 @@ class Holdfast(Incoming, Thawing):
             self.store.operations.complete(operation.id, sessions={row.id: {"state": "running"}})
         happenings.note(self, row.id, "created", name=row.name, image=row.image)
         return self.session(row.id)
+
+    def _with_secrets(self, options: SessionOptions, given: Sequence[str]) -> SessionOptions:
+        """Keep the values of secrets on this host; the session is made with placeholders."""
+        from holdfast.runtime.egress import secret, vault
+
+        kept = vault.keep(self.home, [secret.parse(text) for text in given])
+        return type(options).parse(**(options.model_dump(mode="json") | {"secrets": kept}))
 
     def sessions(self) -> list[Session]:
         """All sessions, oldest first. Those whose container ended meanwhile are found to be dead here."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import StoreError
 from holdfast.runtime import provision, shared_folder
+from holdfast.runtime.egress import session_policy
 from holdfast.runtime.journal import happenings
 from holdfast.runtime.journal.mirror import forget_oldest, mirror
 
@@ -21,6 +22,7 @@ def free(controller: Holdfast, row: SessionRow) -> None:
     with suppress(StoreError):
         mirror(controller.store, controller.home, row.id)
     shared_folder.remove(controller.engine, controller.home, row.id)
+    session_policy.end(controller.engine, controller.home, row.id)
 
 
 def erase(controller: Holdfast, session_id: str) -> None:
@@ -30,6 +32,7 @@ def erase(controller: Holdfast, session_id: str) -> None:
     controller.engine.kill_remove((row and row.container_id) or provision.container_name(session_id))
     mirror(store, home, session_id)
     shared_folder.remove(controller.engine, home, session_id)
+    session_policy.end(controller.engine, home, session_id)
     if row is not None:
         happenings.note(controller, session_id, "removed")
         forget_oldest(store)

@@ -21,7 +21,7 @@ from holdfast.errors import (
     SessionError,
 )
 from holdfast.runtime import awakening, disk_limits, image_settings, networks, shared_folder
-from holdfast.runtime.egress import closing
+from holdfast.runtime.egress import authority, closing
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_client import GuestClient
@@ -143,12 +143,15 @@ def create_container(
         mptcp=Path("/proc/sys/net/mptcp/enabled").exists(),
         ipv6=Path("/proc/sys/net/ipv6/conf/lo/disable_ipv6").exists(),
         resolver=None if network == "none" else closing.resolver_file(home),
+        trust=authority.folder(home, row.id) if options.secrets else None,
         disk=None if engine.disk_fault else options.disk or disk_limits.DEFAULT,
     )
     if place.addresses and network != "none":
         made["networking_config"] = networks.endpoint(network, place.addresses)
     with held():
         container = engine.create_session_container(**made)
+    if options.secrets:
+        authority.tell(engine, home, row.id, container)
     awakening.say_who(place.run_dir(home, row.id), replace(row, container_id=container), kept)
     return container
 

@@ -15,10 +15,21 @@ from holdfast.runtime.keeping import texts
 def new(
     name: NameOption = None,
     image: Annotated[str | None, typer.Option(help="Image made FROM the session image.")] = None,
-    network: Annotated[str | None, typer.Option(help="`internet`, `none` or `open`.")] = None,
+    network: Annotated[str | None, typer.Option(help="`internet`, `none`, `open` or `domains`.")] = None,
     allow: Annotated[
         list[str] | None,
         typer.Option(metavar="HOST:PORT", help="Reach this as well; an address, network or name. Repeat."),
+    ] = None,
+    domain: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME[:PORT]", help="With --network domains: reach this; `*.NAME` too. Repeat."),
+    ] = None,
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME@HOST[,HOST...]=SOURCE",
+            help="A variable whose value is sent to these hosts, and never in the session: env:VAR, @FILE. Repeat.",
+        ),
     ] = None,
     memory: Annotated[str | None, typer.Option(help="Limit, such as 512m or 4g.")] = None,
     disk: Annotated[str | None, typer.Option(help="Limit of its own files, where the engine can.")] = None,
@@ -39,6 +50,8 @@ def new(
         image=image,
         network=network,
         allow=allow,
+        domains=domain,
+        secrets=secret,
         memory=memory,
         disk=disk,
         cpus=cpus,

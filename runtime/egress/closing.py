@@ -12,14 +12,15 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from ipaddress import ip_interface
+from dataclasses import dataclass, replace
+from ipaddress import ip_interface, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import EngineError, HoldfastError, InvalidArgument, NetworkNotClosed, StoreError
 from holdfast.runtime.egress import allowed, home_file, host_network, reach
 from holdfast.runtime.egress.allowed import Allowed
+from holdfast.snapshots.checkpointer import netrules
 from holdfast.snapshots.checkpointer.netrules import Rules
 from holdfast.snapshots.checkpointer.tree import waits_unconfined
 from holdfast.snapshots.link import LinkLost, Refused
@@ -72,6 +73,7 @@ class Closing:
                 self._let_go(state)
             return None
         rules = reach.rules(options.network, host_network.look(), _bridge(state), self._opened(options))
+        rules = replace(rules, gateway=self._gateway(options, state, rules))
         self._ask(state, rules, load=True, release=True)
         return rules
 
@@ -95,6 +97,23 @@ class Closing:
         for name in unknown:
             self.progress(f"network: no address is known for {name}; it stays closed")
         return found
+
+    def _gateway(self, options: SessionOptions, state: ContainerState, rules: Rules) -> Opening | None:
+        """Where the gateway is that lets this session through, if one is to; nobody else's policy is left."""
+        if not options.by_gateway:
+            if (self.home.root / "gateway").exists():
+                from holdfast.runtime.egress import session_policy
+
+                session_policy.clear(self.home, state.addresses)
+            return None
+        from holdfast.runtime.egress import session_policy
+
+        # By itself such a session reaches nothing; through the gateway what is of the internet.
+        if options.network == "domains":
+            rules = reach.rules("internet", host_network.look(), _bridge(state), rules.opened)
+        caller = session_policy.Caller(state.labels["holdfast.session"], state.addresses, state.gateways)
+        place = session_policy.begin(self.engine, self.home, self.progress, options, caller, rules)
+        return netrules.Opening(ip_network(place.address), place.port)
 
     def _ready(self) -> None:
         from holdfast.snapshots import service

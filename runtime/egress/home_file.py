@@ -1,7 +1,8 @@
 """What all sessions of a home may reach besides the internet: `network.json`.
 
 `found` are the machine's own sources of packages, as far as they are where a session may not go: written by
-`holdfast image build`, or when the first session is made. `allow` is for people to add to.
+`holdfast image build`, or when the first session is made. `allow` is for people to add to. So are, for the
+gateway, `ca`, a file with more roots that servers are verified by, and `hosts`, addresses of names.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ import json
 import os
 import socket
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from ipaddress import ip_address
+from pathlib import Path
 
 from holdfast.errors import InvalidArgument, StoreError
 from holdfast.runtime.egress import host_network, package_hosts, reach
 from holdfast.runtime.egress.allowed import Allowed
+from holdfast.runtime.gateway.names import Address, canonical
 from holdfast.runtime.home import Home
 
 NAME = "network.json"
@@ -26,6 +30,8 @@ class HomeNetwork:
 
     found: tuple[Allowed, ...] = ()
     allow: tuple[Allowed, ...] = ()
+    ca: str | None = None
+    hosts: tuple[tuple[str, Address], ...] = ()
 
     @property
     def every(self) -> tuple[Allowed, ...]:
@@ -42,7 +48,7 @@ def read(home: Home) -> HomeNetwork:
     path = home.root / NAME
     try:
         told = json.loads(path.read_text())
-        return HomeNetwork(_items(told, "found"), _items(told, "allow"))
+        return HomeNetwork(_items(told, "found"), _items(told, "allow"), _ca(told), _hosts(told))
     except FileNotFoundError:
         return _write(home, HomeNetwork(_private(package_hosts.find())))
     except OSError as error:
@@ -55,8 +61,19 @@ def read(home: Home) -> HomeNetwork:
 
 def refresh(home: Home) -> HomeNetwork:
     """Look for the sources of packages again; what people added stays. Raises StoreError."""
-    added = read(home).allow if (home.root / NAME).exists() else ()
-    return _write(home, HomeNetwork(_private(package_hosts.find(ask_npm=True)), added))
+    added = read(home) if (home.root / NAME).exists() else HomeNetwork()
+    return _write(home, replace(added, found=_private(package_hosts.find(ask_npm=True))))
+
+
+def roots(home: Home) -> str | None:
+    """The roots that the home adds, as PEM; None if it adds none. Raises StoreError."""
+    named = read(home).ca
+    if named is None:
+        return None
+    try:
+        return Path(named).expanduser().read_text("ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"cannot read {named}, which {NAME} names as `ca`: {error}") from error
 
 
 def lookup(name: str) -> list[str]:
@@ -91,9 +108,31 @@ def _items(told: object, key: str) -> tuple[Allowed, ...]:
     return tuple(Allowed.parse(item) for item in found)
 
 
+def _ca(told: dict[str, object]) -> str | None:
+    named = told.get("ca")
+    if named is not None and not isinstance(named, str):
+        raise ValueError("ca is not the path of a file")
+    return named
+
+
+def _hosts(told: dict[str, object]) -> tuple[tuple[str, Address], ...]:
+    found = told.get("hosts", {})
+    if not isinstance(found, dict):
+        raise ValueError("hosts is not names with their addresses")
+    return tuple((canonical(name), ip_address(address)) for name, address in found.items())
+
+
 def _write(home: Home, told: HomeNetwork) -> HomeNetwork:
     path = home.root / NAME
-    text = json.dumps({"found": [str(one) for one in told.found], "allow": [str(one) for one in told.allow]})
+    kept: dict[str, object] = {
+        "found": [str(one) for one in told.found],
+        "allow": [str(one) for one in told.allow],
+    }
+    if told.ca is not None:
+        kept["ca"] = told.ca
+    if told.hosts:
+        kept["hosts"] = {name: str(address) for name, address in told.hosts}
+    text = json.dumps(kept)
     aside = path.with_name(f".{NAME}.{os.getpid()}")
     try:
         aside.touch(mode=0o600)

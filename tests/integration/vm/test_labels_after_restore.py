@@ -45,7 +45,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VirtualMachine
     """It has the images of this machine's engine, and a session `q` with a snapshot `q1`."""
     engine = Engine.connect()
     try:
-        images = [build.ensure(engine.client, kind) for kind in build.KINDS]
+        images = [build.ensure(engine.client, kind) for kind in build.ALWAYS]
     finally:
         engine.close()
     folder: Path = tmp_path_factory.mktemp("vm")
