@@ -21,7 +21,7 @@ from holdfast.errors import (
     SessionError,
 )
 from holdfast.runtime import awakening, disk_limits, image_settings, networks, shared_folder
-from holdfast.runtime.egress import authority, closing
+from holdfast.runtime.egress import closing
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_client import GuestClient
@@ -143,7 +143,7 @@ def create_container(
         mptcp=Path("/proc/sys/net/mptcp/enabled").exists(),
         ipv6=Path("/proc/sys/net/ipv6/conf/lo/disable_ipv6").exists(),
         resolver=None if network == "none" else closing.resolver_file(home),
-        trust=authority.folder(home, row.id) if options.secrets else None,
+        trust=_trust(home, row.id) if options.secrets else None,
         disk=None if engine.disk_fault else options.disk or disk_limits.DEFAULT,
     )
     if place.addresses and network != "none":
@@ -151,9 +151,17 @@ def create_container(
     with held():
         container = engine.create_session_container(**made)
     if options.secrets:
+        from holdfast.runtime.egress import authority
+
         authority.tell(engine, home, row.id, container)
     awakening.say_who(place.run_dir(home, row.id), replace(row, container_id=container), kept)
     return container
+
+
+def _trust(home: Home, session_id: str) -> Path:
+    from holdfast.runtime.egress import authority
+
+    return authority.folder(home, session_id)
 
 
 def _labels(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import StoreError
-from holdfast.runtime.egress.vault import write_private
+from holdfast.runtime.egress.vault import owner, write_private
 from holdfast.runtime.home import Home
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ _SYSTEM = "/etc/ssl/certs/ca-certificates.crt"
 _YEARS = 10
 
 
-def ensure(home: Home, owner: int | None = None) -> Path:
-    """The folder with the authority, made if it is missing; `owner` may read its key. Raises StoreError."""
+def ensure(home: Home) -> Path:
+    """The folder with the authority, made if it is missing; the gateway may read its key. Raises StoreError."""
     folder = home.root / "gateway" / "authority"
     if not (folder / "mitmproxy-ca.pem").exists():
         key, certificate = _made(home)
-        write_private(folder / "certificate.pem", certificate, owner)
-        write_private(folder / "mitmproxy-ca.pem", key + certificate, owner)
+        write_private(folder / "certificate.pem", certificate, owner())
+        write_private(folder / "mitmproxy-ca.pem", key + certificate, owner())
     return folder
 
 

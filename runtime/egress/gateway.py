@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import EngineError, NetworkNotClosed, StoreError
 from holdfast.runtime import locks
-from holdfast.runtime.egress import authority, home_file
+from holdfast.runtime.egress import authority, home_file, vault
 from holdfast.runtime.egress.vault import write_private
 from holdfast.runtime.home import Home
 
@@ -31,8 +31,6 @@ ROLE = "gateway"
 START_SECONDS = 30.0
 MEMORY = 512 << 20
 PIDS = 64
-USER = 4_018_128
-"""Who it runs as if the home is root's: nobody else has this number, nor a subordinate id on usual systems."""
 _POLL_SECONDS = 0.02
 _PATIENCE = 120.0
 _PORTS = range(20000, 30000)
@@ -108,16 +106,6 @@ def stop(engine: Engine, home: Home) -> None:
         engine.kill_remove(container)
 
 
-def user() -> int:
-    """Who it runs as, and reads what only the owner may."""
-    return os.geteuid() or USER
-
-
-def owner() -> int | None:
-    """To whom its files are given; None if they are its own already."""
-    return USER if os.geteuid() == 0 else None
-
-
 def _name(home: Home) -> str:
     return f"holdfast-gateway-{home.digest}"
 
@@ -125,7 +113,7 @@ def _name(home: Home) -> str:
 def _prepare(home: Home) -> dict[str, Path]:
     """The folders it sees, by their names in there; whether they are writable is said elsewhere."""
     root = home.root / "gateway"
-    folders = {"authority": authority.ensure(home, owner())}
+    folders = {"authority": authority.ensure(home)}
     try:
         for name in ("sessions", "refused"):
             folders[name] = root / name
@@ -135,10 +123,10 @@ def _prepare(home: Home) -> dict[str, Path]:
         if wanted is None:
             extra.unlink(missing_ok=True)
         elif not extra.exists() or extra.read_text() != wanted:
-            write_private(extra, wanted, owner())
+            write_private(extra, wanted, vault.owner())
         if os.geteuid() == 0:
             for folder in folders.values():
-                os.chown(folder, USER, -1)
+                os.chown(folder, vault.user(), -1)
     except OSError as error:
         raise StoreError(f"cannot prepare {root}: {error.strerror or error}") from error
     return folders
@@ -146,7 +134,7 @@ def _prepare(home: Home) -> dict[str, Path]:
 
 def _version(image: str, address: str, folders: dict[str, Path]) -> str:
     """Changes with all that a running one cannot be told."""
-    parts = [image, address, str(user())]
+    parts = [image, address, str(vault.user())]
     for name, folder in sorted(folders.items()):
         found = folder.stat()
         parts.append(f"{name} {found.st_dev} {found.st_ino}")
@@ -189,12 +177,12 @@ def _run(
         "labels": labels,
         "detach": True,
         "command": ["/opt/python/bin/python", "-I", "/opt/holdfast", place.address, str(place.port)],
-        "user": f"{user()}:{user()}",
+        "user": f"{vault.user()}:{vault.user()}",
         "network_mode": "host",
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges"],
         "read_only": True,
-        "tmpfs": {"/tmp": f"size=16m,mode=0700,uid={user()}"},  # noqa: S108 - inside the container
+        "tmpfs": {"/tmp": f"size=16m,mode=0700,uid={vault.user()}"},  # noqa: S108 - inside the container
         "mem_limit": MEMORY,
         "memswap_limit": MEMORY,
         "pids_limit": PIDS,

@@ -64,7 +64,7 @@ def begin(
     with gateway.alone(home):
         place = gateway.ensure(engine, home, progress, host)
         for address in caller.addresses:
-            vault.write_private(_path(home, address), text, gateway.owner())
+            vault.write_private(_path(home, address), text, vault.owner())
     return place
 
 
@@ -72,6 +72,12 @@ def clear(home: Home, addresses: Iterable[str]) -> None:
     """Remove what is written for these addresses: who has them now has no policy. Raises StoreError."""
     for address in addresses:
         _remove(_path(home, address))
+
+
+def leave(home: Home, session_id: str) -> None:
+    """Remove the policy of a session that stops; it gets one when it goes on. Raises StoreError, SessionBusy."""
+    with gateway.alone(home):
+        _forget(home, session_id)
 
 
 def end(engine: Engine, home: Home, session_id: str) -> None:
@@ -84,9 +90,7 @@ def end(engine: Engine, home: Home, session_id: str) -> None:
     if not (home.root / "gateway").exists():
         return
     with gateway.alone(home):
-        for path, policy in _all(home):
-            if policy.session == session_id:
-                _remove(path)
+        _forget(home, session_id)
         shutil.rmtree(home.root / "gateway" / "trust" / session_id, ignore_errors=True)
         for name in (session_id, f"{session_id}.old"):
             _remove(home.root / "gateway" / "refused" / name)
@@ -125,7 +129,7 @@ def change(
             now = tuple(dict.fromkeys([*kept, *added]))
             if len(now) > MOST:
                 raise InvalidArgument(f"cannot allow more than {MOST} domains")
-            vault.write_private(path, replace(policy, domains=now).dump(), gateway.owner())
+            vault.write_private(path, replace(policy, domains=now).dump(), vault.owner())
     return tuple(str(one) for one in now)
 
 
@@ -143,6 +147,12 @@ def parse_domain(text: str) -> Domain:
 def refused(home: Home, session_id: str) -> list[Refusal]:
     """What the gateway refused a session, oldest first."""
     return refusals.read(home.root / "gateway" / "refused", session_id)
+
+
+def _forget(home: Home, session_id: str) -> None:
+    for path, policy in _all(home):
+        if policy.session == session_id:
+            _remove(path)
 
 
 def _policy(

@@ -20,6 +20,9 @@ from holdfast.runtime.gateway.policy import Secret, SecretHost
 from holdfast.runtime.home import Home
 
 FOLDER = "gateway/secrets"
+USER = 4_018_128
+"""Who the gateway runs as if the home is root's: nobody else has this number, nor usual systems as a subordinate
+id."""
 _FRESH = 3600.0
 """Seconds in which a value is not garbage: its session may be about to be made."""
 
@@ -61,6 +64,16 @@ def _kept(home: Home, given: Given) -> dict[str, object]:
     hosts = [str(host) for host in given.hosts]
     write_private(path, json.dumps({"name": given.name, "hosts": hosts, "value": given.value}))
     return {"name": given.name, "hosts": hosts, "placeholder": placeholder}
+
+
+def user() -> int:
+    """Who the gateway runs as, and reads what only its owner may."""
+    return os.geteuid() or USER
+
+
+def owner() -> int | None:
+    """To whom the gateway's files are given; None if they are its own already."""
+    return USER if os.geteuid() == 0 else None
 
 
 def write_private(path: Path, text: str, owner: int | None = None) -> None:

@@ -105,12 +105,12 @@ class BackStream:
     def __init__(self, exchange: Exchange, same_length: bool) -> None:
         self._exchange, self._same_length, self._held = exchange, same_length, b""
 
-    def __call__(self, piece: bytes) -> bytes:
-        """Hold back what could be the beginning of a value; nothing else waits."""
+    def __call__(self, piece: bytes) -> list[bytes]:
+        """Nothing or one piece; an empty one would be an end. Hold back what could be the beginning of a value; nothing else waits."""
         data = self._exchange.back(self._held + piece, self._same_length)
         kept = self._exchange.unfinished(data) if piece else 0
         self._held = data[len(data) - kept :]
-        return data[: len(data) - kept]
+        return [data[: len(data) - kept]] if len(data) > kept else []
 
 
 def _quoted(value: bytes) -> bytes:
