@@ -104,7 +104,8 @@ class Holdfast(Incoming, Thawing):
         Args:
             name: must be free; by default one is made up.
             policy: when it is captured by itself, as for `Session.policy`.
-            options: image, network, allow, domains, secrets (`NAME@HOST=SOURCE`), memory, disk, cpus, pids, user, env, mounts, workdir, as in
+            options: image, network, allow, domains, secrets (texts `NAME@HOST=SOURCE`), memory, disk, cpus,
+                pids, user, env, mounts, workdir, as in
                 `SessionOptions`.
 
         Raises:
@@ -150,8 +151,11 @@ class Holdfast(Incoming, Thawing):
         """Keep the values of secrets on this host; the session is made with placeholders."""
         from holdfast.runtime.egress import secret, vault
 
-        kept = vault.keep(self.home, [secret.parse(text) for text in given])
-        return type(options).parse(**(options.model_dump(mode="json") | {"secrets": kept}))
+        kept = [secret.parse(text) for text in given]
+        told = options.model_dump(mode="json") | {"secrets": [one.option() for one in kept]}
+        chosen = type(options).parse(**told)
+        vault.keep(self.home, kept)
+        return chosen
 
     def sessions(self) -> list[Session]:
         """All sessions, oldest first. Those whose container ended meanwhile are found to be dead here."""

@@ -36,6 +36,10 @@ def erase(controller: Holdfast, session_id: str) -> None:
         happenings.note(controller, session_id, "removed")
         forget_oldest(store)
         store.update_session(session_id, state="removed", container_id=None)
+        if row.options.get("secrets"):
+            from holdfast.runtime.keeping import secret_values
+
+            secret_values.forget(controller, row.options)
 
 
 def _close_gateway(controller: Holdfast, session_id: str) -> None:

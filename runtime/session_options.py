@@ -121,10 +121,12 @@ class SessionOptions(BaseModel):
     """Everything that can be chosen when a session is made; what is left out is safe.
 
     network is what it reaches: the `internet` and nothing else, `none`, or also what is around the host
-    (`open`); `default`, of earlier versions, is `internet`. With `domains` it is those names and nothing else,
-    through the gateway. allow are exceptions, HOST:PORT. secrets are variables with placeholders, for which the
-    gateway puts the values into requests to their hosts. memory and disk are in bytes (or text such as `512m`), cpus counts cores, pids counts processes and threads. disk is what
-    the session may write to its own files; None is what the engine can do about it.
+    (`open`); `default`, of earlier versions, is `internet`. With `domains` it is those names and nothing
+    else, through the gateway. allow are exceptions, HOST:PORT. secrets are variables with placeholders, for
+    which the gateway puts the values into requests to their hosts.
+
+    memory and disk are in bytes (or text such as `512m`), cpus counts cores, pids counts processes and
+    threads. disk is what the session may write to its own files; None is what the engine can do about it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

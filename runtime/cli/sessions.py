@@ -28,7 +28,7 @@ def new(
         list[str] | None,
         typer.Option(
             metavar="NAME@HOST[,HOST...]=SOURCE",
-            help="A variable whose value is sent to these hosts, and never in the session: env:VAR, @FILE. Repeat.",
+            help="A variable whose value only these hosts get, never the session: env:VAR, @FILE. Repeat.",
         ),
     ] = None,
     memory: Annotated[str | None, typer.Option(help="Limit, such as 512m or 4g.")] = None,

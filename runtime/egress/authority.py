@@ -22,7 +22,7 @@ _YEARS = 10
 
 
 def ensure(home: Home) -> Path:
-    """The folder with the authority, made if it is missing; the gateway may read its key. Raises StoreError."""
+    """The folder with the authority, made if it is missing; the gateway reads its key. Raises StoreError."""
     folder = home.root / "gateway" / "authority"
     if not (folder / "mitmproxy-ca.pem").exists():
         key, certificate = _made(home)

@@ -1,8 +1,8 @@
 """The gateway's container: found, or started when the first session needs it; removed when the last is gone.
 
 There is one for each home. It is on the host's network, listens at the host's address in the sessions' bridge
-and nowhere else, has no capability, and sees nothing of the home but what is mounted: policies, the authority,
-and a folder where it writes what it refused. Its port stays the same, because sessions are led there.
+and nowhere else, has no capability, and sees of the home what is mounted: policies, the authority, and a
+folder where it writes what it refused. Its port stays the same, because sessions are led there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PIDS = 64
 _POLL_SECONDS = 0.02
 _PATIENCE = 120.0
 _PORTS = range(20000, 30000)
-"""Below those that the kernel gives out by itself (ip_local_port_range), so that it is free after a restart."""
+"""Below those the kernel gives out by itself (ip_local_port_range): it is still free after a restart."""
 
 
 @dataclass(frozen=True, slots=True)

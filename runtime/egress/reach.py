@@ -1,8 +1,8 @@
 """What is closed to a session, and what is open all the same. Pure: what the host has comes in, rules go out.
 
 Three kinds of sessions have a network: `internet` (the default) reaches nothing but the internet, `open` also
-what is around the machine. Neither reaches other sessions or the metadata service of a cloud. `domains` reaches
-the gateway, and by itself nothing that is not opened.
+what is around the machine. Neither reaches other sessions or the metadata service of a cloud. A fourth,
+`domains`, reaches the gateway, and by itself nothing that is not opened.
 """
 
 from __future__ import annotations

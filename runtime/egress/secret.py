@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.errors import InvalidArgument
+from holdfast.runtime.gateway.exchange import new_placeholder
 from holdfast.runtime.gateway.policy import SecretHost
 from holdfast.runtime.text import plain
 
@@ -26,11 +27,16 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A secret with its value."""
+    """A secret with its value, and the placeholder that stands for it."""
 
     name: str
     hosts: tuple[SecretHost, ...]
     value: str = field(repr=False)
+    placeholder: str = field(default_factory=new_placeholder)
+
+    def option(self) -> dict[str, object]:
+        """What the options of a session say of it."""
+        return {"name": self.name, "hosts": list(map(str, self.hosts)), "placeholder": self.placeholder}
 
 
 def parse(text: str, environ: Mapping[str, str] = os.environ) -> Given:

@@ -75,13 +75,13 @@ def clear(home: Home, addresses: Iterable[str]) -> None:
 
 
 def leave(home: Home, session_id: str) -> None:
-    """Remove the policy of a session that stops; it gets one when it goes on. Raises StoreError, SessionBusy."""
+    """Remove the policy of a session that stops; it gets one when it goes on. Raises as `end` does."""
     with gateway.alone(home):
         _forget(home, session_id)
 
 
 def end(engine: Engine, home: Home, session_id: str) -> None:
-    """Remove the policy of a session that is gone, what it trusted and was refused; the gateway with the last.
+    """Remove what there is of a session that is gone; after the last one, the gateway, too.
 
     Raises StoreError, EngineError, SessionBusy.
     """

@@ -1,14 +1,13 @@
 """The values of secrets, on the host: one file for each placeholder, for the owner of the home alone.
 
-Sessions and snapshots name placeholders. A value stays as long as one of them does; what is said of hosts there
-is not believed, but what is kept here.
+Sessions and snapshots name placeholders. A value stays as long as one of them does; which hosts are given it
+is what is kept here, not what is said there.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -21,15 +20,14 @@ from holdfast.runtime.home import Home
 
 FOLDER = "gateway/secrets"
 USER = 4_018_128
-"""Who the gateway runs as if the home is root's: nobody else has this number, nor usual systems as a subordinate
-id."""
-_FRESH = 3600.0
-"""Seconds in which a value is not garbage: its session may be about to be made."""
+"""Who the gateway runs as if the home is root's: a number no user has, nor any range of subordinate ids."""
 
 
-def keep(home: Home, given: Iterable[Given]) -> list[dict[str, object]]:
-    """Keep these, and return what a session's options say of them. Raises StoreError."""
-    return [_kept(home, one) for one in given]
+def keep(home: Home, given: Iterable[Given]) -> None:
+    """Keep these. Raises StoreError."""
+    for one in given:
+        kept = {"name": one.name, "hosts": list(map(str, one.hosts)), "value": one.value}
+        write_private(_path(home, one.placeholder), json.dumps(kept))
 
 
 def find(home: Home, placeholder: str) -> Secret | None:
@@ -50,20 +48,20 @@ def find(home: Home, placeholder: str) -> Secret | None:
         ) from error
 
 
-def unneeded(home: Home, needed: set[str]) -> Iterator[Path]:
-    """Files of values that none of these placeholders stands for."""
-    for path in sorted((home.root / FOLDER).glob("*")):
+def kept(home: Home) -> Iterator[tuple[str, float]]:
+    """The placeholders there are values of, and since when, in seconds since the epoch."""
+    for path in sorted((home.root / FOLDER).glob("[!.]*")):
         with suppress(OSError):
-            if path.name not in needed and time.time() - path.stat().st_mtime > _FRESH:
-                yield path
+            yield path.name, path.stat().st_mtime
 
 
-def _kept(home: Home, given: Given) -> dict[str, object]:
-    placeholder = exchange.new_placeholder()
-    path = _path(home, placeholder)
-    hosts = [str(host) for host in given.hosts]
-    write_private(path, json.dumps({"name": given.name, "hosts": hosts, "value": given.value}))
-    return {"name": given.name, "hosts": hosts, "placeholder": placeholder}
+def forget(home: Home, placeholder: str) -> None:
+    """Remove a value. Raises StoreError."""
+    try:
+        if exchange.is_placeholder(placeholder):
+            _path(home, placeholder).unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot remove a secret of {home.root}: {error.strerror or error}") from error
 
 
 def user() -> int:

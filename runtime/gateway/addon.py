@@ -1,6 +1,6 @@
 """Between mitmproxy and our decisions: who calls, where they may go, what is put in and taken out.
 
-Every connection out passes `server_connect`, whatever led to it; the hooks before it only give better answers.
+Every connection out passes `server_connect`, whatever led to it; hooks before it only give better answers.
 Names are resolved there, and the proxy connects to those addresses and no other (`pinned`).
 """
 
@@ -177,7 +177,7 @@ class Gateway:
 
 
 def _worth_asking(policy: Policy, host: str, port: int) -> bool:
-    """Whether a name is looked up at all: not each one of a session that may reach few is for the resolver."""
+    """Whether a name is looked up: what a session may not reach anyway is nothing for the resolver."""
     if destinations.named(policy, host, port) or parsed_address(host) is not None:
         return True
     return any(one.port in (None, port) for one in policy.opened)

@@ -59,7 +59,7 @@ class Exchange:
         return self._put(data, _escaped if _JSON in kind else bytes)
 
     def back(self, data: bytes, same_length: bool = False) -> bytes:
-        """What came back, with placeholders; cut or stretched to the value's length if that must not change."""
+        """What came back, with placeholders; of the value's length if that must not change."""
         for form, placeholder in self._back.items():
             data = data.replace(
                 form, placeholder[: len(form)].ljust(len(form), b"x") if same_length else placeholder
@@ -106,7 +106,7 @@ class BackStream:
         self._exchange, self._same_length, self._held = exchange, same_length, b""
 
     def __call__(self, piece: bytes) -> list[bytes]:
-        """Nothing or one piece; an empty one would be an end. Hold back what could be the beginning of a value; nothing else waits."""
+        """Nothing or one piece (an empty one would be an end); what could begin a value waits."""
         data = self._exchange.back(self._held + piece, self._same_length)
         kept = self._exchange.unfinished(data) if piece else 0
         self._held = data[len(data) - kept :]

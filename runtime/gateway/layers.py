@@ -61,7 +61,7 @@ class Layers:
 
 
 def _greeting(data: bytes) -> str | bool | None:
-    """The name in a ClientHello, empty if it has none; None if more must arrive; False if it is no such thing."""
+    """The name in a ClientHello, empty if it has none; None if more must arrive; False if it is not one."""
     if not starts_like_tls_record(data):
         return False
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 ADDRESS, PORT = "192.0.2.1", 3128
-"""An address of TEST-NET-1 (RFC 5737), which nobody has: the session's own rules lead it on to the gateway."""
+"""An address of TEST-NET-1 (RFC 5737), which nobody has: the session's own rules lead on."""
 PROXY = f"http://{ADDRESS}:{PORT}"
 
 TRUST = "/opt/holdfast/trust"

@@ -1,4 +1,4 @@
-"""The policies of sessions, found by the address they call from: one file for each, read again when it changes."""
+"""The policies of sessions, by the address they call from: one file for each, read again when it changes."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Of one session. `only_domains`: nothing else but what is opened; `names` have addresses from the host."""
+    """Of one session. `only_domains`: nothing but what is opened; `names` have addresses from the host."""
 
     session: str
     only_domains: bool = False

@@ -1,4 +1,4 @@
-"""Secrets that a session uses and does not have: what their hosts get, what all others get, and where values are.
+"""Secrets that a session uses and does not have: what its hosts get, what all others get, and where it is.
 
 The hosts are servers of the tests, on the host's address in the sessions' network, with certificates of an
 authority that only the gateway is told of.
@@ -8,70 +8,35 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.machines import searching
-from tests.machines.certificates import Authority
-from tests.machines.upstream import Upstream
+from tests.machines.hosts import Hosts, hosts
 
-from holdfast.runtime import networks
 from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.home import Home
 from holdfast.runtime.session import Session
 
 pytestmark = pytest.mark.engine
 
 PATIENCE = 120.0
+CALLING = Path(__file__).parents[1] / "inside" / "calling.py"
 VALUE = "r3al-Value/of+the=secret-4711"
 
 
-@dataclass
-class World:
-    """Hosts: one that is given the secret, one that is not, one without TLS, one with a wrong certificate."""
-
-    address: str
-    api: Upstream
-    other: Upstream
-    plain: Upstream
-    forged: Upstream
-
-    @property
-    def servers(self) -> tuple[Upstream, ...]:
-        return (self.api, self.other, self.plain, self.forged)
+@pytest.fixture(scope="module")
+def world(shared_hf: Holdfast, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    with hosts(shared_hf, tmp_path_factory.mktemp("hosts")) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
-def world(
-    shared_hf: Holdfast, shared_home: Home, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[World]:
-    network = shared_hf.engine.client.api.inspect_network(networks.ensure(shared_hf.engine))
-    address = str(network["IPAM"]["Config"][0]["Gateway"])
-    authority = Authority(tmp_path_factory.mktemp("authority"))
-    elsewhere = Authority(tmp_path_factory.mktemp("elsewhere"))
-    made = World(
-        address,
-        Upstream(address, authority.issue_name("api.test")),
-        Upstream(address, authority.issue_name("other.test")),
-        Upstream(address),
-        Upstream(address, elsewhere.issue_name("forged.test")),
-    )
-    told = {
-        "allow": [f"{address}:{one.port}" for one in made.servers],
-        "ca": str(authority.certificate),
-        "hosts": dict.fromkeys(("api.test", "other.test", "plain.test", "forged.test"), address),
-    }
-    (shared_home.root / "network.json").write_text(json.dumps(told))
-    yield made
-    for one in made.servers:
-        one.close()
-
-
-@pytest.fixture(scope="module")
-def session(shared_hf: Holdfast, world: World) -> Session:
-    hosts = f"api.test:{world.api.port},http://plain.test:{world.plain.port},forged.test:{world.forged.port}"
-    return shared_hf.new("keyed", secrets=[f"TOKEN@{hosts}={VALUE}"])
+def session(shared_hf: Holdfast, world: Hosts) -> Session:
+    given = f"api.test:{world.api.port},http://plain.test:{world.plain.port},forged.test:{world.forged.port}"
+    made = shared_hf.new("keyed", secrets=[f"TOKEN@{given}={VALUE}"])
+    made.cell(CALLING.read_text(), timeout=PATIENCE)
+    return made
 
 
 def said(session: Session, command: str) -> str:
@@ -79,9 +44,9 @@ def said(session: Session, command: str) -> str:
 
 
 def test_the_host_of_a_secret_gets_its_value_wherever_the_placeholder_is(
-    session: Session, world: World
+    session: Session, world: Hosts
 ) -> None:
-    """In headers, Basic authentication, the query, forms and JSON; the session sees its placeholder come back."""
+    """In headers, Basic authentication, the query, forms, JSON; the session sees placeholders come back."""
     url = f"https://api.test:{world.api.port}"
     placeholder = said(session, "echo $TOKEN")
     assert placeholder.startswith("holdfast-secret-")
@@ -112,7 +77,8 @@ ASK = """
 import os, urllib.request
 token = os.environ["TOKEN"]
 def ask():
-    asked = urllib.request.Request("https://api.test:{port}/kernel", headers={{"Authorization": "Bearer " + token}})
+    headers = {{"Authorization": "Bearer " + token}}
+    asked = urllib.request.Request("https://api.test:{port}/kernel", headers=headers)
     return urllib.request.urlopen(asked).read().decode()
 answer = ask()
 """
@@ -130,9 +96,9 @@ def places_of(hf: Holdfast, session: Session, needle: bytes) -> list[str]:
 
 
 def test_the_value_is_nowhere_but_at_the_gateway(
-    shared_hf: Holdfast, session: Session, world: World, tmp_path: Path
+    shared_hf: Holdfast, session: Session, world: Hosts, tmp_path: Path
 ) -> None:
-    """Not in the container, its memory and files, the database, journal, recordings, snapshots or bundles, after it
+    """Not in the container, its memory and files, the database, journal, recordings or snapshots, after it
     was used; nor of copies, in which the placeholder that their memory has works all the same."""
     hf, gateway = shared_hf, shared_hf.home.root / "gateway"
     placeholder = said(session, "echo $TOKEN").encode()
@@ -149,15 +115,14 @@ def test_the_value_is_nowhere_but_at_the_gateway(
     for each in (session, copy):
         told = each.cell("ask()", timeout=PATIENCE)
         assert told.status == "ok", told.error
-        assert placeholder.decode() in told.text
+        assert placeholder.decode() in (told.text or "")
         assert places_of(hf, each, VALUE.encode()) == []
         known = places_of(hf, each, placeholder)
         assert "inspect" in known
         assert any(place.startswith("memory") for place in known)
     assert [f"Authorization: Bearer {VALUE}" in asked for asked in world.api.asked] == [True, True]
-    layer = hf.engine.client.api.inspect_image(f"holdfast/snapshot:{taken.id}")["GraphDriver"]["Data"][
-        "UpperDir"
-    ]
+    api: Any = hf.engine.client.api
+    layer = api.inspect_image(f"holdfast/snapshot:{taken.id}")["GraphDriver"]["Data"]["UpperDir"]
     assert images + searching.in_folder(hf.home.root, VALUE.encode(), but=[gateway]) == []
     assert searching.in_folder(Path(layer), VALUE.encode()) == []
     # The same search finds what is there: in packed memory, in files of the image, in the database.
@@ -165,3 +130,126 @@ def test_the_value_is_nowhere_but_at_the_gateway(
     assert any(path.endswith(".pack") for path in held)
     assert any("holdfast.db" in path for path in held)
     assert searching.in_folder(Path(layer), placeholder) != []
+
+
+# Attacks.
+
+
+def called(session: Session, expression: str) -> str:
+    told = session.cell(f"print({expression})", timeout=PATIENCE)
+    assert told.status == "ok", told.error
+    return told.stdout.strip()
+
+
+def test_nobody_but_its_hosts_gets_a_value(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
+    """Not another host, nor one without TLS or with a wrong certificate, nor after a redirect, nor for a
+    session that only knows the placeholder."""
+    stranger = shared_hf.new("stranger", secrets=[f"OTHER@api.test:{world.api.port}=another-value-99"])
+    placeholder = said(session, "echo $TOKEN")
+    world.asked()
+    header = f'-H "Authorization: Bearer {placeholder}"'
+    api, other = f"api.test:{world.api.port}", f"other.test:{world.other.port}"
+
+    said(session, f"curl -sSk {header} https://{other}/other")
+    said(session, f"curl -sS {header} http://api.test:{world.plain.port}/plain")
+    said(
+        session,
+        f"curl -sSkL --location-trusted {header} 'https://{api}/redirect?https://{other}/{placeholder}'",
+    )
+    said(stranger, f"curl -sS {header} https://{api}/stranger")
+    asked = world.asked()
+    with_value = [text for text in asked if VALUE in text or "r3al" in text]
+    assert [text.split()[1].partition("?")[0] for text in with_value] == ["/redirect"]
+    assert len(asked) == 5
+    assert f"GET /{placeholder} " in "".join(asked)
+
+    assert "502" in said(session, f"curl -sSi {header} https://forged.test:{world.forged.port}/")
+    assert world.asked() == []
+    said(session, f"curl -sS {header} http://plain.test:{world.plain.port}/chosen")
+    assert [f"Bearer {VALUE}" in text for text in world.asked()] == [True]
+    stranger.remove()
+
+
+def test_what_disagrees_about_its_host_is_not_sent(session: Session, world: Hosts) -> None:
+    """In a tunnel: another name in the TLS greeting or the request, two names or lengths, another tunnel."""
+    placeholder = said(session, "echo $TOKEN")
+    api, other = f"api.test:{world.api.port}", f"other.test:{world.other.port}"
+    good = f"GET /good HTTP/1.1\r\nHost: {api}\r\nX: {placeholder}\r\nConnection: close\r\n\r\n"
+    world.asked()
+
+    def through(name: str, raw: str, place: str = api) -> str:
+        return called(session, f"tunnel({place!r}, {name!r}, {raw.encode()!r})")
+
+    assert through("api.test", good).startswith("HTTP/1.1 200")
+    assert [VALUE in text for text in world.asked()] == [True]
+    assert "closed" in through("other.test", good)
+    through("api.test", good.replace(f"Host: {api}", f"Host: {other}"), other)
+    assert [VALUE in text for text in world.asked()] == [False]
+    for changed in (
+        good.replace(f"Host: {api}", f"Host: {other}"),
+        good.replace(f"Host: {api}", f"Host: {api}\r\nHost: {other}"),
+        good.replace(f"Host: {api}\r\n", ""),
+        good.replace("GET /good", f"GET https://{other}/good"),
+        good.replace("GET /good", f"CONNECT {other}"),
+        good.replace("X:", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\nX:") + "0\r\n\r\n",
+        good.replace("X:", "Content-Length: 1\r\nContent-Length: 2\r\nX:"),
+        good.replace("X:", "X :"),
+    ):
+        answer = through("api.test", changed)
+        assert not answer.startswith("HTTP/1.1 2"), (changed, answer)
+    assert [text for text in world.asked() if VALUE in text and other in text] == []
+
+
+def test_the_gateway_is_no_way_to_the_host(session: Session, world: Hosts) -> None:
+    """Its loopback in any form, the cloud's word, names that lead there, and mitmproxy's own pages."""
+    port = world.loopback.port
+    places = (
+        "127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "2130706433",
+        "0x7f000001", "0x7f.1", "127.1", "0177.0.0.1", "0.0.0.0", "0", "[::]", "rebound.test", "REBOUND.test.",
+        "127.0.0.1.",
+        "[fe80::1%25lo]", "cloud.test", "169.254.169.254", "%31%32%37.0.0.1",
+    )  # fmt: skip
+
+    answers = {place: called(session, f"connect('{place}:{port}')") for place in places}
+    plain = {
+        place: called(
+            session, f"exchange(b'GET http://{place}:{port}/ HTTP/1.1\\r\\nHost: {place}\\r\\n\\r\\n')"
+        )
+        for place in places
+    }
+
+    assert {place: text[:60] for place, text in answers.items() if not text.startswith("HTTP/1.1 4")} == {}
+    assert {place: text[:60] for place, text in plain.items() if not text.startswith("HTTP/1.1 4")} == {}
+    assert world.loopback.came == 0
+    pages = [
+        called(session, f"exchange(b'GET {at} HTTP/1.1\\r\\nHost: mitm.it\\r\\n\\r\\n')")
+        for at in ("http://mitm.it/", "/")
+    ]
+    assert [text[:12] for text in pages if "mitmproxy" in text.lower() or text.startswith("HTTP/1.1 2")] == []
+
+
+def test_a_session_cannot_exhaust_the_gateway(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
+    """By heads without end, bodies to hosts that are refused, greetings that never end, or calls."""
+    calm = shared_hf.new("calm", secrets=[f"OTHER@api.test:{world.api.port}=another-value-99"])
+    container = hf_gateway(shared_hf)
+    began = container.attrs["State"]["StartedAt"]
+    endless = called(session, "exchange(b'GET http://api.test/ HTTP/1.1\\r\\nX: ' + b'a' * (4 << 20))[:12]")
+    lines = ["POST http://cloud.test/ HTTP/1.1", "Host: cloud.test", "Transfer-Encoding: chunked", "", ""]
+    body = repr("\r\n".join(lines).encode())
+    called(session, f"exchange({body} + b'100000\\r\\n' + b'a' * (8 << 20))[:12]")
+    many = "[socket.create_connection(GATEWAY, 5) for _ in range(400)]"
+    open_ones = called(session, f"[one.settimeout(2) or one for one in {many}] and 0 or len(calls := {many})")
+
+    answer = said(calm, f'curl -sS -o /dev/null -w "%{{http_code}}" https://api.test:{world.api.port}/calm')
+
+    assert endless in ("", "HTTP/1.1 431")
+    assert open_ones
+    assert answer == "200"
+    assert hf_gateway(shared_hf).attrs["State"]["StartedAt"] == began
+    calm.remove()
+    session.cell("calls = None", timeout=PATIENCE)
+
+
+def hf_gateway(hf: Holdfast) -> Any:
+    (found,) = hf.engine.containers(holdfast_home=hf.home.digest, holdfast_role="gateway")
+    return hf.engine.client.containers.get(found)

@@ -1,4 +1,4 @@
-"""Looks for bytes everywhere a session leaves something: files, packed or not, and the memory of processes."""
+"""Looks for bytes where a session leaves something: files, packed or not, and the memory of processes."""
 
 from __future__ import annotations
 

@@ -9,69 +9,72 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def do_GET(self) -> None:
+        length = int(self.headers.get("content-length", 0))
+        body = self.rfile.read(length) if length else self._chunks()
+        asked = f"{self.requestline}\n{self.headers}{body.decode('utf-8', 'replace')}"
+        self.server.asked.append(asked)
+        if self.path.startswith("/redirect?"):
+            self.send_response(302)
+            self.send_header("location", self.path.partition("?")[2])
+            self._end(b"")
+            return
+        self.send_response(200)
+        self.send_header("x-echo", self.headers.get("authorization", ""))
+        if self.path.startswith("/stream"):
+            self._stream(asked.encode())
+        elif self.path.startswith("/large"):
+            self._end(asked.encode().ljust(3 << 20, b"."))
+        else:
+            self._end(json.dumps({"asked": asked}).encode())
+
+    do_POST = do_PUT = do_GET  # noqa: N815
+
+    def _chunks(self) -> bytes:
+        found = b""
+        if self.headers.get("transfer-encoding") == "chunked":
+            while size := int(self.rfile.readline(), 16):
+                found += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+        return found
+
+    def _end(self, body: bytes) -> None:
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _stream(self, body: bytes) -> None:
+        """A byte at a time, so that every value is cut."""
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        for byte in body:
+            self.wfile.write(b"1\r\n%c\r\n" % byte)
+        self.wfile.write(b"0\r\n\r\n")
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    asked: list[str]
+
+    def handle_error(self, *_: Any) -> None:
+        pass
+
+
 class Upstream:
     """Remembers every request as it came: its line, headers and body."""
 
     def __init__(self, address: str, certificate: dict[str, str] | None = None) -> None:
+        self._server = _Server((address, 0), _Handler)
         self.asked: list[str] = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                length = int(self.headers.get("content-length", 0))
-                body = self.rfile.read(length) if length else self._chunks()
-                asked = f"{self.requestline}\n{self.headers}{body.decode('utf-8', 'replace')}"
-                outer.asked.append(asked)
-                if self.path.startswith("/redirect?"):
-                    self.send_response(302)
-                    self.send_header("location", self.path.partition("?")[2])
-                    self._end(b"")
-                    return
-                self.send_response(200)
-                self.send_header("x-echo", self.headers.get("authorization", ""))
-                if self.path.startswith("/stream"):
-                    self._stream(asked.encode())
-                elif self.path.startswith("/large"):
-                    self._end(asked.encode().ljust(3 << 20, b"."))
-                else:
-                    self._end(json.dumps({"asked": asked}).encode())
-
-            do_POST = do_PUT = do_GET  # noqa: N815
-
-            def _chunks(self) -> bytes:
-                found = b""
-                if self.headers.get("transfer-encoding") == "chunked":
-                    while size := int(self.rfile.readline(), 16):
-                        found += self.rfile.read(size)
-                        self.rfile.readline()
-                    self.rfile.readline()
-                return found
-
-            def _end(self, body: bytes) -> None:
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def _stream(self, body: bytes) -> None:
-                """A byte at a time, so that every value is cut."""
-                self.send_header("transfer-encoding", "chunked")
-                self.end_headers()
-                for byte in body:
-                    self.wfile.write(b"1\r\n%c\r\n" % byte)
-                self.wfile.write(b"0\r\n\r\n")
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        class Server(ThreadingHTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, *_: Any) -> None:
-                pass
-
-        self._server = Server((address, 0), Handler)
+        self._server.asked = self.asked
         if certificate is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(certificate["certificate"], certificate["key"])

@@ -1,0 +1,204 @@
+"""Sessions that reach hosts by name and nothing else: what is reached, refused, and whose policy counts."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.machines.hosts import Hosts, hosts
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.egress import gateway, session_policy
+from holdfast.runtime.session import Session
+
+pytestmark = pytest.mark.engine
+
+PATIENCE = 120.0
+
+
+@pytest.fixture(scope="module")
+def world(shared_hf: Holdfast, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    with hosts(shared_hf, tmp_path_factory.mktemp("hosts")) as made:
+        path = shared_hf.home.root / "network.json"
+        told = json.loads(path.read_text())
+        # By their names alone: the address itself is not opened, except for one port.
+        told["allow"] = [f"{made.address}:{made.api.port}", f"{made.address}:{made.plain.port}"]
+        path.write_text(json.dumps(told))
+        yield made
+
+
+@pytest.fixture(scope="module")
+def session(shared_hf: Holdfast, world: Hosts) -> Session:
+    return shared_hf.new(
+        "narrow", network="domains", domains=["*.example.invalid", "cloud.test", "rebound.test"]
+    )
+
+
+def said(session: Session, command: str) -> str:
+    return session.exec(command, timeout=PATIENCE).text.strip()
+
+
+def web(session: Session, url: str) -> str:
+    """The status, and the text of a refusal. The authority of the servers is none the session knows."""
+    return said(session, f"curl -sSk -m 30 -w ' %{{http_code}} %{{http_connect}}' '{url}' 2>&1")
+
+
+def gateways(hf: Holdfast) -> list[str]:
+    return list(hf.engine.containers(holdfast_home=hf.home.digest, holdfast_role="gateway"))
+
+
+def test_what_is_allowed_is_reached_through_the_gateway_and_by_no_other_way(
+    session: Session, world: Hosts
+) -> None:
+    """By its name; neither another, nor an address, nor the resolver; what is opened by address is open."""
+    assert web(session, f"https://api.test:{world.api.port}/").endswith("200 200")
+    assert web(session, f"http://plain.test:{world.plain.port}/").endswith("200 000")
+
+    refused = web(session, f"https://other.test:{world.other.port}/")
+    assert refused.endswith("000 403")
+    plain = web(session, "http://elsewhere.test/")
+    assert plain == (
+        f"holdfast: elsewhere.test:80 is not allowed for this session; "
+        f"`holdfast network {session.id} --domain elsewhere.test` allows it\n 403 000"
+    )
+    assert "192.0.2.9:80 is not allowed" in web(session, "http://192.0.2.9/")
+    for name in ("cloud.test", "rebound.test"):
+        assert "at an address that this session may not reach" in web(session, f"http://{name}/")
+    assert "no address" in web(session, "http://a.example.invalid/")
+    direct = said(session, "for at in 1.1.1.1 9.9.9.9; do curl --noproxy '*' -sS -m 5 http://$at/ 2>&1; done")
+    assert direct.count("Failed to connect") == 2
+    assert "Could not resolve" in said(session, "curl --noproxy '*' -sS -m 5 http://deb.debian.org/ 2>&1")
+    assert f"Failed to connect to {world.address}" in said(
+        session, f"curl --noproxy '*' -sSk -m 5 https://{world.address}:{world.other.port}/ 2>&1"
+    )
+
+
+def test_what_was_refused_is_known(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
+    """By host and port, once; and nothing that was allowed."""
+    for _ in range(3):
+        web(session, "http://asked.test/")
+    web(session, f"https://api.test:{world.api.port}/")
+
+    found = session_policy.refused(shared_hf.home, session.id)
+
+    assert [(one.host, one.port) for one in found].count(("asked.test", 80)) == 1
+    assert "api.test" not in [one.host for one in found]
+
+
+def test_the_domains_of_a_running_session_change(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
+    """For new connections at once; what is not there cannot be taken, and only such sessions have domains."""
+    home, name = shared_hf.home, f"other.test:{world.other.port}"
+    assert web(session, f"https://{name}/").endswith("403")
+
+    assert session_policy.change(home, session.id, add=[name.upper()])[-1] == name
+    # The name is allowed, but its address is not: it is this machine's.
+    assert "403" in web(session, f"https://{name}/")
+    assert session_policy.change(home, session.id, remove=[name, "cloud.test"]) == (
+        "*.example.invalid",
+        "rebound.test",
+    )
+
+    with pytest.raises(InvalidArgument, match="not allowed now"):
+        session_policy.change(home, session.id, remove=[name])
+    with pytest.raises(InvalidArgument, match=r"^cannot allow domain '127\.0\.0\.1': it is an address"):
+        session_policy.change(home, session.id, add=["127.0.0.1"])
+    usual = shared_hf.new("usual")
+    with pytest.raises(InvalidArgument, match="not made with them"):
+        session_policy.change(home, usual.id, add=[name])
+    usual.remove()
+
+
+def test_nobody_inherits_a_policy(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
+    """Who gets the address of a session that is gone begins without one; who is not a session has none."""
+    gone = shared_hf.new("gone", network="domains", domains=["api.test"])
+    address = said(gone, "hostname -i")
+    path = shared_hf.home.root / "gateway" / "sessions" / f"{address}.json"
+    written = path.read_text()
+    gone.remove()
+    assert not path.exists()
+
+    path.write_text(written)  # as it is when whoever removed it was killed
+    found: list[str] = []
+    while address not in found and len(found) < 4:  # the engine gives the lowest address that is free
+        found.append(said(shared_hf.new(f"next-{len(found)}"), "hostname -i"))
+    assert found[-1] == address
+    assert not path.exists()
+    place = gateway.known(shared_hf.home)
+    assert place is not None
+    with socket.create_connection((place.address, place.port), timeout=20) as stranger:
+        stranger.sendall(b"GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n")
+        assert b"403" in stranger.recv(100)
+    for number in range(len(found)):
+        shared_hf.session(f"next-{number}").remove()
+
+
+def test_copies_and_a_gateway_that_was_killed_go_by_the_same_policy(
+    shared_hf: Holdfast, session: Session, world: Hosts
+) -> None:
+    """A fork, a session that went back or was away, and all of them when the gateway had to begin again."""
+    taken = session.snapshot()
+    (copy,) = taken.fork(1, "narrow-copy")
+    session.rewind(taken)
+    copy.suspend()
+    copy.resume()
+    (container,) = gateways(shared_hf)
+    shared_hf.engine.client.containers.get(container).kill()  # a person's doing: the engine leaves it ended
+    assert shared_hf.new("another", network="domains").exec("true").ok
+
+    for each in (session, copy, shared_hf.session("another")):
+        assert web(each, f"https://api.test:{world.api.port}/").endswith("200 200")
+        assert web(each, "https://elsewhere.test/").endswith("000 403")
+        assert "Could not resolve" in said(each, "curl --noproxy '*' -sS -m 5 http://deb.debian.org/ 2>&1")
+
+
+def test_the_gateway_has_no_right_and_sees_nothing_it_does_not_need(
+    shared_hf: Holdfast, session: Session
+) -> None:
+    """An ordinary user without capabilities; read-only; of the home three folders, of which it writes one."""
+    (container,) = gateways(shared_hf)
+    told: dict[str, Any] = shared_hf.engine.client.api.inspect_container(container)
+    status = Path(f"/proc/{told['State']['Pid']}/status").read_text()
+    sets = [line.split()[1] for line in status.splitlines() if line.startswith("Cap")]
+    place = gateway.known(shared_hf.home)
+
+    assert sets == ["0" * 16] * 5
+    assert "NoNewPrivs:\t1" in status
+    assert "Uid:\t0" not in status
+    assert told["HostConfig"]["ReadonlyRootfs"]
+    mounts = {mount["Destination"]: mount["RW"] for mount in told["Mounts"]}
+    assert mounts == {"/holdfast/authority": False, "/holdfast/sessions": False, "/holdfast/refused": True}
+    assert place is not None
+    table = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    listening = [line.split()[1] for line in table if line.split()[3] == "0A"]
+    local = [each.split(":")[0] for each in listening if int(each.split(":")[1], 16) == place.port]
+    assert local == [ip_address(place.address).packed[::-1].hex().upper()]
+
+
+def test_the_gateway_goes_with_the_last_session_that_needs_it(hf: Holdfast, cli: Any) -> None:
+    """And what is wrong about the options is said before anything is made."""
+    assert cli("new", "--name", "one", "--network", "domains", "--domain", "api.test").code == 0
+    assert len(gateways(hf)) == 1
+    assert cli("rm", "one").code == 0
+    assert gateways(hf) == []
+
+    for arguments, why in (
+        (["--domain", "api.test"], "add --network domains"),
+        (["--network", "domains", "--domain", "10.1.2.3"], "is an address"),
+        (["--network", "domains", "--domain", "*"], "not the name of a host"),
+        (["--secret", "TOKEN=12345678"], "does not say which hosts"),
+        (["--secret", "TOKEN@api.test=env:NOT_THERE"], "no variable NOT_THERE"),
+        (["--secret", "TOKEN@*.test=12345678"], "is not a host"),
+        (["--secret", "TOKEN@api.test=short"], "has 5 characters"),
+        (["--secret", "TOKEN@api.test=12345678", "--env", "TOKEN=x"], "cannot be set twice"),
+        (["--secret", "TOKEN@api.test=12345678", "--network", "none"], "without a network"),
+    ):
+        done = cli("new", "--name", "never", *arguments)
+        assert (done.code != 0, why in done.err, "12345678" in done.err) == (True, True, False), done.err
+    assert hf.sessions() == []
+    assert list((hf.home.root / "gateway" / "secrets").glob("*")) == []
