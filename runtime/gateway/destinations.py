@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from ipaddress import ip_network
 
-from holdfast.runtime.gateway.names import Address
+from holdfast.runtime.gateway.names import Address, parsed_address
 from holdfast.runtime.gateway.policy import Policy
 
 # Whatever is opened: there it would be the host's own, or the cloud's word about it.
@@ -54,19 +54,18 @@ def refusal(policy: Policy, host: str, port: int) -> str:
     """What a program is told whose request is refused: one line."""
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     session = policy.session
+    address = parsed_address(host)
+    if address is not None and _within(address, _NEVER):
+        return f"holdfast: {place} is the gateway's own machine, a cloud's or nobody; no session reaches it"
     if named(policy, host, port):
         return (
             f"holdfast: {place} is at an address that this session may not reach; "
             f"`holdfast network {session} --allow {place}` allows it"
         )
-    option = f"--allow {place}" if _numeric(host) else f"--domain {host if port in (80, 443) else place}"
+    option = f"--allow {place}" if address is not None else f"--domain {host if port in (80, 443) else place}"
     return (
         f"holdfast: {place} is not allowed for this session; `holdfast network {session} {option}` allows it"
     )
-
-
-def _numeric(host: str) -> bool:
-    return ":" in host or host.replace(".", "").isdecimal()
 
 
 def _opened(policy: Policy, address: Address, port: int) -> bool:

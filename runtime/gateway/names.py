@@ -21,7 +21,7 @@ def canonical(host: str) -> str:
         ValueError: it is neither.
     """
     text = host.lower()
-    address = parsed_address(text.removeprefix("[").removesuffix("]"))
+    address = parsed_address(text[1:-1] if text.startswith("[") and text.endswith("]") else text)
     if address is not None:
         return str(address)
     name = text.removesuffix(".")

@@ -205,7 +205,8 @@ def test_the_gateway_is_no_way_to_the_host(session: Session, world: Hosts) -> No
     port = world.loopback.port
     places = (
         "127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "2130706433",
-        "0x7f000001", "0x7f.1", "127.1", "0177.0.0.1", "0.0.0.0", "0", "[::]", "rebound.test", "REBOUND.test.",
+        "0x7f000001", "0x7f.1", "127.1", "0177.0.0.1", "0.0.0.0", "0", "[::]", "rebound.test",
+        "REBOUND.test.",
         "127.0.0.1.",
         "[fe80::1%25lo]", "cloud.test", "169.254.169.254", "%31%32%37.0.0.1",
     )  # fmt: skip
