@@ -40,6 +40,11 @@ def checks(controller: Holdfast) -> list[Check]:
         guarded("toolbox image", lambda: _image(controller, "toolbox")),
         guarded("shared folder", lambda: _shared_folder(controller)),
         guarded("disk limit", lambda: _disk_limit(controller)),
+        *(
+            [guarded("gateway", lambda: _gateway(controller))]
+            if (controller.home.root / "gateway").exists()
+            else []
+        ),
         guarded("leftovers", lambda: _leftovers(controller)),
     ]
     images_ready = all(check.ok for check in found if check.name.endswith("image"))
@@ -127,6 +132,27 @@ def _disk_limit(controller: Holdfast) -> Check:
     if why:
         return Check("disk limit", True, f"a session may fill the engine's disk: {why}")
     return Check("disk limit", True, f"{disk_limits.DEFAULT >> 30} GiB of files each, or what --disk says")
+
+
+def _gateway(controller: Holdfast) -> Check:
+    """Whether it answers, if a session needs it: as to somebody who is none of its sessions."""
+    from holdfast.runtime.egress import gateway
+    from holdfast.runtime.session_options import SessionOptions
+
+    rows = [row for row in controller.store.sessions() if row.state == "running"]
+    count = sum(SessionOptions.parse(**row.options).by_gateway for row in rows)
+    place = gateway.known(controller.home)
+    if not count or place is None:
+        return Check("gateway", True, "no session needs it")
+    where = f"{place.address}:{place.port}"
+    if gateway.refuses_strangers(place):
+        return Check("gateway", True, f"{count} sessions reach the network through it, at {where}")
+    return Check(
+        "gateway",
+        False,
+        f"{count} sessions have no way out: nobody answers as it should at {where}",
+        "the next session that needs it starts it; `docker logs holdfast-gateway-…` says why it ended",
+    )
 
 
 def _leftovers(controller: Holdfast) -> Check:

@@ -77,6 +77,14 @@ class Closing:
         self._ask(state, rules, load=True, release=True)
         return rules
 
+    def renew(self, options: SessionOptions, container_id: str) -> None:
+        """Let the gateway know a session again, by the address it has now. Raises as `close` does."""
+        if options.by_gateway:
+            state = self._running(container_id)
+            opened = self._opened(options)
+            rules = reach.rules(options.network, host_network.look(), _bridge(state), opened)
+            self._gateway(options, state, rules)
+
     def check(self, container_id: str, rules: Rules | None) -> None:
         """See that the rules are in force. Raises as `close` does."""
         if rules is not None:

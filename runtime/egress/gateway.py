@@ -25,7 +25,7 @@ from holdfast.runtime.egress.vault import write_private
 from holdfast.runtime.home import Home
 
 if TYPE_CHECKING:
-    from holdfast.runtime.engine import ContainerState, Engine
+    from holdfast.runtime.engine import Engine
 
 ROLE = "gateway"
 START_SECONDS = 30.0
@@ -224,6 +224,11 @@ def _answers(place: Place) -> bool:
     return True
 
 
-def answers(state: ContainerState | None, place: Place) -> bool:
-    """Whether it runs, and somebody answers there."""
-    return state is not None and state.running and _answers(place)
+def refuses_strangers(place: Place) -> bool:
+    """Whether the gateway is there and at work: it tells the host, which is no session, that it is none."""
+    try:
+        with socket.create_connection((place.address, place.port), timeout=5) as connection:
+            connection.sendall(b"GET http://holdfast.invalid/ HTTP/1.1\r\nHost: holdfast.invalid\r\n\r\n")
+            return connection.recv(100).startswith(b"HTTP/1.1 403 ")
+    except OSError:
+        return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import Iterator
 from ipaddress import ip_address
@@ -13,8 +14,9 @@ import pytest
 from tests.machines.hosts import Hosts, hosts
 
 from holdfast.errors import InvalidArgument
+from holdfast.runtime import doctor
 from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.egress import gateway, session_policy
+from holdfast.runtime.egress import changing, gateway, session_policy
 from holdfast.runtime.session import Session
 
 pytestmark = pytest.mark.engine
@@ -104,6 +106,10 @@ def test_the_domains_of_a_running_session_change(shared_hf: Holdfast, session: S
         "rebound.test",
     )
 
+    told = changing.domains(shared_hf, session.name, add=["later.test"])
+    assert told == ("*.example.invalid", "rebound.test", "later.test")
+    assert shared_hf.session("narrow").row.options["domains"] == list(told)
+
     with pytest.raises(InvalidArgument, match="not allowed now"):
         session_policy.change(home, session.id, remove=[name])
     with pytest.raises(InvalidArgument, match=r"^cannot allow domain '127\.0\.0\.1': it is an address"):
@@ -148,7 +154,9 @@ def test_copies_and_a_gateway_that_was_killed_go_by_the_same_policy(
     copy.suspend()
     copy.resume()
     (container,) = gateways(shared_hf)
+    assert doctor._gateway(shared_hf).ok
     shared_hf.engine.client.containers.get(container).kill()  # a person's doing: the engine leaves it ended
+    assert not doctor._gateway(shared_hf).ok
     assert shared_hf.new("another", network="domains").exec("true").ok
 
     for each in (session, copy, shared_hf.session("another")):
@@ -187,18 +195,41 @@ def test_the_gateway_goes_with_the_last_session_that_needs_it(hf: Holdfast, cli:
     assert cli("rm", "one").code == 0
     assert gateways(hf) == []
 
-    for arguments, why in (
-        (["--domain", "api.test"], "add --network domains"),
-        (["--network", "domains", "--domain", "10.1.2.3"], "is an address"),
-        (["--network", "domains", "--domain", "*"], "not the name of a host"),
-        (["--secret", "TOKEN=12345678"], "does not say which hosts"),
-        (["--secret", "TOKEN@api.test=env:NOT_THERE"], "no variable NOT_THERE"),
-        (["--secret", "TOKEN@*.test=12345678"], "is not a host"),
-        (["--secret", "TOKEN@api.test=short"], "has 5 characters"),
-        (["--secret", "TOKEN@api.test=12345678", "--env", "TOKEN=x"], "cannot be set twice"),
-        (["--secret", "TOKEN@api.test=12345678", "--network", "none"], "without a network"),
-    ):
-        done = cli("new", "--name", "never", *arguments)
-        assert (done.code != 0, why in done.err, "12345678" in done.err) == (True, True, False), done.err
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"domains": ["api.test"]}, "add --network domains"),
+        ({"network": "domains", "domains": ["10.1.2.3"]}, "is an address"),
+        ({"network": "domains", "domains": ["*"]}, "not the name of a host"),
+        ({"secrets": ["TOKEN=12345678"]}, "does not say which hosts"),
+        ({"secrets": ["TOKEN@api.test=12345678"], "env": ["TOKEN=x"]}, "cannot be set twice"),
+        ({"secrets": ["TOKEN@api.test=12345678"] * 2}, "cannot be set twice"),
+        ({"secrets": ["TOKEN@api.test=12345678"], "network": "none"}, "without a network"),
+    ]
+    for options, why in refused:
+        with pytest.raises(InvalidArgument, match=why):
+            hf.new("never", **options)
+    done = cli("new", "--name", "never", "--secret", "TOKEN@api.test=env:NOT_THERE")
+    assert (done.code, "no variable NOT_THERE" in done.err, "NAME@HOST" in done.err) == (1, True, True)
     assert hf.sessions() == []
     assert list((hf.home.root / "gateway" / "secrets").glob("*")) == []
+
+
+def test_values_stay_as_long_as_a_session_or_snapshot_has_them(hf: Holdfast, cli: Any) -> None:
+    """Then they go with the session, or by `gc`; a session that lacks its value is told of, and runs."""
+    kept = hf.home.root / "gateway" / "secrets"
+    given = ["--secret", "TOKEN@api.test=env:A", "--secret", "OTHER@api.test=@-"]
+    assert cli("new", "--name", "one", *given, stdin="other-value-2\n", A="a-value-of-it").code == 0
+    (first, _) = sorted(kept.iterdir(), key=lambda path: "a-value-of-it" not in path.read_text())
+    snapshot = hf.session("one").snapshot(kind="filesystem")
+
+    hf.session("one").remove()
+    assert len(list(kept.iterdir())) == 2
+    first.unlink()
+    done = cli("restore", snapshot.id, "--name", "again")
+    assert (done.code, "secret TOKEN: its value is not in this home" in done.err) == (0, True)
+    assert said(hf.session("again"), "echo $TOKEN") == first.name
+    hf.session("again").remove()
+    snapshot.remove()
+    (left,) = kept.iterdir()
+    os.utime(left, (0, 0))
+    assert [one.kind for one in hf.keeping.collect_garbage()] == ["secret"]
+    assert list(kept.iterdir()) == []

@@ -6,6 +6,7 @@ authority that only the gateway is told of.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,6 +72,29 @@ def test_the_host_of_a_secret_gets_its_value_wherever_the_placeholder_is(
     assert all(f"Authorization: Bearer {VALUE}" in asked for asked in world.api.asked[5:])
     assert [VALUE in text or "r3al" in text or "bWU6cjNhbC1" in text for text in told] == [False] * 7, told
     assert [text.count(placeholder) > 0 for text in (told[0], *told[2:6])] == [True] * 5, told
+
+
+def test_the_usual_tools_trust_the_gateway_and_packages_come(session: Session, world: Hosts) -> None:
+    """git, pip, OpenSSL and Python, each with its own idea of whom to trust; apt and pip from where they do."""
+    api = f"api.test:{world.api.port}"
+    world.asked()
+    said(session, f"git ls-remote https://me:$TOKEN@{api}/git 2>&1")
+    said(session, f"pip download --no-deps --index-url https://me:$TOKEN@{api}/pip nothing 2>&1")
+    python = said(
+        session,
+        "/usr/bin/python3 -c 'import os, urllib.request as u; "
+        f'print(u.urlopen(u.Request("https://{api}/python", headers={{"X": os.environ["TOKEN"]}})).status)\'',
+    )
+    asked = world.asked()
+
+    assert python == "200"
+    assert [any(text.startswith(f"GET /{tool}") for text in asked) for tool in ("git", "pip", "python")] == [
+        True
+    ] * 3
+    basic = base64.b64encode(f"me:{VALUE}".encode()).decode()
+    assert basic in "".join(asked)
+    assert said(session, "apt-get update -q >/dev/null 2>&1; echo $?") == "0"
+    assert said(session, "pip download -q --no-deps -d /tmp/six six >/dev/null 2>&1; echo $?") == "0"
 
 
 ASK = """
