@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import InvalidArgument, NetworkNotClosed, StoreError
 from holdfast.runtime.egress import gateway, home_file, vault
+from holdfast.runtime.egress.allowed import Allowed
 from holdfast.runtime.gateway import refusals
 from holdfast.runtime.gateway.names import Domain
 from holdfast.runtime.gateway.policy import Opening, Policy, load
@@ -158,6 +159,8 @@ def _forget(home: Home, session_id: str) -> None:
 def _policy(
     home: Home, options: SessionOptions, caller: Caller, rules: Rules, progress: Callable[[str], None]
 ) -> Policy:
+    told = home_file.read(home)
+    opened = [*map(Allowed.parse, options.allow), *told.every]
     found = []
     for one in options.secrets:
         kept = vault.find(home, one.placeholder)
@@ -172,7 +175,8 @@ def _policy(
         secrets=tuple(found),
         refused=rules.refused,
         opened=tuple(Opening(one.network, one.port) for one in rules.opened),
-        names=home_file.read(home).hosts,
+        opened_names=tuple((one.host, one.port) for one in opened if one.is_name),
+        names=told.hosts,
     )
 
 

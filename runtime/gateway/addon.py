@@ -24,8 +24,8 @@ from holdfast.runtime.gateway.refusals import Refusals
 
 BUFFERED = 1 << 20
 """Bytes of a body in which placeholders are replaced; a larger one passes as it is."""
-CALLS = 128
-"""Connections of one session at a time."""
+CALLS, ALL_CALLS = 128, 1024
+"""Connections of one session at a time, and of all."""
 _LOOKUP_SECONDS = 20.0
 
 pinned: ContextVar[tuple[str, list[Address]] | None] = ContextVar("pinned", default=None)
@@ -47,7 +47,7 @@ class Gateway:
         """Too many at a time are refused before anything is read."""
         peer = client.peername[0]
         self._calls[peer] = self._calls.get(peer, 0) + 1
-        if self._calls[peer] > CALLS:
+        if self._calls[peer] > CALLS or sum(self._calls.values()) > ALL_CALLS:
             client.error = "too many connections"
             self.client_disconnected(client)
 
@@ -90,6 +90,8 @@ class Gateway:
         given = policy.secrets_for(flow.request.scheme, host, flow.request.port)
         if given:
             _put(flow, Exchange(given))
+        else:
+            flow.request.stream = True
 
     def request(self, flow: http.HTTPFlow) -> None:
         """The body is there, unless it is passed on in pieces."""
@@ -103,9 +105,12 @@ class Gateway:
     def responseheaders(self, flow: http.HTTPFlow) -> None:
         """Placeholders into the headers; the body is looked at as it passes."""
         exchange = flow.metadata.get("exchange")
-        if exchange is None or flow.response is None:
+        if flow.response is None:
             return
         response = flow.response
+        if exchange is None:
+            response.stream = True
+            return
         response.headers = http.Headers(
             [(name, exchange.back(value)) for name, value in response.headers.fields]
         )
@@ -137,7 +142,8 @@ class Gateway:
         except ValueError as error:
             server.error = f"holdfast: {error}"
             return
-        found = await _addresses(policy, host)
+        port = server.address[1]
+        found = await _addresses(policy, host) if destinations.worth_asking(policy, host, port) else []
         usable = destinations.reachable(policy, host, server.address[1], found)
         if not usable:
             server.error = (
@@ -166,7 +172,7 @@ class Gateway:
         except ValueError as error:
             _refuse(flow, 400, f"holdfast: cannot connect there: {error}")
             return
-        found = await _addresses(policy, host) if _worth_asking(policy, host, port) else []
+        found = await _addresses(policy, host) if destinations.worth_asking(policy, host, port) else []
         if destinations.reachable(policy, host, port, found):
             return
         if not found and destinations.named(policy, host, port):
@@ -174,13 +180,6 @@ class Gateway:
             return
         self._refusals.add(policy.session, host, port, time.time())
         _refuse(flow, 403, destinations.refusal(policy, host, port))
-
-
-def _worth_asking(policy: Policy, host: str, port: int) -> bool:
-    """Whether a name is looked up: what a session may not reach anyway is nothing for the resolver."""
-    if destinations.named(policy, host, port) or parsed_address(host) is not None:
-        return True
-    return any(one.port in (None, port) for one in policy.opened)
 
 
 def _put(flow: http.HTTPFlow, exchange: Exchange) -> None:
@@ -191,6 +190,7 @@ def _put(flow: http.HTTPFlow, exchange: Exchange) -> None:
     request.headers = http.Headers([(name, exchange.header(value)) for name, value in request.headers.fields])
     # What is compressed cannot be looked through on its way back.
     request.headers["accept-encoding"] = "identity"
+    request.headers.pop("te", None)
 
 
 def _names_itself(request: http.Request, host: str) -> bool:

@@ -39,6 +39,12 @@ def named(policy: Policy, host: str, port: int) -> bool:
     return given or any(domain.covers(host, port) for domain in policy.domains)
 
 
+def worth_asking(policy: Policy, host: str, port: int) -> bool:
+    """Whether a name is looked up. One that may not be reached is not: to ask for it would carry it out."""
+    opened = (host, port) in policy.opened_names or host in (name for name, _ in policy.names)
+    return opened or named(policy, host, port) or parsed_address(host) is not None
+
+
 def reachable(policy: Policy, host: str, port: int, addresses: Iterable[Address]) -> list[Address]:
     """Those of a host's addresses that may be connected to."""
     by_name = named(policy, host, port)

@@ -20,6 +20,7 @@ from holdfast.runtime.gateway.names import canonical
 
 HEAD = 64 << 10
 """Bytes of the head of a request, at most."""
+_SAYABLE = ("Connection killed", "Certificate verify failed", "connection cancelled", "[Errno")
 _GREETING = 64 << 10
 
 
@@ -83,8 +84,19 @@ class _Closed(layer.Layer):  # type: ignore[misc]  # its types are in the image
                 yield commands.CloseConnection(self.context.server)
 
 
-def bound_heads() -> None:
-    """Limit the head of a request: mitmproxy would wait for its end however long it gets."""
+def narrow() -> None:
+    """Limit the head of a request, which mitmproxy would wait for however long it gets; and what errors say.
+
+    What mitmproxy says of an answer that it cannot parse has the answer in it, and with it what was sent.
+    """
+    made = _http1.make_error_response
+
+    def brief(status: int, message: str = "") -> bytes:
+        known = message.startswith(_SAYABLE)
+        text = message if known else "the request, or the answer of the host, is not as it should be"
+        return bytes(made(status, f"holdfast: {text}"))
+
+    _http1.make_error_response = brief
     unbound = _http1.Http1Server.read_headers
 
     def bounded(self: Any, event: events.ConnectionEvent) -> Generator[commands.Command, Any, None]:

@@ -61,7 +61,11 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Of one session. `only_domains`: nothing but what is opened; `names` have addresses from the host."""
+    """Of one session. `only_domains`: these and what is opened, nothing else.
+
+    `opened_names` are names and ports whose addresses are among what is opened; `names` have addresses from
+    the home instead of those that a resolver knows.
+    """
 
     session: str
     only_domains: bool = False
@@ -69,6 +73,7 @@ class Policy:
     secrets: tuple[Secret, ...] = ()
     refused: tuple[Network, ...] = ()
     opened: tuple[Opening, ...] = ()
+    opened_names: tuple[tuple[str, int], ...] = ()
     names: tuple[tuple[str, Address], ...] = ()
 
     def secrets_for(self, scheme: str, host: str, port: int) -> tuple[Secret, ...]:
@@ -93,6 +98,7 @@ class Policy:
             ],
             "refused": [str(one) for one in self.refused],
             "opened": [{"network": str(one.network), "port": one.port} for one in self.opened],
+            "opened_names": [[name, port] for name, port in self.opened_names],
             "names": [[name, str(address)] for name, address in self.names],
         }
         return json.dumps(told)
@@ -111,5 +117,6 @@ def load(text: str) -> Policy:
         ),
         refused=tuple(map(ip_network, told["refused"])),
         opened=tuple(Opening(ip_network(one["network"]), one["port"]) for one in told["opened"]),
+        opened_names=tuple((canonical(name), int(port)) for name, port in told["opened_names"]),
         names=tuple((canonical(name), ip_address(address)) for name, address in told["names"]),
     )

@@ -94,7 +94,7 @@ def main() -> None:
     """Serve. Exits with 1 if it cannot listen; the engine starts it again."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     logging.getLogger("mitmproxy").setLevel(logging.WARNING)
-    layers.bound_heads()
+    layers.narrow()
     with asyncio.Runner(loop_factory=Loop) as runner:
         runner.run(serve(sys.argv[1], int(sys.argv[2])))
     sys.exit(0)

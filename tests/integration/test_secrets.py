@@ -75,7 +75,7 @@ def test_the_host_of_a_secret_gets_its_value_wherever_the_placeholder_is(
 
 
 def test_the_usual_tools_trust_the_gateway_and_packages_come(session: Session, world: Hosts) -> None:
-    """git, pip, OpenSSL and Python, each with its own idea of whom to trust; apt and pip from where they do."""
+    """git, pip and Python, each with its own idea of whom to trust; apt and pip from where they do."""
     api = f"api.test:{world.api.port}"
     world.asked()
     said(session, f"git ls-remote https://me:$TOKEN@{api}/git 2>&1")
@@ -147,6 +147,8 @@ def test_the_value_is_nowhere_but_at_the_gateway(
     assert [f"Authorization: Bearer {VALUE}" in asked for asked in world.api.asked] == [True, True]
     api: Any = hf.engine.client.api
     layer = api.inspect_image(f"holdfast/snapshot:{taken.id}")["GraphDriver"]["Data"]["UpperDir"]
+    logs = hf.engine.client.containers.get(hf_gateway(hf).id).logs()
+    assert VALUE.encode() not in logs
     assert images + searching.in_folder(hf.home.root, VALUE.encode(), but=[gateway]) == []
     assert searching.in_folder(Path(layer), VALUE.encode()) == []
     # The same search finds what is there: in packed memory, in files of the image, in the database.

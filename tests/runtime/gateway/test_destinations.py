@@ -19,6 +19,8 @@ NARROW = Policy(
     secrets=(Secret("T", "p", (SecretHost.parse("keyed.example.com:8443"),), "value-of-it"),),
     refused=RULES.refused,
     opened=(Opening(ip_network("10.0.0.0/30"), 5432),),
+    opened_names=(("db.internal", 5432),),
+    names=(("listed.internal", ip_address("10.0.0.3")),),
 )
 PUBLIC = ip_address("203.0.113.9")
 
@@ -64,6 +66,16 @@ def test_what_is_opened_is_reached_by_address_and_by_any_name() -> None:
     wide = Policy("s", opened=(Opening(ip_network("0.0.0.0/0"), None), Opening(ip_network("::/0"), None)))
     for address in ("127.0.0.1", "127.9.9.9", "0.0.0.0", "169.254.169.254", "::1", "fe80::1"):
         assert reached(wide, "db.internal", 80, address) == []
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "asked"),
+    [("api.example.com", 443, True), ("db.internal", 5432, True), ("db.internal", 443, False),
+     ("listed.internal", 1, True), ("10.9.9.9", 5432, True), ("told-to.evil.example", 5432, False)],
+)  # fmt: skip
+def test_no_resolver_is_told_a_name_that_is_not_reached(host: str, port: int, asked: bool) -> None:
+    """The question alone would carry out whatever the name says, also where its port is open for another."""
+    assert destinations.worth_asking(NARROW, host, port) is asked
 
 
 def test_a_refusal_says_what_would_allow_it() -> None:
