@@ -111,8 +111,9 @@ class Gateway:
         if exchange is None:
             response.stream = True
             return
+        response.data.reason = exchange.back(response.data.reason)
         response.headers = http.Headers(
-            [(name, exchange.back(value)) for name, value in response.headers.fields]
+            [(exchange.back(name), exchange.back(value)) for name, value in response.headers.fields]
         )
         length = response.headers.get("content-length", "")
         if length.isdecimal() and int(length) <= BUFFERED:

@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import base64
 import json
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forging import Thin
 from tests.machines import searching
 from tests.machines.hosts import Hosts, hosts
 
 from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.moving import sending
+from holdfast.runtime.moving.layers import KINDS, Remembered
 from holdfast.runtime.session import Session
+from holdfast.runtime.store.rows import SnapshotRow
+from holdfast.snapshots.bundle import image_layers, media
+from holdfast.snapshots.bundle.ends import Descriptor
+from holdfast.snapshots.bundle.keys import Keys
 
 pytestmark = pytest.mark.engine
 
@@ -62,6 +70,7 @@ def test_the_host_of_a_secret_gets_its_value_wherever_the_placeholder_is(
         ),
         said(session, f'curl -sS -H "Authorization: Bearer $TOKEN" {url}/stream'),
         said(session, f'curl -sS -H "Authorization: Bearer $TOKEN" {url}/large | head -c 3000'),
+        said(session, f'curl -sSi -H "Authorization: Bearer $TOKEN" {url}/malformed'),
     ]
 
     assert f"Authorization: Bearer {VALUE}" in world.api.asked[0]
@@ -70,7 +79,8 @@ def test_the_host_of_a_secret_gets_its_value_wherever_the_placeholder_is(
     assert world.api.asked[3].endswith("key=r3al-Value%2Fof%2Bthe%3Dsecret-4711")
     assert world.api.asked[4].endswith(json.dumps({"key": VALUE}))
     assert all(f"Authorization: Bearer {VALUE}" in asked for asked in world.api.asked[5:])
-    assert [VALUE in text or "r3al" in text or "bWU6cjNhbC1" in text for text in told] == [False] * 7, told
+    assert [VALUE in text or "r3al" in text or "bWU6cjNhbC1" in text for text in told] == [False] * 8, told
+    assert "502" in told[7]
     assert [text.count(placeholder) > 0 for text in (told[0], *told[2:6])] == [True] * 5, told
 
 
@@ -119,11 +129,26 @@ def places_of(hf: Holdfast, session: Session, needle: bytes) -> list[str]:
     return found
 
 
+def exported(hf: Holdfast, row: SnapshotRow, folder: Path) -> Path:
+    """What is in a bundle of a snapshot, but for the layers of its image, which are looked at elsewhere."""
+    keys = Keys(hf.home)
+    keys.new()
+    known = Remembered(hf.home.root / "cache" / "layers.json")
+    for layer in image_layers.look(hf.engine, str(row.image_id)).layers:
+        packed = Descriptor(media.LAYER_ZSTD, layer, 1000, {media.RAW_BYTES: "5000"})
+        known.add(f"{KINDS['zstd'][2]} {layer}", packed)
+    with Thin(folder / "bundle.tar") as destination:
+        sending.send(hf, row, destination, sign=keys.signer(), compression="zstd")
+    with tarfile.open(folder / "bundle.tar") as archive:
+        archive.extractall(folder / "bundle", filter="data")
+    return folder / "bundle"
+
+
 def test_the_value_is_nowhere_but_at_the_gateway(
     shared_hf: Holdfast, session: Session, world: Hosts, tmp_path: Path
 ) -> None:
-    """Not in the container, its memory and files, the database, journal, recordings or snapshots, after it
-    was used; nor of copies, in which the placeholder that their memory has works all the same."""
+    """Not in the container, its memory and files, the database, journal, recordings, snapshots or bundles,
+    after it was used; nor of copies, in which the placeholder that their memory has works all the same."""
     hf, gateway = shared_hf, shared_hf.home.root / "gateway"
     placeholder = said(session, "echo $TOKEN").encode()
     session.cell(ASK.format(port=world.api.port), timeout=PATIENCE)
@@ -147,6 +172,9 @@ def test_the_value_is_nowhere_but_at_the_gateway(
     assert [f"Authorization: Bearer {VALUE}" in asked for asked in world.api.asked] == [True, True]
     api: Any = hf.engine.client.api
     layer = api.inspect_image(f"holdfast/snapshot:{taken.id}")["GraphDriver"]["Data"]["UpperDir"]
+    bundle = exported(hf, taken.row, tmp_path)
+    assert searching.in_folder(bundle, VALUE.encode()) == []
+    assert len(searching.in_folder(bundle, placeholder)) > 1
     logs = hf.engine.client.containers.get(hf_gateway(hf).id).logs()
     assert VALUE.encode() not in logs
     assert images + searching.in_folder(hf.home.root, VALUE.encode(), but=[gateway]) == []

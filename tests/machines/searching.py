@@ -9,7 +9,7 @@ from pathlib import Path
 
 import zstandard
 
-from holdfast.snapshots.chunks.packs import SUFFIX, Pack
+from holdfast.snapshots.chunks.packs import HEAD, Pack
 
 _OVERLAP = 4096
 _PIECE = 8 << 20
@@ -60,7 +60,9 @@ def _mapped(memory: int, maps: list[str]) -> Iterator[bytes]:
 
 
 def _contents(path: Path) -> Iterator[bytes]:
-    if path.suffix == SUFFIX:
+    with path.open("rb") as file:
+        packed = file.read(len(HEAD)) == HEAD
+    if packed:
         pack = Pack(path)
         yield from (pack.block(number) for number in range(len(pack.directory.places)))
         pack.close()

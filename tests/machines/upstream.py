@@ -23,7 +23,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("location", self.path.partition("?")[2])
             self._end(b"")
             return
-        self.send_response(200)
+        if self.path.startswith("/malformed"):
+            line = self.headers.get("authorization", "")
+            self.wfile.write(f"HTTP/1.1 200 OK\r\n{line}\r\n\r\n".encode())
+            self.close_connection = True
+            return
+        self.send_response(200, f"OK {self.headers.get('authorization', '')}")
         self.send_header("x-echo", self.headers.get("authorization", ""))
         if self.path.startswith("/stream"):
             self._stream(asked.encode())
