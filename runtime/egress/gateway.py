@@ -32,7 +32,8 @@ START_SECONDS = 30.0
 MEMORY = 512 << 20
 PIDS = 64
 _POLL_SECONDS = 0.02
-_PATIENCE = 120.0
+_PATIENCE = 600.0
+"""Seconds: its image may be built meanwhile."""
 _PORTS = range(20000, 30000)
 """Below those the kernel gives out by itself (ip_local_port_range): it is still free after a restart."""
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
+import time
 from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
@@ -13,10 +15,11 @@ from typing import Any
 import pytest
 from tests.machines.hosts import Hosts, hosts
 
-from holdfast.errors import InvalidArgument
+from holdfast.errors import InvalidArgument, RestoreFailed
 from holdfast.runtime import doctor
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.egress import changing, gateway, session_policy
+from holdfast.runtime.restoring import Restoring
 from holdfast.runtime.session import Session
 
 pytestmark = pytest.mark.engine
@@ -155,6 +158,13 @@ def test_copies_and_a_gateway_that_was_killed_go_by_the_same_policy(
     copy.resume()
     (container,) = gateways(shared_hf)
     assert doctor._gateway(shared_hf).ok
+    pid = shared_hf.engine.client.api.inspect_container(container)["State"]["Pid"]
+    os.kill(pid, signal.SIGKILL)  # as the kernel does when memory is short: the engine starts it again
+    deadline = time.monotonic() + PATIENCE
+    while not doctor._gateway(shared_hf).ok:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert web(copy, f"https://api.test:{world.api.port}/").endswith("200 200")
     shared_hf.engine.client.containers.get(container).kill()  # a person's doing: the engine leaves it ended
     assert not doctor._gateway(shared_hf).ok
     assert shared_hf.new("another", network="domains").exec("true").ok
@@ -163,6 +173,28 @@ def test_copies_and_a_gateway_that_was_killed_go_by_the_same_policy(
         assert web(each, f"https://api.test:{world.api.port}/").endswith("200 200")
         assert web(each, "https://elsewhere.test/").endswith("000 403")
         assert "Could not resolve" in said(each, "curl --noproxy '*' -sS -m 5 http://deb.debian.org/ 2>&1")
+
+
+def test_a_session_that_could_not_go_back_has_the_domains_it_had(
+    shared_hf: Holdfast, world: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The container that was to take its place had begun with those of the snapshot, at the same address."""
+    session = shared_hf.new("back", network="domains", domains=["old.example.invalid"])
+    taken = session.snapshot()
+    changing.domains(shared_hf, "back", add=["new.example.invalid"], remove=["old.example.invalid"])
+
+    def fail(*_: Any) -> None:
+        found = session_policy.domains(shared_hf.home, session.id)
+        raise RestoreFailed(f"as if CRIU had: {found}")
+
+    monkeypatch.setattr(Restoring, "_restore_tree", fail)
+    with pytest.raises(RestoreFailed, match=r"old\.example\.invalid"):
+        session.rewind(taken)
+
+    assert session_policy.domains(shared_hf.home, session.id) == ("new.example.invalid",)
+    assert "no address" in web(session, "http://new.example.invalid/")
+    assert web(session, "http://old.example.invalid/").endswith("403 000")
+    session.remove()
 
 
 def test_the_gateway_has_no_right_and_sees_nothing_it_does_not_need(

@@ -253,6 +253,14 @@ def test_what_disagrees_about_its_host_is_not_sent(session: Session, world: Host
         assert not answer.startswith("HTTP/1.1 2"), (changed, answer)
     assert [text for text in world.asked() if VALUE in text and other in text] == []
 
+    raw = (
+        f"GET http://plain.test:{world.plain.port}/ HTTP/1.1\r\nHost: other.test\r\nX: {placeholder}\r\n\r\n"
+    )
+    assert called(session, f"exchange({raw.encode()!r})").startswith("HTTP/1.1 421")
+    raw = f"GET https://{api}/ HTTP/1.1\r\nHost: {api}\r\nX: {placeholder}\r\n\r\n"
+    assert called(session, f"exchange({raw.encode()!r})").startswith("HTTP/1.1 400")
+    assert world.asked() == []
+
 
 def test_the_gateway_is_no_way_to_the_host(session: Session, world: Hosts) -> None:
     """Its loopback in any form, the cloud's word, names that lead there, and mitmproxy's own pages."""
