@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import ssl
+import time
 
 GATEWAY = ("192.0.2.1", 3128)
 
@@ -40,6 +42,16 @@ def tunnel(place: str, name: str | None, raw: bytes) -> str:
                 return _read(inner)
         except OSError as error:
             return f"closed: {error}"
+
+
+def ended(calls: list[socket.socket], least: int) -> bool:
+    """Whether so many of these are closed by the gateway before half a minute is over."""
+    deadline = time.monotonic() + 30
+    while len(select.select(calls, [], [], 0)[0]) < least:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def _read(one: socket.socket) -> str:

@@ -78,7 +78,7 @@ def test_what_is_allowed_is_reached_through_the_gateway_and_by_no_other_way(
     assert "no address" in web(session, "http://a.example.invalid/")
     direct = said(session, "for at in 1.1.1.1 9.9.9.9; do curl --noproxy '*' -sS -m 5 http://$at/ 2>&1; done")
     assert direct.count("Failed to connect") == 2
-    assert "Could not resolve" in said(session, "curl --noproxy '*' -sS -m 5 http://deb.debian.org/ 2>&1")
+    assert "Could not resolve" in said(session, "curl --noproxy '*' -sS -m 5 http://example.org/ 2>&1")
     assert f"Failed to connect to {world.address}" in said(
         session, f"curl --noproxy '*' -sSk -m 5 https://{world.address}:{world.other.port}/ 2>&1"
     )
@@ -172,7 +172,7 @@ def test_copies_and_a_gateway_that_was_killed_go_by_the_same_policy(
     for each in (session, copy, shared_hf.session("another")):
         assert web(each, f"https://api.test:{world.api.port}/").endswith("200 200")
         assert web(each, "https://elsewhere.test/").endswith("000 403")
-        assert "Could not resolve" in said(each, "curl --noproxy '*' -sS -m 5 http://deb.debian.org/ 2>&1")
+        assert "Could not resolve" in said(each, "curl --noproxy '*' -sS -m 5 http://example.org/ 2>&1")
 
 
 def test_a_session_that_could_not_go_back_has_the_domains_it_had(
