@@ -48,8 +48,7 @@ class Gateway:
         peer = client.peername[0]
         self._calls[peer] = self._calls.get(peer, 0) + 1
         if self._calls[peer] > CALLS or sum(self._calls.values()) > ALL_CALLS:
-            client.error = "too many connections"
-            self.client_disconnected(client)
+            client.error = "too many connections"  # it is said to have gone, too, like any other
 
     def client_disconnected(self, client: Client) -> None:
         """One less."""
