@@ -35,7 +35,9 @@ def folder(home: Home, session_id: str) -> Path:
     """What a session mounts; there before its container is made. Raises StoreError."""
     made = home.root / "gateway" / "trust" / session_id
     try:
-        made.mkdir(mode=0o755, parents=True, exist_ok=True)
+        for above in (made.parent.parent, made.parent):
+            above.mkdir(mode=0o700, exist_ok=True)
+        made.mkdir(mode=0o755, exist_ok=True)  # programs of any user in the session read it
     except OSError as error:
         raise StoreError(f"cannot make {made}: {error.strerror or error}") from error
     return made

@@ -55,7 +55,7 @@ class Closing:
             yield
             return
         with ThreadPoolExecutor(1, thread_name_prefix="network") as pool:
-            pool.submit(self._ready)
+            pool.submit(self._ready, options.by_gateway)
             yield
 
     def close(self, options: SessionOptions, container_id: str) -> Rules | None:
@@ -123,10 +123,14 @@ class Closing:
         place = session_policy.begin(self.engine, self.home, self.progress, options, caller, rules)
         return netrules.Opening(ip_network(place.address), place.port)
 
-    def _ready(self) -> None:
+    def _ready(self, by_gateway: bool) -> None:
         from holdfast.snapshots import service
 
         with suppress(HoldfastError, Refused):
+            if by_gateway:  # its image takes a minute, the first time
+                from holdfast.images import build
+
+                build.ensure(self.engine.client, "gateway", self.progress)
             service.start_early(self.engine, self.home, self.progress)
 
     def _running(self, container_id: str) -> ContainerState:

@@ -114,6 +114,7 @@ def _name(home: Home) -> str:
 def _prepare(home: Home) -> dict[str, Path]:
     """The folders it sees, by their names in there; whether they are writable is said elsewhere."""
     root = home.root / "gateway"
+    root.mkdir(mode=0o700, exist_ok=True)
     folders = {"authority": authority.ensure(home)}
     try:
         for name in ("sessions", "refused"):

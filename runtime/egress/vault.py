@@ -78,7 +78,8 @@ def write_private(path: Path, text: str, owner: int | None = None) -> None:
     """Write a file that only its owner reads, as a whole. Raises StoreError."""
     aside = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (path.parent.parent, path.parent):  # `parents=True` would give others' modes
+            folder.mkdir(mode=0o700, exist_ok=True)
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(text)
             if owner is not None:

@@ -248,6 +248,9 @@ def test_what_disagrees_about_its_host_is_not_sent(session: Session, world: Host
         good.replace("X:", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\nX:") + "0\r\n\r\n",
         good.replace("X:", "Content-Length: 1\r\nContent-Length: 2\r\nX:"),
         good.replace("X:", "X :"),
+        good.replace("X:", "Transfer-Encoding: chunked\r\nX:") + f"0\r\nTrailer: {placeholder}\r\n\r\n",
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        "GET /good HTTP/0.9\r\n\r\n",
     ):
         answer = through("api.test", changed)
         assert not answer.startswith("HTTP/1.1 2"), (changed, answer)

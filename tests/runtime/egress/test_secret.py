@@ -79,7 +79,8 @@ def test_values_are_the_owners_alone_and_go_when_they_are_forgotten(tmp_path: Pa
     vault.keep(home, [given])
 
     (file,) = (home.root / vault.FOLDER).iterdir()
-    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    modes = [path.stat().st_mode & 0o777 for path in (file, file.parent, file.parent.parent)]
+    assert modes == [0o600, 0o700, 0o700]
     found = vault.find(home, given.placeholder)
     assert found is not None
     assert (found.name, found.value, found.hosts) == ("T", "hidden-value", given.hosts)
