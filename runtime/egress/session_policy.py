@@ -151,8 +151,10 @@ def refused(home: Home, session_id: str) -> list[Refusal]:
 
 
 def _forget(home: Home, session_id: str) -> None:
-    for path, policy in _all(home):
-        if policy.session == session_id:
+    known = dict(_all(home))
+    for path in _files(home):
+        # One that cannot be read, as of another version, is a policy of nobody.
+        if path not in known or known[path].session == session_id:
             _remove(path)
 
 
@@ -180,8 +182,12 @@ def _policy(
     )
 
 
+def _files(home: Home) -> list[Path]:
+    return sorted((home.root / "gateway" / "sessions").glob("*.json"))
+
+
 def _all(home: Home) -> Iterator[tuple[Path, Policy]]:
-    for path in sorted((home.root / "gateway" / "sessions").glob("*.json")):
+    for path in _files(home):
         with suppress(OSError, ValueError, KeyError, TypeError, json.JSONDecodeError):
             yield path, load(path.read_text())
 

@@ -224,8 +224,11 @@ def test_the_gateway_goes_with_the_last_session_that_needs_it(hf: Holdfast, cli:
     """And what is wrong about the options is said before anything is made."""
     assert cli("new", "--name", "one", "--network", "domains", "--domain", "api.test").code == 0
     assert len(gateways(hf)) == 1
+    policies = hf.home.root / "gateway" / "sessions"
+    (policies / "192.0.2.7.json").write_text('{"session": "of another version"}')
     assert cli("rm", "one").code == 0
     assert gateways(hf) == []
+    assert list(policies.iterdir()) == []
 
     refused: list[tuple[dict[str, Any], str]] = [
         ({"domains": ["api.test"]}, "add --network domains"),
