@@ -24,7 +24,9 @@ from holdfast.images import base, trust
 from holdfast.images.buildlog import BuildLog
 from holdfast.images.context import Context, File, tree
 
-KINDS = ("session", "toolbox")
+KINDS = ("session", "toolbox", "gateway")
+ALWAYS = ("session", "toolbox")
+"""What every session needs; the others are built when they are first needed."""
 PACKAGE = Path(__file__).resolve().parent.parent
 IMAGES = PACKAGE / "images"
 
@@ -38,13 +40,15 @@ def context(kind: str, environ: Mapping[str, str] = os.environ) -> Context:
         InvalidArgument: there is no such kind of image.
     """
     if kind not in KINDS:
-        raise InvalidArgument(f"cannot build an image {kind!r}: there are {' and '.join(KINDS)}")
+        raise InvalidArgument(f"cannot build an image {kind!r}: there are {', '.join(KINDS)}")
     files = dict(tree(IMAGES / kind, kind))
     if kind == "session":
         # The guest's packages lie where the import system looks for them: namespace packages, no host code.
         for part in ("runtime", "kernels"):
             files.update(tree(PACKAGE / part / "guest", f"guest/holdfast/{part}/guest", "*.py"))
         files.update(tree(PACKAGE / "runtime" / "pytest_plugin", "session", "holdfast_pytest.py"))
+    elif kind == "gateway":
+        files.update(tree(PACKAGE / "runtime" / "gateway", "runtime/gateway", "*.py"))
     else:
         files.update(tree(PACKAGE / "snapshots" / "checkpointer", "snapshots/checkpointer"))
     # A folder must not be empty for COPY to find it.

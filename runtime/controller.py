@@ -33,6 +33,7 @@ from holdfast.runtime.thawing import Thawing
 if TYPE_CHECKING:
     from holdfast.runtime.diff.result import Diff
     from holdfast.runtime.results import Check
+    from holdfast.runtime.session_options import SessionOptions
     from holdfast.runtime.store.store import Store
     from holdfast.runtime.verifying import Verified
     from holdfast.snapshots.fitness import Ladder
@@ -103,7 +104,8 @@ class Holdfast(Incoming, Thawing):
         Args:
             name: must be free; by default one is made up.
             policy: when it is captured by itself, as for `Session.policy`.
-            options: image, network, allow, memory, disk, cpus, pids, user, env, mounts, workdir, as in
+            options: image, network, allow, domains, secrets (texts `NAME@HOST=SOURCE`), memory, disk, cpus,
+                pids, user, env, mounts, workdir, as in
                 `SessionOptions`.
 
         Raises:
@@ -115,6 +117,7 @@ class Holdfast(Incoming, Thawing):
         from holdfast.runtime.journal import happenings
         from holdfast.runtime.session_options import SessionOptions
 
+        given = options.pop("secrets", None) or ()
         if name is not None:
             ids.check_name(name)
         chosen, kept = SessionOptions.parse(**options), policies.parse(policy or {})
@@ -125,6 +128,8 @@ class Holdfast(Incoming, Thawing):
             )
         network = Closing(self.engine, self.home, self.progress)
         network.check_names(chosen)
+        if given:
+            chosen = self._with_secrets(chosen, given)
         image = provision.image(self.engine, chosen.image, self.progress)
         with self.operation("new") as operation:
             self.store.operations.update(operation.id, session_id=(session_id := ids.new_id()))
@@ -141,6 +146,16 @@ class Holdfast(Incoming, Thawing):
             self.store.operations.complete(operation.id, sessions={row.id: {"state": "running"}})
         happenings.note(self, row.id, "created", name=row.name, image=row.image)
         return self.session(row.id)
+
+    def _with_secrets(self, options: SessionOptions, given: Sequence[str]) -> SessionOptions:
+        """Keep the values of secrets on this host; the session is made with placeholders."""
+        from holdfast.runtime.egress import secret, vault
+
+        kept = [secret.parse(text) for text in given]
+        told = options.model_dump(mode="json") | {"secrets": [one.option() for one in kept]}
+        chosen = type(options).parse(**told)
+        vault.keep(self.home, kept)
+        return chosen
 
     def sessions(self) -> list[Session]:
         """All sessions, oldest first. Those whose container ended meanwhile are found to be dead here."""

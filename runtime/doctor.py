@@ -41,6 +41,11 @@ def checks(controller: Holdfast) -> list[Check]:
         guarded("shared folder", lambda: _shared_folder(controller)),
         guarded("disk limit", lambda: _disk_limit(controller)),
         guarded("proxies", lambda: _proxies(controller)),
+        *(
+            [guarded("gateway", lambda: _gateway(controller))]
+            if (controller.home.root / "gateway").exists()
+            else []
+        ),
         guarded("leftovers", lambda: _leftovers(controller)),
     ]
     images_ready = all(check.ok for check in found if check.name.endswith("image"))
@@ -139,6 +144,27 @@ def _proxies(controller: Holdfast) -> Check:
         return Check("proxies", True, "none is open for sessions")
     told = f"sessions reach whatever is reached through {plain(found, 200)}"
     return Check("proxies", True, f"{told}; `close` in {home_file.NAME} of the state directory shuts it")
+
+
+def _gateway(controller: Holdfast) -> Check:
+    """Whether it answers, if a session needs it: as to somebody who is none of its sessions."""
+    from holdfast.runtime.egress import gateway
+    from holdfast.runtime.session_options import SessionOptions
+
+    rows = [row for row in controller.store.sessions() if row.state == "running"]
+    count = sum(SessionOptions.parse(**row.options).by_gateway for row in rows)
+    place = gateway.known(controller.home)
+    if not count or place is None:
+        return Check("gateway", True, "no session needs it")
+    where = f"{place.address}:{place.port}"
+    if gateway.refuses_strangers(place):
+        return Check("gateway", True, f"{count} sessions reach the network through it, at {where}")
+    return Check(
+        "gateway",
+        False,
+        f"{count} sessions have no way out: nobody answers as it should at {where}",
+        "the next session that needs it starts it; `docker logs holdfast-gateway-…` says why it ended",
+    )
 
 
 def _leftovers(controller: Holdfast) -> Check:

@@ -21,6 +21,7 @@ def free(controller: Holdfast, row: SessionRow) -> None:
     with suppress(StoreError):
         mirror(controller.store, controller.home, row.id)
     shared_folder.remove(controller.engine, controller.home, row.id)
+    _close_gateway(controller, row.id)
 
 
 def erase(controller: Holdfast, session_id: str) -> None:
@@ -30,7 +31,20 @@ def erase(controller: Holdfast, session_id: str) -> None:
     controller.engine.kill_remove((row and row.container_id) or provision.container_name(session_id))
     mirror(store, home, session_id)
     shared_folder.remove(controller.engine, home, session_id)
+    _close_gateway(controller, session_id)
     if row is not None:
         happenings.note(controller, session_id, "removed")
         forget_oldest(store)
         store.update_session(session_id, state="removed", container_id=None)
+        if row.options.get("secrets"):
+            from holdfast.runtime.keeping import secret_values
+
+            secret_values.forget(controller, row.options)
+
+
+def _close_gateway(controller: Holdfast, session_id: str) -> None:
+    """Nothing of a session is left at the gateway; most homes have none."""
+    if (controller.home.root / "gateway").exists():
+        from holdfast.runtime.egress import session_policy
+
+        session_policy.end(controller.engine, controller.home, session_id)

@@ -33,6 +33,7 @@ class Home:
     init/                programs of sessions' first processes, by image and digest
     intents/             one file per session: what was about to be run under a key, and what it came to
     downloads/, uploads/ what was on its way from or to a registry when it was cut off
+    gateway/             what sessions with secrets or domains may: policies, values of secrets, the authority
     ballast              room that is given up when the disk is full, so that something can be removed
     locks/               one file per thing that only one process may do at a time
     """

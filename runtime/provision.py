@@ -143,14 +143,25 @@ def create_container(
         mptcp=Path("/proc/sys/net/mptcp/enabled").exists(),
         ipv6=Path("/proc/sys/net/ipv6/conf/lo/disable_ipv6").exists(),
         resolver=None if network == "none" else closing.resolver_file(home),
+        trust=_trust(home, row.id) if options.secrets else None,
         disk=None if engine.disk_fault else options.disk or disk_limits.DEFAULT,
     )
     if place.addresses and network != "none":
         made["networking_config"] = networks.endpoint(network, place.addresses)
     with held():
         container = engine.create_session_container(**made)
+    if options.secrets:
+        from holdfast.runtime.egress import authority
+
+        authority.tell(engine, home, row.id, container)
     awakening.say_who(place.run_dir(home, row.id), replace(row, container_id=container), kept)
     return container
+
+
+def _trust(home: Home, session_id: str) -> Path:
+    from holdfast.runtime.egress import authority
+
+    return authority.folder(home, session_id)
 
 
 def _labels(

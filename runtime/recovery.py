@@ -177,6 +177,10 @@ def _remove_shared(controller: Holdfast, session_id: str) -> None:
     from holdfast.runtime import shared_folder
 
     shared_folder.remove(controller.engine, controller.home, session_id)
+    if (controller.home.root / "gateway").exists():
+        from holdfast.runtime.egress import session_policy
+
+        session_policy.end(controller.engine, controller.home, session_id)
 
 
 def _look_after(controller: Holdfast, row: SessionRow, cut: bool) -> None:

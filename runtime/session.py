@@ -35,7 +35,8 @@ class Session:
     `SessionShell` (`exec`, `join`, `detach`, `send`, `answer`, `interrupt`), `cell` of `kernel`, and those of
     `SessionInsight` (`pulse`, `port`, `drift`, `events`, `journal`, `tasks`, `task`), those of
     `SessionSnapshots` (`snapshot`, `fork`, `suspend`, `resume`, `rewind`, `policy`, `serve_captures`), and
-    those of `SessionNetwork` (`network`, `allow`, `disallow`, `change_network`).
+    those of `SessionNetwork` (`network`, `allow`, `disallow`, `allow_domains`, `disallow_domains`,
+    `change_network`).
     `terminal` is what a person sees.
     """
 
@@ -60,6 +61,7 @@ class Session:
         egress = SessionNetwork(self._line, self._became)
         self.network, self.change_network = egress.network, egress.change_network
         self.allow, self.disallow = egress.allow, egress.disallow
+        self.allow_domains, self.disallow_domains = egress.allow_domains, egress.disallow_domains
 
     def __repr__(self) -> str:
         return f"<Session {self.name} {self.id} {self.state}>"

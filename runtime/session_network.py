@@ -29,6 +29,19 @@ class SessionNetwork:
 
         return changing.reach(self._line.controller, self._line.row)
 
+    def allow_domains(self, *names: str) -> Session:
+        """Let a session that goes by domains reach these as well: NAME, `*.NAME` or NAME:PORT.
+
+        Raises:
+            InvalidArgument: the session was not made with domains, or one of these is none.
+            NetworkNotClosed, SessionBusy, StoreError, EngineError: nothing was changed.
+        """
+        return self.change_network(domains=names)
+
+    def disallow_domains(self, *names: str) -> Session:
+        """Take domains away. Connections that are open go on. Raises as `allow_domains`."""
+        return self.change_network(no_domains=names)
+
     def allow(self, *places: str) -> Session:
         """Let the session reach HOST:PORT as well: at once if it runs, else from when it goes on.
 
@@ -50,7 +63,13 @@ class SessionNetwork:
         return self.change_network(disallow=places)
 
     def change_network(
-        self, network: str | None = None, *, allow: Sequence[str] = (), disallow: Sequence[str] = ()
+        self,
+        network: str | None = None,
+        *,
+        allow: Sequence[str] = (),
+        disallow: Sequence[str] = (),
+        domains: Sequence[str] = (),
+        no_domains: Sequence[str] = (),
     ) -> Session:
         """Change what the session reaches, in one step. `network` is `internet` or `open`.
 
@@ -60,4 +79,13 @@ class SessionNetwork:
         from holdfast.runtime.egress import changing
 
         controller, row = self._line.controller, self._line.row
-        return self._became(changing.change(controller, row, network=network, allow=allow, disallow=disallow))
+        changed = changing.change(
+            controller,
+            row,
+            network=network,
+            allow=allow,
+            disallow=disallow,
+            domains=domains,
+            no_domains=no_domains,
+        )
+        return self._became(changed)

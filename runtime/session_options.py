@@ -18,6 +18,10 @@ from holdfast.errors import InvalidArgument
 from holdfast.runtime import disk_limits, image_settings
 from holdfast.runtime.egress import exceptions
 from holdfast.runtime.egress.exceptions import Allowed
+from holdfast.runtime.gateway import places
+from holdfast.runtime.gateway.exchange import is_placeholder
+from holdfast.runtime.gateway.names import Domain
+from holdfast.runtime.gateway.policy import SecretHost
 from holdfast.runtime.guest import layout
 from holdfast.runtime.text import plain
 
@@ -93,20 +97,45 @@ class Mount(BaseModel):
         return target
 
 
+class SecretOption(BaseModel):
+    """A secret as a session knows it: which variable has its placeholder, and the hosts it is for."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    hosts: tuple[str, ...]
+    placeholder: str
+
+    @model_validator(mode="after")
+    def _form(self) -> SecretOption:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,127}", self.name) or not is_placeholder(
+            self.placeholder
+        ):
+            raise ValueError("has a name or placeholder that is none")
+        for host in self.hosts:
+            SecretHost.parse(host)
+        return self
+
+
 class SessionOptions(BaseModel):
     """Everything that can be chosen when a session is made; what is left out is safe.
 
     network is what it reaches: the `internet` and nothing else, `none`, or also what is around the host
-    (`open`); `default`, of earlier versions, is `internet`. allow are exceptions, HOST:PORT. memory and disk
-    are in bytes (or text such as `512m`), cpus counts cores, pids counts processes and threads. disk is what
-    the session may write to its own files; None is what the engine can do about it.
+    (`open`); `default`, of earlier versions, is `internet`. With `domains` it is those names and nothing
+    else, through the gateway. allow are exceptions, HOST:PORT. secrets are variables with placeholders, for
+    which the gateway puts the values into requests to their hosts.
+
+    memory and disk are in bytes (or text such as `512m`), cpus counts cores, pids counts processes and
+    threads. disk is what the session may write to its own files; None is what the engine can do about it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     image: str | None = None
-    network: Literal["internet", "none", "open"] = "internet"
+    network: Literal["internet", "none", "open", "domains"] = "internet"
     allow: Annotated[tuple[str, ...], Field(max_length=exceptions.MOST)] = ()
+    domains: Annotated[tuple[str, ...], Field(max_length=200)] = ()
+    secrets: Annotated[tuple[SecretOption, ...], Field(max_length=50)] = ()
     memory: Annotated[int, Field(ge=MEMORY_LEAST)] = 4 << 30
     disk: Annotated[int, Field(ge=disk_limits.LEAST)] | None = None
     cpus: Annotated[float, Field(ge=0.01, le=1024)] | None = None
@@ -139,6 +168,34 @@ class SessionOptions(BaseModel):
     @classmethod
     def _allow(cls, value: Any) -> Any:
         return tuple(str(Allowed.parse(str(item))) for item in value)
+
+    @field_validator("domains", mode="before")
+    @classmethod
+    def _domains(cls, value: Any) -> Any:
+        found = []
+        for item in value:
+            try:
+                found.append(str(Domain.parse(str(item))))
+            except ValueError as error:
+                raise ValueError(f"cannot have '{plain(str(item), 100)}': {error}") from error
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def by_gateway(self) -> bool:
+        """Whether the session calls out through the gateway."""
+        return self.network == "domains" or bool(self.secrets)
+
+    @model_validator(mode="after")
+    def _gateway(self) -> SessionOptions:
+        if self.domains and self.network != "domains":
+            raise ValueError("domains are for sessions that reach nothing else: add --network domains")
+        if self.secrets and self.network == "none":
+            raise ValueError("a session without a network cannot use secrets")
+        names = [one.name for one in self.secrets]
+        twice = next((name for name in names if names.count(name) > 1 or name in self.env), None)
+        if twice is not None:
+            raise ValueError(f"{twice} cannot be set twice")
+        return self
 
     @model_validator(mode="after")
     def _something_to_allow(self) -> SessionOptions:
@@ -202,6 +259,7 @@ def container_options(
     ipv6: bool = False,
     resolver: Path | None = None,
     disk: int | None = None,
+    trust: Path | None = None,
 ) -> dict[str, Any]:
     """What the SDK's `containers.create` is given for a session.
 
@@ -209,7 +267,7 @@ def container_options(
     such sockets cannot be checkpointed, so they are switched off. `ipv6`: whether it has that; `localhost`
     is ::1 too then, which engines switch off. `resolver` is the file to be its resolv.conf, in place of
     the engine's, whose resolver knows the names of other containers. `disk`: the bytes the engine limits its
-    files to, if it does.
+    files to, if it does. `trust` is the folder of a session with secrets that says whom it trusts.
     """
     sysctls = {"net.mptcp.enabled": "0"} if mptcp else {}
     if ipv6:
@@ -222,7 +280,7 @@ def container_options(
         "command": list(command),
         "labels": dict(labels),
         "user": "0:0",
-        "environment": dict(options.env),
+        "environment": {**_gateway_environment(options, trust is not None), **options.env},
         "working_dir": options.workdir or str(layout.WORKSPACE),
         "tty": False,
         "stdin_open": False,
@@ -247,6 +305,8 @@ def container_options(
         "ulimits": [{"Name": name, "Soft": 0, "Hard": 0} for name in NO_PRIORITY],
         "log_config": {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "1"}},
     }
+    if trust is not None:
+        made["mounts"].append(_bind(str(trust), places.TRUST, read_only=True))
     if disk is not None:
         made["storage_opt"] = {"size": str(disk)}
     if options.cpus is not None:
@@ -258,6 +318,17 @@ def container_options(
         if resolver is not None and all(mount.target != RESOLVER for mount in options.mounts):
             made["mounts"].append(_bind(str(resolver), RESOLVER, read_only=True))
     return made
+
+
+def _gateway_environment(options: SessionOptions, trust: bool) -> dict[str, str]:
+    """What makes programs use the gateway."""
+    if not options.by_gateway:
+        return {}
+    found = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), places.PROXY)
+    found |= dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1")
+    if trust:
+        found |= dict.fromkeys(places.TRUST_VARIABLES, places.ROOTS)
+    return found | {one.name: one.placeholder for one in options.secrets}
 
 
 def _bind(source: str, target: str, *, read_only: bool) -> dict[str, Any]:

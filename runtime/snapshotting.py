@@ -228,6 +228,10 @@ def _put_away(controller: Holdfast, session: SessionRow, taken: SnapshotRow, ope
         controller.engine.kill_remove(session.container_id)
     happenings.taken(controller, session, taken, "suspended")
     shared_folder.remove(controller.engine, controller.home, session.id)
+    if (controller.home.root / "gateway").exists():
+        from holdfast.runtime.egress import session_policy
+
+        session_policy.leave(controller.home, session.id)
     suspended = {"state": "suspended", "container_id": None, "parent_snapshot_id": taken.id}
     controller.store.operations.complete(operation_id, sessions={session.id: suspended})
     return controller.store.session(session.id)

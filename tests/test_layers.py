@@ -77,6 +77,13 @@ def test_the_guest_imports_nothing_of_the_host(module: Any) -> None:
         )
 
 
+@pytest.mark.parametrize("module", [name for name in MODULES if name.startswith("holdfast.runtime.gateway")])
+def test_the_gateway_imports_nothing_of_the_host(module: Any) -> None:
+    """Its container has this package and mitmproxy."""
+    for name in _imports(MODULES[module]):
+        assert not name.startswith("holdfast") or name.startswith("holdfast.runtime.gateway")
+
+
 @pytest.mark.parametrize(
     "module",
     [name for name in MODULES if name.startswith(LOWER)],

@@ -60,6 +60,14 @@ Key = Annotated[
     typer.Option("--key", metavar="KEY", help="Run it once under this key; later calls get what it came to."),
 ]
 Network = Annotated[str | None, typer.Option("--network", help="`internet`, `none` or `open`.")]
+Domain = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--domain",
+        metavar="NAME[:PORT]",
+        help="With --network domains: reach this; `*.NAME` too. Repeat for more.",
+    ),
+]
 Allow = Annotated[
     list[str] | None,
     typer.Option(

@@ -24,7 +24,7 @@ def build(
 
     holdfast = controller()
     client = holdfast.engine.client
-    made = [(each, images.ensure(client, each, output.note)) for each in kind or images.KINDS]
+    made = [(each, images.ensure(client, each, output.note)) for each in kind or images.ALWAYS]
     for place in home_file.refresh(holdfast.home).found:
         output.note(f"network: packages come from {place}, which is opened for sessions")
     if wants_json(json):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.runtime.cli import output
-from holdfast.runtime.cli.arguments import Allow, Json, SessionRef, controller, wants_json
+from holdfast.runtime.cli.arguments import Allow, Domain, Json, SessionRef, controller, wants_json
 
 if TYPE_CHECKING:
     from holdfast.runtime.egress.attempt_log import Refusal
@@ -18,6 +18,7 @@ _KINDS = {
     "internet": "the internet, and nothing of the host or around it",
     "open": "everything but other sessions, link-local addresses and cloud metadata",
     "none": "nothing: it has no network",
+    "domains": "its domains, over HTTP and HTTPS through the gateway, and nothing else",
 }
 SHOWN = 20
 """Refused destinations that a person is shown."""
@@ -29,14 +30,24 @@ def network(
     disallow: Annotated[
         list[str] | None, typer.Option("--disallow", metavar="HOST:PORT", help="Take this exception away.")
     ] = None,
+    domain: Domain = None,
+    no_domain: Annotated[
+        list[str] | None, typer.Option("--no-domain", metavar="NAME[:PORT]", help="Take this domain away.")
+    ] = None,
     kind: Annotated[str | None, typer.Option("--network", help="`internet` or `open`.")] = None,
     json: Json = False,
 ) -> None:
     """Show what a session reaches and what it was refused, after changing it if asked to."""
     with controller() as holdfast:
         found = holdfast.session(session)
-        if allow or disallow or kind:
-            found.change_network(kind, allow=allow or (), disallow=disallow or ())
+        if allow or disallow or domain or no_domain or kind:
+            found.change_network(
+                kind,
+                allow=allow or (),
+                disallow=disallow or (),
+                domains=domain or (),
+                no_domains=no_domain or (),
+            )
         reached = found.network()
     if wants_json(json):
         output.emit({"session": found.name, **reached.as_dict()})
@@ -48,7 +59,10 @@ def network(
 def lines(reached: Reach, now: datetime) -> list[str]:
     """What is shown to a person. Pure."""
     found = [f"reaches   {_KINDS[reached.network]}"]
+    secrets = [f"{name} for {', '.join(hosts)}" for name, hosts in reached.secrets]
     for what, items in (
+        ("domains", reached.domains),
+        ("secrets", secrets),
         ("allowed", reached.allow),
         ("home", reached.home_allow),
         ("names by", reached.resolvers),

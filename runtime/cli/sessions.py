@@ -10,9 +10,9 @@ import typer
 from holdfast.runtime.cli import output
 from holdfast.runtime.cli.arguments import (
     Allow,
+    Domain,
     Json,
     NameOption,
-    Network,
     SessionRefs,
     controller,
     wants_json,
@@ -23,8 +23,18 @@ from holdfast.runtime.keeping import texts
 def new(
     name: NameOption = None,
     image: Annotated[str | None, typer.Option(help="Image made FROM the session image.")] = None,
-    network: Network = None,
+    network: Annotated[
+        str | None, typer.Option("--network", help="`internet`, `none`, `open` or `domains`.")
+    ] = None,
     allow: Allow = None,
+    domain: Domain = None,
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME@HOST[,HOST...]=SOURCE",
+            help="A variable whose value only these hosts get, never the session: env:VAR, @FILE. Repeat.",
+        ),
+    ] = None,
     memory: Annotated[str | None, typer.Option(help="Limit, such as 512m or 4g.")] = None,
     disk: Annotated[str | None, typer.Option(help="Limit of its own files, where the engine can.")] = None,
     cpus: Annotated[float | None, typer.Option(help="Limit in cores, such as 1.5.")] = None,
@@ -44,6 +54,8 @@ def new(
         image=image,
         network=network,
         allow=allow,
+        domains=domain,
+        secrets=secret,
         memory=memory,
         disk=disk,
         cpus=cpus,

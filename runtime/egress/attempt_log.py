@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.store.rows import SessionRow
 
+BY_NAME = "http"
+"""What stands for the protocol where the gateway refused a name."""
 KIND = "refused"
 """Of the entries in journals, and the key in a session's details."""
 MOST = len(SETS) * SIZE
@@ -35,7 +37,8 @@ MOST_EVENTS = 2000
 class Refusal:
     """A destination that a session was refused. `port` is 0 for protocols without; times in Unix seconds.
 
-    `counted` is what the rules had counted when they were last read.
+    `counted` is what the rules had counted when they were last read. Where the gateway refused it, `address`
+    is a name and `packets` counts refusals.
     """
 
     address: str
@@ -77,7 +80,8 @@ def of(row: SessionRow) -> list[Refusal]:
 
 def is_full(refused: Iterable[Refusal], now: float) -> bool:
     """Whether rules record no further destinations of a family for now. Pure."""
-    recorded = [":" in one.address for one in refused if now - one.last < LIFETIME]
+    recent = [one for one in refused if one.protocol != BY_NAME and now - one.last < LIFETIME]
+    recorded = [":" in one.address for one in recent]
     return max(recorded.count(True), recorded.count(False)) >= SIZE
 
 
@@ -102,7 +106,7 @@ def read(controller: Holdfast, row: SessionRow) -> list[Refusal]:
             found = link.until("done")
     except Refused as refusal:
         raise HoldfastError(f"cannot read what session {row.name} was refused: {refusal}") from refusal
-    return keep(controller, row, state.id, found["refused"])
+    return keep(controller, row, state.id, [*found["refused"], *_by_gateway(controller, row.id)])
 
 
 def glance(controller: Holdfast, row: SessionRow) -> bool:
@@ -133,10 +137,10 @@ def keep(
     def change(told: Any) -> dict[str, Any]:
         before, kept = _kept(told)
         if before != container:
-            kept = [replace(one, counted=0) for one in kept]
+            kept = _uncounted(kept)
         known[:], new[:] = merged(kept, found, now)
         if emptied:
-            known[:] = [replace(one, counted=0) for one in known]
+            known[:] = _uncounted(known)
         return {"container": container, "seen": [_packed(one) for one in known]}
 
     if found or KIND in row.details:
@@ -154,7 +158,7 @@ def merged(
     for told in found:
         packets, last = int(told["packets"]), now - int(told["ago"])
         one = Refusal(
-            plain(str(told["address"]), 45),
+            plain(str(told["address"]), 253),
             plain(str(told["protocol"]), 20),
             int(told["port"]),
             packets,
@@ -172,6 +176,31 @@ def merged(
         every[one.destination] = one
     latest = sorted(every.values(), key=lambda one: one.last, reverse=True)
     return latest[:MOST], new
+
+
+def _uncounted(known: Iterable[Refusal]) -> list[Refusal]:
+    """The same, where rules count from 0 again. The gateway's record goes on."""
+    return [one if one.protocol == BY_NAME else replace(one, counted=0) for one in known]
+
+
+def _by_gateway(controller: Holdfast, session_id: str) -> list[dict[str, Any]]:
+    """What the gateway refused a session, in the form in which the rules tell it."""
+    if not (controller.home.root / "gateway").exists():
+        return []
+    from holdfast.runtime.egress import session_policy
+
+    now = time.time()
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    for one in session_policy.refused(controller.home, session_id):
+        before = found.get((one.host, one.port), {"packets": 0})
+        found[one.host, one.port] = {
+            "address": one.host,
+            "protocol": BY_NAME,
+            "port": one.port,
+            "packets": before["packets"] + 1,
+            "ago": max(int(now - one.at), 0),
+        }
+    return list(found.values())
 
 
 def _tell(controller: Holdfast, row: SessionRow, new: Sequence[Refusal]) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import InvalidArgument, NetworkNotClosed, SessionBusy
-from holdfast.runtime.egress import attempt_log, home_file, host_network
+from holdfast.runtime.egress import attempt_log, home_file, host_network, session_policy
 from holdfast.runtime.egress.attempt_log import Refusal
 from holdfast.runtime.egress.closing import Closing
 from holdfast.runtime.egress.exceptions import Allowed
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.store.rows import OperationRow, SessionRow
 
-OPTIONS = ("network", "allow")
+OPTIONS = ("network", "allow", "domains")
 """What of a session's options is about the network."""
 OPERATION = "network"
 
@@ -37,8 +37,10 @@ class Reach:
     """What a session reaches.
 
     Attributes:
-        network: `internet`, `none` or `open`.
+        network: `internet`, `none`, `open` or `domains`.
         allow: exceptions of the session, HOST:PORT.
+        domains: names it reaches through the gateway.
+        secrets: variables that the gateway puts values in for, and the hosts that get them.
         home_allow: exceptions of all sessions of the home.
         resolvers: the addresses that answer names.
         refused: destinations that were refused lately, the latest first.
@@ -51,6 +53,8 @@ class Reach:
     resolvers: tuple[str, ...]
     refused: tuple[Refusal, ...]
     refused_more: bool = False
+    domains: tuple[str, ...] = ()
+    secrets: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """For programs."""
@@ -61,6 +65,8 @@ class Reach:
             "resolvers": list(self.resolvers),
             "refused": [one.as_dict() for one in self.refused],
             "refused_more": self.refused_more,
+            "domains": list(self.domains),
+            "secrets": {name: list(hosts) for name, hosts in self.secrets},
         }
 
 
@@ -78,7 +84,10 @@ def reach(controller: Holdfast, session: SessionRow) -> Reach:
         return Reach(options.network, (), (), (), refused, more)
     resolvers = tuple(map(str, host_network.look().resolvers))
     known = tuple(map(str, home_file.read(controller.home).every))
-    return Reach(options.network, options.allow, known, resolvers, refused, more)
+    secrets = tuple((one.name, tuple(map(str, one.hosts))) for one in options.secrets)
+    if options.network == "domains":
+        resolvers = ()
+    return Reach(options.network, options.allow, known, resolvers, refused, more, options.domains, secrets)
 
 
 def changed(
@@ -87,8 +96,10 @@ def changed(
     network: str | None = None,
     allow: Iterable[str] = (),
     disallow: Iterable[str] = (),
+    domains: Iterable[str] = (),
+    no_domains: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """A session's options with another network, with more exceptions or with fewer. Pure.
+    """A session's options with another network, with more exceptions and domains or with fewer. Pure.
 
     Raises:
         InvalidArgument: that cannot be, or what is taken away is not there.
@@ -105,16 +116,52 @@ def changed(
                 f"cannot disallow {item}: it is not an exception of this session",
                 hint=f"its exceptions: {known}; those of all sessions are in network.json of the home",
             )
-    kept = [] if network == "none" else [item for item in now.allow if item not in less]
-    chosen = {"network": network or now.network, "allow": list(dict.fromkeys((*kept, *more)))}
+    chosen: dict[str, Any] = {
+        "network": network or now.network,
+        "domains": _domains(now, domains, no_domains),
+    }
+    if network == "none":
+        chosen |= {"allow": more, "domains": [], "secrets": []}
+    else:
+        kept = [item for item in now.allow if item not in less]
+        chosen["allow"] = list(dict.fromkeys((*kept, *more)))
+        _check_gateway(now, chosen["network"])
     return SessionOptions.parse(**{**options, **chosen}).model_dump(mode="json")
+
+
+def _domains(now: SessionOptions, more: Iterable[str], less: Iterable[str]) -> list[str]:
+    added = [str(session_policy.parse_domain(text)) for text in more]
+    taken = [str(session_policy.parse_domain(text)) for text in less]
+    if (added or taken) and now.network != "domains":
+        raise InvalidArgument(
+            "cannot change the domains of this session: it was not made with --network domains",
+            hint="`holdfast new --network domains --domain NAME`",
+        )
+    for item in taken:
+        if item not in now.domains or item in added:
+            known = ", ".join(now.domains) or "none"
+            raise InvalidArgument(f"cannot take domain {item} away", hint=f"the session's domains: {known}")
+    return list(dict.fromkeys([*(item for item in now.domains if item not in taken), *added]))
+
+
+def _check_gateway(now: SessionOptions, network: str) -> None:
+    """Programs learn of the gateway when the session is made, and keep what they learned."""
+    if (network == "domains") != (now.network == "domains"):
+        raise InvalidArgument(
+            f"cannot change the network from {now.network} to {network}: programs go by names through a "
+            "proxy, and are told of that when the session is made",
+            hint=f"make another session: `holdfast new --network {network}`",
+        )
 
 
 def carried(session: Mapping[str, Any], snapshot: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a snapshot with the network of a session that goes back to it. Pure.
 
-    What a person closed since then stays closed.
+    What a person closed since then stays closed. Only a snapshot of another session can go by domains where
+    this one does not: it reaches no more than that.
     """
+    if snapshot.get("network") == "domains" != session.get("network"):
+        return dict(snapshot)
     return {**snapshot, **{key: session[key] for key in OPTIONS if key in session}}
 
 
@@ -125,6 +172,8 @@ def change(
     network: str | None = None,
     allow: Iterable[str] = (),
     disallow: Iterable[str] = (),
+    domains: Iterable[str] = (),
+    no_domains: Iterable[str] = (),
 ) -> SessionRow:
     """Change what a session reaches; at once if it runs, else from when it goes on. Returns its row.
 
@@ -138,12 +187,17 @@ def change(
         if row.state == "creating":
             raise SessionBusy(f"cannot change the network of session {row.name}: it is being made")
         _check_kinds(row, network)
-        options = changed(row.options, network=network, allow=allow, disallow=disallow)
-        before = row.options.get("allow", [])
-        more = [item for item in options["allow"] if item not in before]
-        less = [item for item in before if item not in options["allow"]]
+        options = changed(
+            row.options,
+            network=network,
+            allow=allow,
+            disallow=disallow,
+            domains=domains,
+            no_domains=no_domains,
+        )
+        more, less = _difference(row.options, options)
         closing = Closing(controller.engine, controller.home, controller.progress)
-        closing.check_names(SessionOptions.parse(allow=more))
+        closing.check_names(SessionOptions.parse(allow=[item for item in more if item in options["allow"]]))
         with controller.operation(OPERATION, session_id=row.id) as operation:
             _apply(controller, row, options)
             controller.store.operations.complete(operation.id, sessions={row.id: {"options": options}})
@@ -156,6 +210,12 @@ def change(
         disallowed=", ".join(less) or None,
     )
     return controller.store.session(row.id)
+
+
+def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Exceptions and domains that came, and those that went."""
+    old, new = ([*of.get("allow", []), *of.get("domains", [])] for of in (before, after))
+    return [item for item in new if item not in old], [item for item in old if item not in new]
 
 
 def take_back(controller: Holdfast, operation: OperationRow, *, orphaned: bool) -> bool:

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from ipaddress import ip_interface
+from dataclasses import dataclass, replace
+from ipaddress import ip_interface, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from holdfast.errors import EngineError, HoldfastError, InvalidArgument, Network
 from holdfast.runtime import init_program
 from holdfast.runtime.egress import exceptions, home_file, host_network, reach
 from holdfast.runtime.egress.exceptions import Allowed
+from holdfast.snapshots.checkpointer import netrules
 from holdfast.snapshots.checkpointer.netrules import Rules
 from holdfast.snapshots.checkpointer.tree import waits_unconfined
 from holdfast.snapshots.link import LinkLost, Refused
@@ -55,7 +56,7 @@ class Closing:
             yield
             return
         with ThreadPoolExecutor(1, thread_name_prefix="network") as pool:
-            pool.submit(self._ready)
+            pool.submit(self._ready, options.by_gateway)
             yield
 
     def close(self, options: SessionOptions, container_id: str) -> Rules | None:
@@ -72,9 +73,14 @@ class Closing:
             else:
                 self._let_go(state)
             return None
-        rules = reach.rules(options.network, host_network.look(), _bridge(state), self._opened(options))
+        rules = self._rules(options, state)
         self._ask(state, rules, load=True, release=True)
         return rules
+
+    def renew(self, options: SessionOptions, container_id: str) -> None:
+        """Let the gateway know a session again, by the address it has now. Raises as `close` does."""
+        if options.by_gateway:
+            self._rules(options, self._running(container_id))
 
     def check(self, container_id: str, rules: Rules | None) -> None:
         """See that the rules are in force. Raises as `close` does."""
@@ -88,7 +94,7 @@ class Closing:
             NetworkNotClosed: it cannot be done, or not be seen to be done.
         """
         what = "change the network of the session"
-        rules = reach.rules(options.network, host_network.look(), _bridge(state), self._opened(options))
+        rules = self._rules(options, state)
         done = self._ask(state, rules, load=True, release=False, what=what)
         refused: list[dict[str, object]] = done["refused"]
         return refused
@@ -109,10 +115,36 @@ class Closing:
             self.progress(f"network: no address is known for {name}; it stays closed")
         return found
 
-    def _ready(self) -> None:
+    def _rules(self, options: SessionOptions, state: ContainerState) -> Rules:
+        """The rules of a session whose container runs; what the gateway lets it do is written down."""
+        rules = reach.rules(options.network, host_network.look(), _bridge(state), self._opened(options))
+        return replace(rules, gateway=self._gateway(options, state, rules))
+
+    def _gateway(self, options: SessionOptions, state: ContainerState, rules: Rules) -> Opening | None:
+        """Where the gateway is that lets this session through, if one is to; nobody else's policy is left."""
+        if not options.by_gateway:
+            if (self.home.root / "gateway").exists():
+                from holdfast.runtime.egress import session_policy
+
+                session_policy.clear(self.home, state.addresses)
+            return None
+        from holdfast.runtime.egress import session_policy
+
+        # By itself such a session reaches nothing; through the gateway what is of the internet.
+        if options.network == "domains":
+            rules = reach.rules("internet", host_network.look(), _bridge(state), rules.opened)
+        caller = session_policy.Caller(state.labels["holdfast.session"], state.addresses, state.gateways)
+        place = session_policy.begin(self.engine, self.home, self.progress, options, caller, rules)
+        return netrules.Opening(ip_network(place.address), place.port)
+
+    def _ready(self, by_gateway: bool) -> None:
         from holdfast.snapshots import service
 
         with suppress(HoldfastError, Refused):
+            if by_gateway:  # its image takes a minute, the first time
+                from holdfast.images import build
+
+                build.ensure(self.engine.client, "gateway", self.progress)
             service.start_early(self.engine, self.home, self.progress)
 
     def _running(self, container_id: str) -> ContainerState:

@@ -2,7 +2,8 @@
 
 `found` are the machine's own sources of packages, as far as they are where a session may not go: written by
 `holdfast image build`, or when the first session is made. `allow` is for people to add to, `close` for what
-of `found` they do not want.
+of `found` they do not want. For the gateway there are `ca`, a file with more roots that servers are verified
+by, and `hosts`, addresses of names.
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ import os
 import socket
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from ipaddress import ip_address
+from pathlib import Path
 
 from holdfast.errors import InvalidArgument, StoreError
 from holdfast.runtime.egress import host_network, package_hosts, reach
 from holdfast.runtime.egress.exceptions import Allowed
+from holdfast.runtime.gateway.names import Address, canonical
 from holdfast.runtime.home import Home
 
 NAME = "network.json"
+_LISTS = ("found", "allow", "close")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,8 @@ class HomeNetwork:
     found: tuple[Allowed, ...] = ()
     allow: tuple[Allowed, ...] = ()
     close: tuple[Allowed, ...] = ()
+    ca: str | None = None
+    hosts: tuple[tuple[str, Address], ...] = ()
 
     @property
     def every(self) -> tuple[Allowed, ...]:
@@ -45,7 +52,8 @@ def read(home: Home) -> HomeNetwork:
     path = home.root / NAME
     try:
         told = json.loads(path.read_text())
-        return HomeNetwork(_items(told, "found"), _items(told, "allow"), _items(told, "close"))
+        found, allow, close = (_items(told, key) for key in _LISTS)
+        return HomeNetwork(found, allow, close, _ca(told), _hosts(told))
     except FileNotFoundError:
         return _write(home, HomeNetwork(_private(package_hosts.find())))
     except OSError as error:
@@ -67,6 +75,17 @@ def ways_out(home: Home) -> list[Allowed]:
     """The proxies among what is open: whatever they reach, sessions do. Raises StoreError."""
     known = package_hosts.proxies()
     return [item for item in read(home).every if item in known]
+
+
+def roots(home: Home) -> str | None:
+    """The roots that the home adds, as PEM; None if it adds none. Raises StoreError."""
+    named = read(home).ca
+    if named is None:
+        return None
+    try:
+        return Path(named).expanduser().read_text("ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"cannot read {named}, which {NAME} names as `ca`: {error}") from error
 
 
 def lookup(name: str) -> list[str]:
@@ -101,10 +120,29 @@ def _items(told: object, key: str) -> tuple[Allowed, ...]:
     return tuple(Allowed.parse(item) for item in found)
 
 
+def _ca(told: dict[str, object]) -> str | None:
+    named = told.get("ca")
+    if named is not None and not isinstance(named, str):
+        raise ValueError("ca is not the path of a file")
+    return named
+
+
+def _hosts(told: dict[str, object]) -> tuple[tuple[str, Address], ...]:
+    found = told.get("hosts", {})
+    if not isinstance(found, dict):
+        raise ValueError("hosts is not names with their addresses")
+    return tuple((canonical(name), ip_address(address)) for name, address in found.items())
+
+
 def _write(home: Home, told: HomeNetwork) -> HomeNetwork:
     path = home.root / NAME
-    lists = {"found": told.found, "allow": told.allow, "close": told.close}
-    text = json.dumps({key: [str(one) for one in items] for key, items in lists.items()})
+    lists = zip(_LISTS, (told.found, told.allow, told.close), strict=True)
+    kept: dict[str, object] = {key: [str(one) for one in items] for key, items in lists}
+    if told.ca is not None:
+        kept["ca"] = told.ca
+    if told.hosts:
+        kept["hosts"] = {name: str(address) for name, address in told.hosts}
+    text = json.dumps(kept)
     aside = path.with_name(f".{NAME}.{os.getpid()}")
     try:
         aside.touch(mode=0o600)

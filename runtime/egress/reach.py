@@ -1,7 +1,8 @@
 """What is closed to a session, and what is open all the same. Pure: what the host has comes in, rules go out.
 
 Three kinds of sessions have a network: `internet` (the default) reaches nothing but the internet, `open` also
-what is around the machine. Neither reaches other sessions or the metadata service of a cloud.
+what is around the machine. Neither reaches other sessions or the metadata service of a cloud. A fourth,
+`domains`, reaches the gateway, and by itself nothing that is not opened.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ _METADATA = (
     "fd00:ec2::254/128",
     "fd20:ce::254/128",
 )
+# Where the gateway seems to be. Without one, nobody is there: that is to be told at once.
+_GATEWAY = ("192.0.2.1/32",)
 _LINK_LOCAL = ("169.254.0.0/16", "fe80::/10")
 # Not of the internet: the IANA registries of special-purpose addresses (RFC 6890), multicast and broadcast.
 # Networks for documentation are left out: nobody has them, except those that use them for something else.
@@ -72,14 +75,17 @@ class Bridge:
 def rules(kind: str, machine: Machine, bridge: Bridge, opened: Iterable[Opening]) -> Rules:
     """The rules of a session; `opened` is what a person allowed, and counts whatever it is."""
     resolvers = [Opening(ip_network(address), DNS) for address in machine.resolvers]
+    if kind == "domains":
+        everything = (ip_network("0.0.0.0/0"), ip_network("::/0"))
+        return Rules(everything, tuple(dict.fromkeys(opened)), bridge.gateways)
     explicit = [*opened, *resolvers]
     if kind == "open":
         explicit += [Opening(ip_network(address)) for address in bridge.gateways]
-        refused = [*_parsed(_METADATA + _LINK_LOCAL), *bridge.subnets]
+        refused = [*_parsed(_METADATA + _LINK_LOCAL + _GATEWAY), *bridge.subnets]
     else:
         own = [ip_network(address) for address in (*machine.addresses, *bridge.gateways)]
         refused = [
-            *_parsed(_METADATA + _LINK_LOCAL + _SPECIAL),
+            *_parsed(_METADATA + _LINK_LOCAL + _GATEWAY + _SPECIAL),
             *bridge.subnets,
             *machine.networks,
             *own,

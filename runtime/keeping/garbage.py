@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import EngineError, SessionBusy
 from holdfast.runtime import ballast, ids, locks, shared_folder, storing
-from holdfast.runtime.keeping import old_images, tidying
+from holdfast.runtime.egress import vault
+from holdfast.runtime.keeping import old_images, secret_values, tidying
 from holdfast.runtime.store.history import History
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def find(controller: Holdfast, older: timedelta = OLD) -> Iterator[Garbage]:
     yield from _pages(controller)
     yield from old_images.find(controller, older)
     yield from _rows(controller, older)
+    yield from _secrets(controller)
 
 
 def collect(controller: Holdfast, *, dry_run: bool = False, older: timedelta = OLD) -> list[Garbage]:
@@ -197,6 +199,12 @@ def _rows(controller: Holdfast, older: timedelta) -> Iterator[Garbage]:
             "rows", f"{count} operations", "ended long ago", 0,
             partial(history.forget, before),
         )  # fmt: skip
+
+
+def _secrets(controller: Holdfast) -> Iterator[Garbage]:
+    for placeholder in secret_values.unneeded(controller):
+        removal = partial(vault.forget, controller.home, placeholder)
+        yield Garbage("secret", placeholder[-8:], "no session and no snapshot uses it", 0, removal)
 
 
 def _removal(path: Path) -> Callable[[], object]:

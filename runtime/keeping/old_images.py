@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.engine import Engine
     from holdfast.runtime.keeping.garbage import Garbage
 
-KINDS = ("session", "toolbox")
+KINDS = ("session", "toolbox", "gateway")
 
 
 def stale(image: Mapping[str, Any], needed: frozenset[str], used: frozenset[str], before: float) -> list[str]:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import EngineError, SnapshotDamaged
 from holdfast.runtime import networks, provision, shared_folder, standing
+from holdfast.runtime.egress.closing import Closing
 from holdfast.runtime.journal.mirror import mirror
+from holdfast.runtime.session_options import SessionOptions
 from holdfast.runtime.store.lives import Lives
 from holdfast.snapshots import manifest
 
@@ -65,6 +67,8 @@ def take_back(controller: Holdfast, operation: OperationRow) -> None:
     state = engine.inspect(operation.details["old"]) if operation.details["old"] else None
     if state is not None and state.running and operation.details["addresses"]:
         networks.join(engine, state.id, operation.details["addresses"])
+        options = SessionOptions.parse(**session.options)
+        Closing(engine, controller.home, controller.progress).renew(options, state.id)
 
 
 def last_addresses(controller: Holdfast, session: SessionRow) -> tuple[str, ...]:

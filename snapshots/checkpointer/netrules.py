@@ -10,7 +10,8 @@ not its own, or would take another way than to its destination, is dropped; what
 is refused. Then replies to what came in pass, and what is opened explicitly; then the refused networks are
 refused. All else is the internet. What comes in must be a reply, or be from an address that may call. A
 refused program is told at once: TCP by a reset, all else by an ICMP error. What was refused or dropped is
-recorded (`attempts`).
+recorded (`attempts`). A session with a gateway calls it at an address that is the same everywhere, and is led
+on.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ipaddress import (
     ip_address,
     ip_network,
 )
+from typing import Any
 
 from holdfast.snapshots.checkpointer import attempts
 from holdfast.snapshots.checkpointer.attempts import Attempt
@@ -38,6 +40,8 @@ MOST = 512
 """Networks, openings and callers in one request, of each."""
 ENGINE_RESOLVER = "127.0.0.11"
 """Where Docker answers names in a user-defined network (docs.docker.com, Networking overview)."""
+GATEWAY = (ip_address("192.0.2.1"), 3128)
+"""Where programs in a session call the gateway: an address that nobody has (TEST-NET-1, RFC 5737)."""
 _NEIGHBOURS = "{ nd-router-solicit, nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert }"
 
 
@@ -48,24 +52,33 @@ class Opening:
     network: Network
     port: int | None = None
 
+    def as_dict(self) -> dict[str, object]:
+        """As `parsed` takes it."""
+        return {"network": str(self.network), "port": self.port}
+
     def __str__(self) -> str:
         return f"{self.network} {'any' if self.port is None else self.port}"
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Networks that are refused, what of them is open all the same, and the addresses that may connect in."""
+    """Networks that are refused, what of them is open all the same, and the addresses that may connect in.
+
+    `gateway` is where the session's gateway really is: one address and port.
+    """
 
     refused: tuple[Network, ...] = ()
     opened: tuple[Opening, ...] = ()
     callers: tuple[Address, ...] = ()
+    gateway: Opening | None = None
 
     def as_dict(self) -> dict[str, object]:
         """As `parsed` takes it."""
         return {
             "refused": [str(network) for network in self.refused],
-            "opened": [{"network": str(one.network), "port": one.port} for one in self.opened],
+            "opened": [one.as_dict() for one in self.opened],
             "callers": [str(address) for address in self.callers],
+            "gateway": None if self.gateway is None else self.gateway.as_dict(),
         }
 
 
@@ -87,13 +100,14 @@ def parsed(raw: object) -> Rules:
     Raises:
         ValueError: a sentence that says what is wrong.
     """
-    if not isinstance(raw, dict) or set(raw) != {"refused", "opened", "callers"}:
-        raise ValueError("'rules' must have refused, opened and callers")
+    if not isinstance(raw, dict) or set(raw) != {"refused", "opened", "callers", "gateway"}:
+        raise ValueError("'rules' must have refused, opened, callers and gateway")
     refused, opened, callers = (_listed(raw, key) for key in ("refused", "opened", "callers"))
     return Rules(
         tuple(ip_network(_text(item)) for item in refused),
         tuple(_opening(item) for item in opened),
         tuple(ip_address(_text(item)) for item in callers),
+        None if raw["gateway"] is None else _gateway(raw["gateway"]),
     )
 
 
@@ -111,6 +125,11 @@ def text(rules: Rules) -> str:
             _chain("output", "type filter hook output priority 0; policy drop;", chains["output"]),
             _chain("input", "type filter hook input priority 0; policy drop;", chains["input"]),
             _chain("forward", "type filter hook forward priority 0; policy drop;", chains["forward"]),
+            *(
+                [_chain("lead", "type nat hook output priority -100; policy accept;", chains["lead"])]
+                if rules.gateway is not None
+                else []
+            ),
             "}",
             "",
         ]
@@ -136,6 +155,8 @@ def wrong(listed: Mapping[str, object], rules: Rules) -> str | None:
         if (chain.get("type"), chain.get("hook"), chain.get("policy")) != ("filter", hook, "drop"):
             return f"nothing is judged at {hook}"
     for name, expected in _chains(rules).items():
+        if name == "lead" and not _leads(items, rules):
+            return "the way to the gateway is not as it was given"
         there = [item["rule"] for item in items if item.get("rule", {}).get("chain") == name]
         if [(rule.get("comment"), _verdict(rule)) for rule in there] != [
             (rule.comment, rule.verdict) for rule in expected
@@ -153,7 +174,8 @@ _SETS = (("refused4", 4), ("refused6", 6))
 
 
 def _chains(rules: Rules) -> dict[str, list[_Rule]]:
-    return {
+    lead = {} if rules.gateway is None else {"lead": [_lead(rules.gateway)]}
+    return lead | {
         "record": [_Rule(match, "set", comment) for match, comment in attempts.rules()],
         # No answer: it would go to whatever the packet names as its source.
         "discard": [_Rule("jump record", "jump", "record"), _Rule("drop", "drop", "discard")],
@@ -178,6 +200,7 @@ def _chains(rules: Rules) -> dict[str, list[_Rule]]:
                 for address in rules.callers
             ),
             *(_opened(one) for one in rules.opened),
+            *([] if rules.gateway is None else [_opened(rules.gateway, "tcp")]),
             _Rule("ip daddr @refused4 goto refuse", "goto", "refused4"),
             _Rule("ip6 daddr @refused6 goto refuse", "goto", "refused6"),
             _Rule("meta nfproto { ipv4, ipv6 } accept", "accept", "internet"),
@@ -210,9 +233,31 @@ def _honest() -> list[_Rule]:
     ]
 
 
-def _opened(one: Opening) -> _Rule:
+def _lead(gateway: Opening) -> _Rule:
+    address, port = GATEWAY
+    to = f"{gateway.network.network_address}:{gateway.port}"
+    return _Rule(f"ip daddr {address} tcp dport {port} dnat ip to {to}", "dnat", f"gateway {to}")
+
+
+def _leads(items: list[dict[str, Any]], rules: Rules) -> bool:
+    """Whether what nft lists leads to the gateway, and nothing else does it."""
+    chain: dict[str, Any] = next(
+        (one["chain"] for one in items if one.get("chain", {}).get("name") == "lead"), {}
+    )
+    told = [one["rule"].get("expr", []) for one in items if one.get("rule", {}).get("chain") == "lead"]
+    targets = [part["dnat"] for expression in told for part in expression if "dnat" in part]
+    gateway = rules.gateway
+    return (
+        gateway is not None
+        and (chain.get("type"), chain.get("hook")) == ("nat", "output")
+        and [(one.get("addr"), one.get("port")) for one in targets]
+        == [(str(gateway.network.network_address), gateway.port)]
+    )
+
+
+def _opened(one: Opening, protocols: str = "{ tcp, udp }") -> _Rule:
     to = f"{_family(one.network.version)} daddr {one.network}"
-    ports = "" if one.port is None else f" meta l4proto {{ tcp, udp }} th dport {one.port}"
+    ports = "" if one.port is None else f" meta l4proto {protocols} th dport {one.port}"
     return _Rule(f"{to}{ports} accept", "accept", f"open {one}")
 
 
@@ -301,6 +346,13 @@ def _text(item: object) -> str:
     if not isinstance(item, str) or "%" in item:
         raise ValueError("an address must be text without a zone")
     return item
+
+
+def _gateway(item: object) -> Opening:
+    found = _opening(item)
+    if found.network.version != 4 or found.network.num_addresses != 1 or found.port is None:
+        raise ValueError("'gateway' must be one IPv4 address and a port")
+    return found
 
 
 def _opening(item: object) -> Opening:

@@ -41,7 +41,7 @@ def test_the_hosts_authorities_are_part_of_the_digest(tmp_path: Path) -> None:
 
 def test_unknown_kind_is_refused() -> None:
     """A kind that does not exist is named, with those that do."""
-    with pytest.raises(InvalidArgument, match="session and toolbox"):
+    with pytest.raises(InvalidArgument, match="session, toolbox, gateway"):
         build.context("desktop")
 
 

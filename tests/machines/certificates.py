@@ -25,10 +25,17 @@ class Authority:
 
     def issue(self, address: str) -> dict[str, str]:
         """A certificate for an address: paths of it and its key, as a registry is told."""
+        return self._issue(address, x509.IPAddress(ipaddress.ip_address(address)), "server")
+
+    def issue_name(self, name: str) -> dict[str, str]:
+        """The same for the name of a host."""
+        return self._issue(name, x509.DNSName(name), name)
+
+    def _issue(self, subject: str, known: x509.GeneralName, file: str) -> dict[str, str]:
         key = ec.generate_private_key(ec.SECP256R1())
-        names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
-        made = _builder(_named(address), self._name, key, root=False).add_extension(names, critical=False)
-        certificate, private = self._folder / "server.pem", self._folder / "server.key"
+        names = x509.SubjectAlternativeName([known])
+        made = _builder(_named(subject), self._name, key, root=False).add_extension(names, critical=False)
+        certificate, private = self._folder / f"{file}.pem", self._folder / f"{file}.key"
         certificate.write_bytes(made.sign(self.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
         private.write_bytes(
             key.private_bytes(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from ipaddress import ip_address, ip_network
 from typing import Any
 
 import pytest
 
+from holdfast.runtime.gateway import places
 from holdfast.snapshots.checkpointer import netrules
 from holdfast.snapshots.checkpointer.netrules import Opening, Rules
 
@@ -125,6 +127,9 @@ def test_rules_survive_the_socket() -> None:
         {"callers": ["host"]},
         {"callers": ['fe80::1%" accept comment "x']},
         {"more": []},
+        {"gateway": {"network": "10.0.0.0/8", "port": 20000}},
+        {"gateway": {"network": "fd00::1/128", "port": 20000}},
+        {"gateway": {"network": "10.0.0.1/32", "port": None}},
     ],
 )
 def test_what_is_not_an_address_does_not_get_near_nft(change: dict[str, Any]) -> None:
@@ -215,3 +220,51 @@ def test_what_was_refused_is_read_from_the_sets() -> None:
         ("10.1.2.3", "tcp", 5432, 3, 600),
     ]
     assert netrules.refused({}) == []
+
+
+GATEWAY = replace(RULES, gateway=Opening(ip_network("172.18.0.1/32"), 20001))
+
+
+def with_gateway() -> dict[str, Any]:
+    """What nft lists with the way to a gateway."""
+    said = listed(GATEWAY)
+    dnat = {"dnat": {"family": "ip", "addr": "172.18.0.1", "port": 20001}}
+    after = next(
+        number
+        for number, one in enumerate(said["nftables"])
+        if one.get("rule", {}).get("comment") == "refused4"
+    )
+    opened = {"chain": "output", "comment": "open 172.18.0.1/32 20001", "expr": [{"accept": None}]}
+    said["nftables"].insert(after, {"rule": opened})
+    said["nftables"] += [
+        {"chain": {"name": "lead", "type": "nat", "hook": "output", "policy": "accept"}},
+        {"rule": {"chain": "lead", "comment": "gateway 172.18.0.1:20001", "expr": [{"match": {}}, dnat]}},
+    ]
+    return said
+
+
+def test_a_session_is_led_to_its_gateway_by_a_constant_address() -> None:
+    """It is that which programs are told of; where it leads is open, for TCP to that port alone."""
+    said = netrules.text(GATEWAY)
+
+    assert (str(netrules.GATEWAY[0]), netrules.GATEWAY[1]) == (places.ADDRESS, places.PORT)
+    assert "ip daddr 192.0.2.1 tcp dport 3128 dnat ip to 172.18.0.1:20001 " in said
+    assert "ip daddr 172.18.0.1/32 meta l4proto tcp th dport 20001 accept" in said
+    assert "dnat" not in netrules.text(RULES)
+    assert netrules.parsed(json.loads(json.dumps(GATEWAY.as_dict()))) == GATEWAY
+
+
+def test_a_way_to_another_gateway_is_noticed() -> None:
+    """Or none, or one more."""
+    assert netrules.wrong(with_gateway(), GATEWAY) is None
+    for change in ({"addr": "172.18.0.9"}, {"port": 22}):
+        said = with_gateway()
+        said["nftables"][-1]["rule"]["expr"][-1]["dnat"].update(change)
+        assert netrules.wrong(said, GATEWAY) == "the way to the gateway is not as it was given"
+    for count in (1, 2):
+        said = with_gateway()
+        del said["nftables"][-count:]
+        assert netrules.wrong(said, GATEWAY) is not None
+    said = with_gateway()
+    said["nftables"].append(said["nftables"][-1])
+    assert netrules.wrong(said, GATEWAY) is not None

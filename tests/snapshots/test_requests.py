@@ -154,6 +154,7 @@ RULES: dict[str, Any] = {
     "refused": ["10.0.0.0/8"],
     "opened": [{"network": "10.0.0.53/32", "port": 53}],
     "callers": ["172.18.0.1"],
+    "gateway": {"network": "172.18.0.1/32", "port": 20001},
 }
 
 

@@ -74,6 +74,16 @@ def test_an_open_session_reaches_the_host_and_no_other_session() -> None:
     assert all(refused(rules, one) for one in ("192.168.7.9", "169.254.169.254", "168.63.129.16", "fe80::1"))
 
 
+def test_a_session_of_domains_reaches_by_itself_what_is_opened() -> None:
+    """No address of the internet, and no resolver: whoever asks one tells it something."""
+    chosen = Opening(ip_network("10.0.0.0/8"), 5432)
+    rules = reach.rules("domains", MACHINE, BRIDGE, [chosen])
+
+    assert all(refused(rules, one) for one in ("8.8.8.8", "10.0.0.53", "192.168.7.1", "2600::1", "192.0.2.1"))
+    assert rules.opened == (chosen,)
+    assert refused(reach.rules("internet", MACHINE, BRIDGE, ()), "192.0.2.1")
+
+
 def test_only_the_host_may_connect_in() -> None:
     """By its address in the sessions' network."""
     assert reach.rules("internet", MACHINE, BRIDGE, ()).callers == (ip_address("192.168.7.1"),)

@@ -1,0 +1,236 @@
+"""The gateway's container: found, or started when the first session needs it; removed when the last is gone.
+
+There is one for each home. It is on the host's network, listens at the host's address in the sessions' bridge
+and nowhere else, has no capability, and sees of the home what is mounted: policies, the authority, and a
+folder where it writes what it refused. Its port stays the same, because sessions are led there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import EngineError, NetworkNotClosed, StoreError
+from holdfast.runtime import locks
+from holdfast.runtime.egress import authority, home_file, vault
+from holdfast.runtime.egress.vault import write_private
+from holdfast.runtime.home import Home
+
+if TYPE_CHECKING:
+    from holdfast.runtime.engine import Engine
+
+ROLE = "gateway"
+START_SECONDS = 30.0
+MEMORY = 512 << 20
+PIDS = 64
+_POLL_SECONDS = 0.02
+_PATIENCE = 600.0
+"""Seconds: its image may be built meanwhile."""
+_PORTS = range(20000, 30000)
+"""Below those the kernel gives out by itself (ip_local_port_range): it is still free after a restart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where it listens."""
+
+    address: str
+    port: int
+
+
+@contextmanager
+def alone(home: Home) -> Iterator[None]:
+    """Be the only one who starts or ends the gateway, or decides whether it is needed. Raises SessionBusy."""
+    with locks.exclusive(home.locks, ROLE, "use the gateway", _PATIENCE):
+        yield
+
+
+def ensure(engine: Engine, home: Home, progress: Callable[[str], None], address: str) -> Place:
+    """See that it runs, in its current version, and answers at the host's address in the bridge.
+
+    The caller holds `alone`.
+
+    Raises:
+        NetworkNotClosed: it does not start.
+        ImageError, EngineError, StoreError: its image, the engine or the home are in the way.
+    """
+    from holdfast.images import build
+
+    image = build.ensure(engine.client, "gateway", progress)
+    folders = _prepare(home)
+    state = engine.inspect(_name(home))
+    place = known(home)
+    labels = {
+        "holdfast.home": home.digest,
+        "holdfast.role": ROLE,
+        "holdfast.gateway": _version(image, address, folders),
+    }
+    if (
+        state is not None
+        and state.running
+        and place is not None
+        and dict(state.labels).items() >= labels.items()
+    ):
+        if _answers(place):
+            return place
+        _await(engine, home, place)
+        return place
+    if state is not None:
+        engine.kill_remove(state.id)
+    place = Place(address, _port(home, address, place))
+    write_private(home.root / "gateway" / "address.json", json.dumps([place.address, place.port]))
+    _run(engine, home, image, place, labels, folders)
+    _await(engine, home, place)
+    return place
+
+
+def known(home: Home) -> Place | None:
+    """Where it listens, if it was ever started."""
+    try:
+        address, port = json.loads((home.root / "gateway" / "address.json").read_text())
+        return Place(str(address), int(port))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def stop(engine: Engine, home: Home) -> None:
+    """End it. The caller holds `alone`."""
+    for container in engine.containers(holdfast_home=home.digest, holdfast_role=ROLE):
+        engine.kill_remove(container)
+
+
+def _name(home: Home) -> str:
+    return f"holdfast-gateway-{home.digest}"
+
+
+def _prepare(home: Home) -> dict[str, Path]:
+    """The folders it sees, by their names in there; whether they are writable is said elsewhere."""
+    root = home.root / "gateway"
+    root.mkdir(mode=0o700, exist_ok=True)
+    folders = {"authority": authority.ensure(home)}
+    try:
+        for name in ("sessions", "refused"):
+            folders[name] = root / name
+            folders[name].mkdir(mode=0o700, exist_ok=True)
+        extra = folders["authority"] / "extra.pem"
+        wanted = home_file.roots(home)
+        if wanted is None:
+            extra.unlink(missing_ok=True)
+        elif not extra.exists() or extra.read_text() != wanted:
+            write_private(extra, wanted, vault.owner())
+        if os.geteuid() == 0:
+            for folder in folders.values():
+                os.chown(folder, vault.user(), -1)
+    except OSError as error:
+        raise StoreError(f"cannot prepare {root}: {error.strerror or error}") from error
+    return folders
+
+
+def _version(image: str, address: str, folders: dict[str, Path]) -> str:
+    """Changes with all that a running one cannot be told."""
+    parts = [image, address, str(vault.user())]
+    for name, folder in sorted(folders.items()):
+        found = folder.stat()
+        parts.append(f"{name} {found.st_dev} {found.st_ino}")
+    for file in ("mitmproxy-ca.pem", "extra.pem"):
+        with suppress(FileNotFoundError):
+            parts.append(sha256((folders["authority"] / file).read_bytes()).hexdigest())
+    return sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _port(home: Home, address: str, before: Place | None) -> int:
+    """The port it had, else one that is free; where the search begins is different for each home."""
+    if before is not None and before.address == address and _free(address, before.port):
+        return before.port
+    first = int(home.digest, 16)
+    for step in range(200):
+        port = _PORTS[(first + step * 37) % len(_PORTS)]
+        if _free(address, port):
+            return port
+    raise NetworkNotClosed("cannot start the gateway: no port is free for it", hint=f"on {address}")
+
+
+def _free(address: str, port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError:
+            return False
+    return True
+
+
+def _run(
+    engine: Engine, home: Home, image: str, place: Place, labels: dict[str, str], folders: dict[str, Path]
+) -> None:
+    import docker.errors
+    from docker.types import Mount
+
+    options: dict[str, Any] = {
+        "name": _name(home),
+        "labels": labels,
+        "detach": True,
+        "command": ["/opt/python/bin/python", "-I", "/opt/holdfast", place.address, str(place.port)],
+        "user": f"{vault.user()}:{vault.user()}",
+        "network_mode": "host",
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges"],
+        "read_only": True,
+        "tmpfs": {"/tmp": f"size=16m,mode=0700,uid={vault.user()}"},  # noqa: S108 - inside the container
+        "mem_limit": MEMORY,
+        "memswap_limit": MEMORY,
+        "pids_limit": PIDS,
+        "restart_policy": {"Name": "unless-stopped"},
+        "log_config": {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "1"}},
+        "mounts": [
+            Mount(
+                f"/holdfast/{name}",
+                str(folder.resolve()),
+                type="bind",
+                read_only=name != "refused",
+                propagation="rprivate",
+            )
+            for name, folder in folders.items()
+        ],
+    }
+    try:
+        engine.client.containers.run(image, **options)
+    except docker.errors.APIError as error:
+        raise EngineError(f"cannot start the gateway: {error.explanation or error}") from error
+
+
+def _await(engine: Engine, home: Home, place: Place) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not _answers(place):
+        if time.monotonic() > deadline:
+            raise NetworkNotClosed(
+                f"cannot start the gateway: it does not answer at {place.address}:{place.port}",
+                hint=f"`docker logs {_name(home)}` says why; a firewall of the host may be in the way",
+            )
+        time.sleep(_POLL_SECONDS)
+
+
+def _answers(place: Place) -> bool:
+    try:
+        socket.create_connection((place.address, place.port), timeout=2).close()
+    except OSError:
+        return False
+    return True
+
+
+def refuses_strangers(place: Place) -> bool:
+    """Whether the gateway is there and at work: it tells the host, which is no session, that it is none."""
+    try:
+        with socket.create_connection((place.address, place.port), timeout=5) as connection:
+            connection.sendall(b"GET http://holdfast.invalid/ HTTP/1.1\r\nHost: holdfast.invalid\r\n\r\n")
+            return connection.recv(100).startswith(b"HTTP/1.1 403 ")
+    except OSError:
+        return False

@@ -1,0 +1,171 @@
+"""What each session may do through the gateway: written before its first process is let go, and removed.
+
+A policy is a file named by the address its session calls from. Whoever gets an address begins by replacing or
+removing what is there, so that nobody inherits a policy.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.errors import InvalidArgument, NetworkNotClosed, StoreError
+from holdfast.runtime.egress import gateway, home_file, vault
+from holdfast.runtime.egress.exceptions import Allowed
+from holdfast.runtime.gateway import refusals
+from holdfast.runtime.gateway.names import Domain
+from holdfast.runtime.gateway.policy import Opening, Policy, load
+from holdfast.runtime.gateway.refusals import Refusal
+from holdfast.runtime.home import Home
+from holdfast.runtime.text import plain
+
+if TYPE_CHECKING:
+    from holdfast.runtime.engine import Engine
+    from holdfast.runtime.session_options import SessionOptions
+    from holdfast.snapshots.checkpointer.netrules import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A session's container: whose it is, its addresses, and the host's addresses in its network."""
+
+    session: str
+    addresses: tuple[str, ...]
+    gateways: tuple[str, ...]
+
+
+def begin(
+    engine: Engine,
+    home: Home,
+    progress: Callable[[str], None],
+    options: SessionOptions,
+    caller: Caller,
+    rules: Rules,
+) -> gateway.Place:
+    """Give a session that is about to run its policy, and return where the gateway is.
+
+    `rules` say which networks it may not reach.
+
+    Raises:
+        NetworkNotClosed: the gateway does not start.
+        EngineError, ImageError, StoreError, SessionBusy: as `gateway.ensure`.
+    """
+    host = next((address for address in caller.gateways if ip_address(address).version == 4), None)
+    if host is None or not caller.addresses:
+        raise NetworkNotClosed("cannot start session: its network has no address of the host for the gateway")
+    text = _policy(home, options, caller, rules, progress).dump()
+    with gateway.alone(home):
+        place = gateway.ensure(engine, home, progress, host)
+        for address in caller.addresses:
+            vault.write_private(_path(home, address), text, vault.owner())
+    return place
+
+
+def clear(home: Home, addresses: Iterable[str]) -> None:
+    """Remove what is written for these addresses: who has them now has no policy. Raises StoreError."""
+    for address in addresses:
+        _remove(_path(home, address))
+
+
+def leave(home: Home, session_id: str) -> None:
+    """Remove the policy of a session that stops; it gets one when it goes on. Raises as `end` does."""
+    with gateway.alone(home):
+        _forget(home, session_id)
+
+
+def end(engine: Engine, home: Home, session_id: str) -> None:
+    """Remove what there is of a session that is gone; after the last one, the gateway, too.
+
+    Raises StoreError, EngineError, SessionBusy.
+    """
+    import shutil
+
+    if not (home.root / "gateway").exists():
+        return
+    with gateway.alone(home):
+        _forget(home, session_id)
+        shutil.rmtree(home.root / "gateway" / "trust" / session_id, ignore_errors=True)
+        for name in (session_id, f"{session_id}.old"):
+            _remove(home.root / "gateway" / "refused" / name)
+        if not any(_all(home)):
+            gateway.stop(engine, home)
+
+
+def domains(home: Home, session_id: str) -> tuple[str, ...]:
+    """The domains a running session may reach now."""
+    found = [policy for _, policy in _all(home) if policy.session == session_id]
+    return tuple(str(one) for one in found[0].domains) if found else ()
+
+
+def parse_domain(text: str) -> Domain:
+    """A domain as a person writes it. Raises InvalidArgument."""
+    try:
+        return Domain.parse(text)
+    except ValueError as error:
+        raise InvalidArgument(
+            f"cannot allow domain '{plain(text, 100)}': {error}",
+            hint="for example --domain api.example.com, '*.example.org' or example.org:8443",
+        ) from error
+
+
+def refused(home: Home, session_id: str) -> list[Refusal]:
+    """What the gateway refused a session, oldest first."""
+    return refusals.read(home.root / "gateway" / "refused", session_id)
+
+
+def _forget(home: Home, session_id: str) -> None:
+    known = dict(_all(home))
+    for path in _files(home):
+        # One that cannot be read, as of another version, is a policy of nobody.
+        if path not in known or known[path].session == session_id:
+            _remove(path)
+
+
+def _policy(
+    home: Home, options: SessionOptions, caller: Caller, rules: Rules, progress: Callable[[str], None]
+) -> Policy:
+    told = home_file.read(home)
+    opened = [*map(Allowed.parse, options.allow), *told.every]
+    found = []
+    for one in options.secrets:
+        kept = vault.find(home, one.placeholder)
+        if kept is None:
+            progress(f"secret {one.name}: its value is not in this home; its placeholder is sent as it is")
+        else:
+            found.append(kept)
+    return Policy(
+        session=caller.session,
+        only_domains=options.network == "domains",
+        domains=tuple(map(parse_domain, options.domains)),
+        secrets=tuple(found),
+        refused=rules.refused,
+        opened=tuple(Opening(one.network, one.port) for one in rules.opened),
+        opened_names=tuple((one.host, one.port) for one in opened if one.is_name),
+        names=told.hosts,
+    )
+
+
+def _files(home: Home) -> list[Path]:
+    return sorted((home.root / "gateway" / "sessions").glob("*.json"))
+
+
+def _all(home: Home) -> Iterator[tuple[Path, Policy]]:
+    for path in _files(home):
+        with suppress(OSError, ValueError, KeyError, TypeError, json.JSONDecodeError):
+            yield path, load(path.read_text())
+
+
+def _path(home: Home, address: str) -> Path:
+    return home.root / "gateway" / "sessions" / f"{ip_address(address)}.json"
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot remove {path}: {error.strerror or error}") from error

@@ -1,0 +1,94 @@
+"""The values of secrets, on the host: one file for each placeholder, for the owner of the home alone.
+
+Sessions and snapshots name placeholders. A value stays as long as one of them does; which hosts are given it
+is what is kept here, not what is said there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from holdfast.errors import StoreError
+from holdfast.runtime.egress.secret import Given
+from holdfast.runtime.gateway import exchange
+from holdfast.runtime.gateway.policy import Secret, SecretHost
+from holdfast.runtime.home import Home
+
+FOLDER = "gateway/secrets"
+USER = 4_018_128
+"""Who the gateway runs as if the home is root's: a number no user has, nor any range of subordinate ids."""
+
+
+def keep(home: Home, given: Iterable[Given]) -> None:
+    """Keep these. Raises StoreError."""
+    for one in given:
+        kept = {"name": one.name, "hosts": list(map(str, one.hosts)), "value": one.value}
+        write_private(_path(home, one.placeholder), json.dumps(kept))
+
+
+def find(home: Home, placeholder: str) -> Secret | None:
+    """The secret of a placeholder; None if this home has it not. Raises StoreError."""
+    if not exchange.is_placeholder(placeholder):
+        return None
+    path = _path(home, placeholder)
+    try:
+        told = json.loads(path.read_text())
+        return Secret(told["name"], placeholder, tuple(map(SecretHost.parse, told["hosts"])), told["value"])
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreError(
+            f"cannot use {path}: it is damaged", hint="remove it, and make the session anew"
+        ) from error
+
+
+def kept(home: Home) -> Iterator[tuple[str, float]]:
+    """The placeholders there are values of, and since when, in seconds since the epoch."""
+    for path in sorted((home.root / FOLDER).glob("[!.]*")):
+        with suppress(OSError):
+            yield path.name, path.stat().st_mtime
+
+
+def forget(home: Home, placeholder: str) -> None:
+    """Remove a value. Raises StoreError."""
+    try:
+        if exchange.is_placeholder(placeholder):
+            _path(home, placeholder).unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot remove a secret of {home.root}: {error.strerror or error}") from error
+
+
+def user() -> int:
+    """Who the gateway runs as, and reads what only its owner may."""
+    return os.geteuid() or USER
+
+
+def owner() -> int | None:
+    """To whom the gateway's files are given; None if they are its own already."""
+    return USER if os.geteuid() == 0 else None
+
+
+def write_private(path: Path, text: str, owner: int | None = None) -> None:
+    """Write a file that only its owner reads, as a whole. Raises StoreError."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        for folder in (path.parent.parent, path.parent):  # `parents=True` would give others' modes
+            folder.mkdir(mode=0o700, exist_ok=True)
+        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(text)
+            if owner is not None:
+                os.fchown(file.fileno(), owner, -1)
+        aside.replace(path)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _path(home: Home, placeholder: str) -> Path:
+    return home.root / FOLDER / placeholder

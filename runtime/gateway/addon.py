@@ -1,0 +1,247 @@
+"""Between mitmproxy and our decisions: who calls, where they may go, what is put in and taken out.
+
+Every connection out passes `server_connect`, whatever led to it; hooks before it only give better answers.
+Names are resolved there, and the proxy connects to those addresses and no other (`pinned`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from contextvars import ContextVar
+
+from mitmproxy import http
+from mitmproxy.connection import Client
+from mitmproxy.proxy.server_hooks import ServerConnectionHookData
+
+from holdfast.runtime.gateway import destinations
+from holdfast.runtime.gateway.exchange import Exchange
+from holdfast.runtime.gateway.names import Address, canonical, parsed_address
+from holdfast.runtime.gateway.policies import Policies
+from holdfast.runtime.gateway.policy import Policy
+from holdfast.runtime.gateway.refusals import Refusals
+
+BUFFERED = 1 << 20
+"""Bytes of a body in which placeholders are replaced; a larger one passes as it is."""
+CALLS, ALL_CALLS = 128, 1024
+"""Connections of one session at a time, and of all."""
+_LOOKUP_SECONDS = 20.0
+
+pinned: ContextVar[tuple[str, list[Address]] | None] = ContextVar("pinned", default=None)
+"""The name that is connected to in this task, and its addresses that may be."""
+
+
+class Gateway:
+    """The hooks, by the names mitmproxy has for them."""
+
+    def __init__(self, policies: Policies, refusals: Refusals) -> None:
+        self._policies, self._refusals = policies, refusals
+        self._calls: dict[str, int] = {}
+
+    def policy(self, client: Client) -> Policy | None:
+        """Of the session that calls."""
+        return self._policies.of(client.peername[0])
+
+    def client_connected(self, client: Client) -> None:
+        """Too many at a time are refused before anything is read."""
+        peer = client.peername[0]
+        self._calls[peer] = self._calls.get(peer, 0) + 1
+        if self._calls[peer] > CALLS or sum(self._calls.values()) > ALL_CALLS:
+            client.error = "too many connections"  # it is said to have gone, too, like any other
+
+    def client_disconnected(self, client: Client) -> None:
+        """One less."""
+        peer = client.peername[0]
+        left = self._calls.get(peer, 1) - 1
+        if left > 0:
+            self._calls[peer] = left
+        else:
+            self._calls.pop(peer, None)
+
+    async def http_connect(self, flow: http.HTTPFlow) -> None:
+        """A tunnel is asked for."""
+        if flow.client_conn.tls_established:
+            _refuse(flow, 400, "holdfast: no tunnel within a tunnel")
+            return
+        await self._judge(flow)
+
+    def http_connect_error(self, flow: http.HTTPFlow) -> None:
+        """The tunnel is not made: say so in one line."""
+        if flow.response is not None and flow.response.status_code == 502:
+            why = flow.server_conn.error or "nobody answers"
+            _refuse(flow, 502, f"holdfast: cannot connect to {flow.request.host}: {why}")
+
+    async def requestheaders(self, flow: http.HTTPFlow) -> None:
+        """A request, of a tunnel to the host of a secret, or over plain HTTP."""
+        tunnel = flow.client_conn.tls_established
+        if not tunnel and flow.request.scheme != "http":
+            _refuse(flow, 400, "holdfast: ask for a tunnel (CONNECT) to reach a host over TLS")
+            return
+        await self._judge(flow)
+        policy = self.policy(flow.client_conn)
+        if flow.response is not None or flow.error is not None or policy is None:
+            return
+        host = canonical(flow.request.host)
+        if not _names_itself(flow.request, host):
+            _refuse(flow, 421, f"holdfast: the request is for another host than {host}, which it goes to")
+            return
+        given = policy.secrets_for(flow.request.scheme, host, flow.request.port)
+        if given:
+            _put(flow, Exchange(given))
+        else:
+            flow.request.stream = True
+
+    def request(self, flow: http.HTTPFlow) -> None:
+        """The body is there, unless it is passed on in pieces."""
+        exchange = flow.metadata.get("exchange")
+        content = flow.request.raw_content
+        if exchange is not None and flow.response is None and content:
+            flow.request.raw_content = exchange.body(content, flow.request.headers.get("content-type", ""))
+            if "content-length" in flow.request.headers:
+                flow.request.headers["content-length"] = str(len(flow.request.raw_content))
+
+    def responseheaders(self, flow: http.HTTPFlow) -> None:
+        """Placeholders into the headers; the body is looked at as it passes."""
+        exchange = flow.metadata.get("exchange")
+        if flow.response is None:
+            return
+        response = flow.response
+        if exchange is None:
+            response.stream = True
+            return
+        response.data.reason = exchange.back(response.data.reason)
+        response.headers = http.Headers(
+            [(exchange.back(name), exchange.back(value)) for name, value in response.headers.fields]
+        )
+        length = response.headers.get("content-length", "")
+        if length.isdecimal() and int(length) <= BUFFERED:
+            response.stream = False
+        elif response.status_code != 101:
+            response.stream = exchange.stream(same_length=bool(length))
+
+    def response(self, flow: http.HTTPFlow) -> None:
+        """A body that is there as a whole."""
+        exchange = flow.metadata.get("exchange")
+        if exchange is not None and flow.response is not None and flow.response.raw_content:
+            content = exchange.back(flow.response.raw_content)
+            if content != flow.response.raw_content:
+                flow.response.raw_content = content
+                flow.response.headers["content-length"] = str(len(content))
+
+    async def server_connect(self, data: ServerConnectionHookData) -> None:
+        """The last word on every connection out; pins it to addresses that were judged."""
+        pinned.set(None)
+        server = data.server
+        policy = self.policy(data.client)
+        if policy is None or server.address is None or server.transport_protocol != "tcp":
+            server.error = "holdfast: not a session of this gateway"
+            return
+        try:
+            host = canonical(server.address[0])
+        except ValueError as error:
+            server.error = f"holdfast: {error}"
+            return
+        port = server.address[1]
+        found = await _addresses(policy, host) if destinations.worth_asking(policy, host, port) else []
+        usable = destinations.reachable(policy, host, server.address[1], found)
+        if not usable:
+            server.error = (
+                destinations.refusal(policy, host, server.address[1]) if found else "the name has no address"
+            )
+            return
+        server.sni = host
+        pinned.set((server.address[0], usable))
+
+    def server_connected(self, data: ServerConnectionHookData) -> None:
+        """Nothing is sent to an address that was not judged."""
+        kept = pinned.get()
+        peer = parsed_address(data.server.peername[0]) if data.server.peername else None
+        if kept is None or peer not in kept[1]:
+            raise AssertionError("connected to an address that was not judged")
+
+    async def _judge(self, flow: http.HTTPFlow) -> None:
+        """Answer a request that may not go where it is to go."""
+        policy = self.policy(flow.client_conn)
+        if policy is None:
+            _refuse(flow, 403, "holdfast: not a session of this gateway")
+            return
+        port = flow.request.port
+        try:
+            host = canonical(flow.request.host)
+        except ValueError as error:
+            _refuse(flow, 400, f"holdfast: cannot connect there: {error}")
+            return
+        found = await _addresses(policy, host) if destinations.worth_asking(policy, host, port) else []
+        if destinations.reachable(policy, host, port, found):
+            return
+        if not found and destinations.named(policy, host, port):
+            _refuse(flow, 502, f"holdfast: cannot connect to {host}: the name has no address")
+            return
+        self._refusals.add(policy.session, host, port, time.time())
+        _refuse(flow, 403, destinations.refusal(policy, host, port))
+
+
+def _put(flow: http.HTTPFlow, exchange: Exchange) -> None:
+    """Values into the head of a request; remember what they are for the rest."""
+    flow.metadata["exchange"] = exchange
+    request = flow.request
+    request.data.path = exchange.target(request.data.path)
+    request.headers = http.Headers([(name, exchange.header(value)) for name, value in request.headers.fields])
+    # What is compressed cannot be looked through on its way back.
+    request.headers["accept-encoding"] = "identity"
+    request.headers.pop("te", None)
+
+
+def _names_itself(request: http.Request, host: str) -> bool:
+    """Whether what a request says of its destination is where it goes."""
+    told = [value for name, value in request.headers.fields if name.lower() == b"host"]
+    told += [request.data.authority] if request.data.authority else []
+    return bool(told) and all(_host_of(value) == (host, True) for value in told)
+
+
+def _host_of(value: bytes) -> tuple[str, bool]:
+    text = value.decode("ascii", "replace").strip()
+    head, colon, port = text.rpartition(":")
+    bare = head if colon and port.isdecimal() else text
+    try:
+        return canonical(bare), True
+    except ValueError:
+        return "", False
+
+
+async def _addresses(policy: Policy, host: str) -> list[Address]:
+    """Those of a host now: what the home's own list says, else what this machine finds."""
+    literal = parsed_address(host)
+    if literal is not None:
+        return [literal]
+    listed = [address for name, address in policy.names if name == host]
+    if listed:
+        return listed
+    try:
+        found = await asyncio.wait_for(
+            asyncio.get_running_loop().run_in_executor(None, _look_up, host), _LOOKUP_SECONDS
+        )
+    except (OSError, TimeoutError):
+        return []
+    addresses = [parsed_address(text) for text in found]
+    return list(dict.fromkeys(one for one in addresses if one is not None))
+
+
+def _look_up(host: str) -> list[str]:
+    return [str(one[4][0]) for one in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
+
+
+def _refuse(flow: http.HTTPFlow, status: int, line: str) -> None:
+    """Answer instead of the host; a request whose body is passed on, or has no known end, is cut off."""
+    if flow.request.stream or "transfer-encoding" in flow.request.headers:
+        flow.kill()
+    else:
+        flow.response = _answer(status, line)
+
+
+def _answer(status: int, line: str) -> http.Response:
+    body = line.encode("utf-8", "replace") + b"\n"
+    return http.Response.make(
+        status, body, {"content-type": "text/plain; charset=utf-8", "connection": "close"}
+    )

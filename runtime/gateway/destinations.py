@@ -1,0 +1,85 @@
+"""Decides where a session may connect through the gateway: by name first, then by the addresses it has. Pure.
+
+The gateway is on the host's network, which reaches more than a session may: its own loopback first of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import ip_network
+
+from holdfast.runtime.gateway.names import Address, parsed_address
+from holdfast.runtime.gateway.policy import Policy
+
+# Whatever is opened: there it would be the host's own, or the cloud's word about it.
+_NEVER = tuple(
+    map(
+        ip_network,
+        (
+            "0.0.0.0/8",
+            "127.0.0.0/8",
+            "169.254.0.0/16",
+            "224.0.0.0/4",
+            "::/128",
+            "::1/128",
+            "fe80::/10",
+            "ff00::/8",
+        ),
+    )
+)
+
+
+def named(policy: Policy, host: str, port: int) -> bool:
+    """Whether a host in its canonical form may be reached at whatever address of the internet it has."""
+    if not policy.only_domains:
+        return True
+    given = any(
+        place.host == host and place.port == port for secret in policy.secrets for place in secret.hosts
+    )
+    return given or any(domain.covers(host, port) for domain in policy.domains)
+
+
+def worth_asking(policy: Policy, host: str, port: int) -> bool:
+    """Whether a name is looked up. One that may not be reached is not: to ask for it would carry it out."""
+    opened = (host, port) in policy.opened_names or host in (name for name, _ in policy.names)
+    return opened or named(policy, host, port) or parsed_address(host) is not None
+
+
+def reachable(policy: Policy, host: str, port: int, addresses: Iterable[Address]) -> list[Address]:
+    """Those of a host's addresses that may be connected to."""
+    by_name = named(policy, host, port)
+    return [
+        address
+        for address in addresses
+        if not _within(address, _NEVER)
+        and (_opened(policy, address, port) or (by_name and not _within(address, policy.refused)))
+    ]
+
+
+def refusal(policy: Policy, host: str, port: int) -> str:
+    """What a program is told whose request is refused: one line."""
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    session = policy.session
+    address = parsed_address(host)
+    if address is not None and _within(address, _NEVER):
+        return f"holdfast: {place} is the gateway's own machine, a cloud's or nobody; no session reaches it"
+    if named(policy, host, port):
+        return (
+            f"holdfast: {place} is at an address that this session may not reach; "
+            f"`holdfast network {session} --allow {place}` allows it"
+        )
+    option = f"--allow {place}" if address is not None else f"--domain {host if port in (80, 443) else place}"
+    return (
+        f"holdfast: {place} is not allowed for this session; `holdfast network {session} {option}` allows it"
+    )
+
+
+def _opened(policy: Policy, address: Address, port: int) -> bool:
+    return any(
+        address.version == one.network.version and address in one.network and one.port in (None, port)
+        for one in policy.opened
+    )
+
+
+def _within(address: Address, networks: Iterable[object]) -> bool:
+    return any(address in network for network in networks)  # type: ignore[operator]

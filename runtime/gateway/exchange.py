@@ -1,0 +1,121 @@
+"""Puts the values of secrets into what goes to their hosts, and placeholders into what comes back. Pure.
+
+Values go in as the place needs it: percent-encoded into a URL or a form, escaped into JSON, and inside the
+base64 of Basic authentication (RFC 7617). Each form that went out is looked for in the answer.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+import secrets
+from collections.abc import Iterable
+from urllib.parse import quote
+
+from holdfast.runtime.gateway.policy import Secret
+
+PREFIX = "holdfast-secret-"
+_PLACEHOLDER = re.compile(rf"{PREFIX}[0-9a-f]{{32}}")
+_FORM, _JSON = "application/x-www-form-urlencoded", "json"
+
+
+def new_placeholder() -> str:
+    """One that nothing else is."""
+    return PREFIX + secrets.token_hex(16)
+
+
+def is_placeholder(text: str) -> bool:
+    """Whether it has the form of one."""
+    return _PLACEHOLDER.fullmatch(text) is not None
+
+
+class Exchange:
+    """Of one request and its answer."""
+
+    def __init__(self, given: Iterable[Secret]) -> None:
+        self._plain = [(one.placeholder.encode(), one.value.encode()) for one in given]
+        self._back: dict[bytes, bytes] = {}
+        for placeholder, value in self._plain:
+            for form in (value, _quoted(value), _escaped(value)):
+                self._back[form] = placeholder
+
+    def target(self, data: bytes) -> bytes:
+        """A path with its query."""
+        return self._put(data, _quoted)
+
+    def header(self, value: bytes) -> bytes:
+        """The value of a header."""
+        scheme, blank, encoded = value.partition(b" ")
+        if blank and scheme.lower() == b"basic":
+            return scheme + blank + self._basic(encoded.strip())
+        return self._put(value)
+
+    def body(self, data: bytes, kind: str) -> bytes:
+        """A body; `kind` is its Content-Type."""
+        if kind.startswith(_FORM):
+            return self._put(data, _quoted)
+        return self._put(data, _escaped if _JSON in kind else bytes)
+
+    def back(self, data: bytes, same_length: bool = False) -> bytes:
+        """What came back, with placeholders; of the value's length if that must not change."""
+        for form, placeholder in self._back.items():
+            data = data.replace(
+                form, placeholder[: len(form)].ljust(len(form), b"x") if same_length else placeholder
+            )
+        return data
+
+    def stream(self, same_length: bool = False) -> BackStream:
+        """The same for a body that comes in pieces."""
+        return BackStream(self, same_length)
+
+    def unfinished(self, data: bytes) -> int:
+        """How many of the last bytes could be the beginning of a value."""
+        longest = 0
+        for form in self._back:
+            for length in range(min(len(form) - 1, len(data)), longest, -1):
+                if data.endswith(form[:length]):
+                    longest = length
+                    break
+        return longest
+
+    def _put(self, data: bytes, form: object = bytes) -> bytes:
+        for placeholder, value in self._plain:
+            if placeholder in data:
+                data = data.replace(placeholder, form(value))  # type: ignore[operator]
+        return data
+
+    def _basic(self, encoded: bytes) -> bytes:
+        try:
+            plain = base64.b64decode(encoded, validate=True)
+        except binascii.Error:
+            return encoded
+        real = self._put(plain)
+        if real == plain:
+            return encoded
+        sent = base64.b64encode(real)
+        self._back[sent] = encoded
+        return sent
+
+
+class BackStream:
+    """Called with each piece of a body, and with nothing at its end; returns what may be passed on."""
+
+    def __init__(self, exchange: Exchange, same_length: bool) -> None:
+        self._exchange, self._same_length, self._held = exchange, same_length, b""
+
+    def __call__(self, piece: bytes) -> list[bytes]:
+        """Nothing or one piece (an empty one would be an end); what could begin a value waits."""
+        data = self._exchange.back(self._held + piece, self._same_length)
+        kept = self._exchange.unfinished(data) if piece else 0
+        self._held = data[len(data) - kept :]
+        return [data[: len(data) - kept]] if len(data) > kept else []
+
+
+def _quoted(value: bytes) -> bytes:
+    return quote(value, safe="").encode()
+
+
+def _escaped(value: bytes) -> bytes:
+    return json.dumps(value.decode(), ensure_ascii=False)[1:-1].encode()

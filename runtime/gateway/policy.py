@@ -1,0 +1,122 @@
+"""What a session may do through the gateway: a value, and its form in a file. Pure.
+
+The host writes one file for each session; the gateway reads it when the session calls.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Any
+
+from holdfast.runtime.gateway.names import Address, Domain, canonical, with_port
+
+Network = IPv4Network | IPv6Network
+
+_PORTS = {"https": 443, "http": 80}
+
+
+@dataclass(frozen=True, slots=True)
+class SecretHost:
+    """A host that is given a secret: over TLS, or as it is if the scheme is http."""
+
+    scheme: str
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> SecretHost:
+        """From `HOST`, `HOST:PORT` or `http://HOST[:PORT]`. Raises ValueError."""
+        stripped = text.strip()
+        scheme, _, rest = stripped.rpartition("://")
+        if scheme not in ("", *_PORTS):
+            raise ValueError("only https:// and http:// can be before a host")
+        host, port = with_port(rest, _PORTS[scheme or "https"])
+        return cls(scheme or "https", host, port or 0)
+
+    def __str__(self) -> str:
+        port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'http://' if self.scheme == 'http' else ''}{host}{port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A value that the session has only a placeholder of, and who is given it."""
+
+    name: str
+    placeholder: str
+    hosts: tuple[SecretHost, ...]
+    value: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A network that is open although it is in a refused one: one port, or all if that is None."""
+
+    network: Network
+    port: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Of one session. `only_domains`: these and what is opened, nothing else.
+
+    `opened_names` are names and ports whose addresses are among what is opened; `names` have addresses from
+    the home instead of those that a resolver knows.
+    """
+
+    session: str
+    only_domains: bool = False
+    domains: tuple[Domain, ...] = ()
+    secrets: tuple[Secret, ...] = ()
+    refused: tuple[Network, ...] = ()
+    opened: tuple[Opening, ...] = ()
+    opened_names: tuple[tuple[str, int], ...] = ()
+    names: tuple[tuple[str, Address], ...] = ()
+
+    def secrets_for(self, scheme: str, host: str, port: int) -> tuple[Secret, ...]:
+        """Those that a host in its canonical form is given."""
+        place = SecretHost(scheme, host, port)
+        return tuple(secret for secret in self.secrets if place in secret.hosts)
+
+    def dump(self) -> str:
+        """As `load` takes it."""
+        told = {
+            "session": self.session,
+            "only_domains": self.only_domains,
+            "domains": [str(one) for one in self.domains],
+            "secrets": [
+                {
+                    "name": one.name,
+                    "placeholder": one.placeholder,
+                    "hosts": [str(host) for host in one.hosts],
+                    "value": one.value,
+                }
+                for one in self.secrets
+            ],
+            "refused": [str(one) for one in self.refused],
+            "opened": [{"network": str(one.network), "port": one.port} for one in self.opened],
+            "opened_names": [[name, port] for name, port in self.opened_names],
+            "names": [[name, str(address)] for name, address in self.names],
+        }
+        return json.dumps(told)
+
+
+def load(text: str) -> Policy:
+    """A policy from its file. Raises ValueError, KeyError, TypeError."""
+    told: dict[str, Any] = json.loads(text)
+    return Policy(
+        session=str(told["session"]),
+        only_domains=bool(told["only_domains"]),
+        domains=tuple(map(Domain.parse, told["domains"])),
+        secrets=tuple(
+            Secret(one["name"], one["placeholder"], tuple(map(SecretHost.parse, one["hosts"])), one["value"])
+            for one in told["secrets"]
+        ),
+        refused=tuple(map(ip_network, told["refused"])),
+        opened=tuple(Opening(ip_network(one["network"]), one["port"]) for one in told["opened"]),
+        opened_names=tuple((canonical(name), int(port)) for name, port in told["opened_names"]),
+        names=tuple((canonical(name), ip_address(address)) for name, address in told["names"]),
+    )

@@ -1,0 +1,65 @@
+"""Talks to the gateway as no honest program does; defined in the kernel of a session by tests."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import ssl
+import time
+
+GATEWAY = ("192.0.2.1", 3128)
+
+
+def exchange(raw: bytes) -> str:
+    """What the gateway says to these bytes, until it hangs up or is silent."""
+    with socket.create_connection(GATEWAY, 20) as one:
+        with contextlib.suppress(OSError):
+            one.sendall(raw)
+        return _read(one)
+
+
+def connect(place: str) -> str:
+    """The answer to CONNECT, without its headers' end."""
+    return exchange(f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n\r\n".encode())
+
+
+def tunnel(place: str, name: str | None, raw: bytes) -> str:
+    """What a tunnel answers in which TLS is spoken to a name, whatever certificate it has."""
+    with socket.create_connection(GATEWAY, 20) as one:
+        one.sendall(f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n\r\n".encode())
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            piece = one.recv(1)
+            if not piece:
+                return "closed"
+            head += piece
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        try:
+            with context.wrap_socket(one, server_hostname=name) as inner:
+                inner.sendall(raw)
+                return _read(inner)
+        except OSError as error:
+            return f"closed: {error}"
+
+
+def ended(calls: list[socket.socket], least: int) -> bool:
+    """Whether so many of these are closed by the gateway before half a minute is over."""
+    deadline = time.monotonic() + 30
+    while len(select.select(calls, [], [], 0)[0]) < least:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def _read(one: socket.socket) -> str:
+    one.settimeout(3)
+    found = b""
+    try:
+        while piece := one.recv(65536):
+            found += piece
+    except OSError:
+        pass
+    return found.decode("utf-8", "replace")

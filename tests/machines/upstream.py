@@ -1,0 +1,95 @@
+"""A host on the internet, as far as a session can tell: answers over HTTP or TLS with what it was asked."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def do_GET(self) -> None:
+        length = int(self.headers.get("content-length", 0))
+        body = self.rfile.read(length) if length else self._chunks()
+        asked = f"{self.requestline}\n{self.headers}{body.decode('utf-8', 'replace')}"
+        self.server.asked.append(asked)
+        if self.path.startswith("/redirect?"):
+            self.send_response(302)
+            self.send_header("location", self.path.partition("?")[2])
+            self._end(b"")
+            return
+        if self.path.startswith("/malformed"):
+            line = self.headers.get("authorization", "")
+            self.wfile.write(f"HTTP/1.1 200 OK\r\n{line}\r\n\r\n".encode())
+            self.close_connection = True
+            return
+        self.send_response(200, f"OK {self.headers.get('authorization', '')}")
+        self.send_header("x-echo", self.headers.get("authorization", ""))
+        if self.path.startswith("/stream"):
+            self._stream(asked.encode())
+        elif self.path.startswith("/large"):
+            self._end(asked.encode().ljust(3 << 20, b"."))
+        else:
+            self._end(json.dumps({"asked": asked}).encode())
+
+    do_POST = do_PUT = do_GET  # noqa: N815
+
+    def _chunks(self) -> bytes:
+        found = b""
+        if self.headers.get("transfer-encoding") == "chunked":
+            while size := int(self.rfile.readline(), 16):
+                found += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+        return found
+
+    def _end(self, body: bytes) -> None:
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _stream(self, body: bytes) -> None:
+        """A byte at a time, so that every value is cut."""
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        for byte in body:
+            self.wfile.write(b"1\r\n%c\r\n" % byte)
+        self.wfile.write(b"0\r\n\r\n")
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    asked: list[str]
+
+    def handle_error(self, *_: Any) -> None:
+        pass
+
+
+class Upstream:
+    """Remembers every request as it came: its line, headers and body."""
+
+    def __init__(self, address: str, certificate: dict[str, str] | None = None) -> None:
+        self._server = _Server((address, 0), _Handler)
+        self.asked: list[str] = []
+        self._server.asked = self.asked
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate["certificate"], certificate["key"])
+            # The handshake is made by the thread that serves the connection.
+            self._server.socket = context.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
+        self.port: int = self._server.server_address[1]
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()

@@ -1,0 +1,107 @@
+"""Where a session may go through the gateway, by the name and the addresses of a host."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address, ip_network
+
+import pytest
+
+from holdfast.runtime.egress import reach
+from holdfast.runtime.gateway import destinations
+from holdfast.runtime.gateway.names import Address, Domain
+from holdfast.runtime.gateway.policy import Opening, Policy, Secret, SecretHost, load
+
+RULES = reach.rules("internet", reach.Machine((ip_address("198.51.100.7"),)), reach.Bridge(), ())
+NARROW = Policy(
+    "s",
+    only_domains=True,
+    domains=(Domain.parse("api.example.com"),),
+    secrets=(Secret("T", "p", (SecretHost.parse("keyed.example.com:8443"),), "value-of-it"),),
+    refused=RULES.refused,
+    opened=(Opening(ip_network("10.0.0.0/30"), 5432),),
+    opened_names=(("db.internal", 5432),),
+    names=(("listed.internal", ip_address("10.0.0.3")),),
+)
+PUBLIC = ip_address("203.0.113.9")
+
+
+def reached(policy: Policy, host: str, port: int, *addresses: str) -> list[Address]:
+    return destinations.reachable(
+        policy, host, port, [ip_address(one) for one in addresses or ("203.0.113.9",)]
+    )
+
+
+def test_a_narrow_session_reaches_its_domains_and_the_hosts_of_its_secrets() -> None:
+    """By these names alone, on these ports."""
+    assert reached(NARROW, "api.example.com", 443) == [PUBLIC]
+    assert reached(NARROW, "keyed.example.com", 8443) == [PUBLIC]
+    for host, port in (("keyed.example.com", 443), ("example.com", 443), ("203.0.113.9", 443)):
+        assert reached(NARROW, host, port) == []
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "10.0.0.1",
+        "127.0.0.1",
+        "169.254.169.254",
+        "198.51.100.7",
+        "::1",
+        "fd00::1",
+        "64:ff9b::a00:1",
+        "0.0.0.0",
+    ],
+)
+def test_a_name_that_leads_to_a_closed_address_is_not_followed(address: str) -> None:
+    """Whoever owns the name decides where it leads; the public one of its addresses is used."""
+    assert reached(NARROW, "api.example.com", 443, address) == []
+    assert reached(NARROW, "api.example.com", 443, address, "203.0.113.9") == [PUBLIC]
+
+
+def test_what_is_opened_is_reached_by_address_and_by_any_name() -> None:
+    """On its port; the machine's own loopback never is, even if it is within what was opened."""
+    assert reached(NARROW, "db.internal", 5432, "10.0.0.1") == [ip_address("10.0.0.1")]
+    assert reached(NARROW, "10.0.0.2", 5432, "10.0.0.2") == [ip_address("10.0.0.2")]
+    assert reached(NARROW, "10.0.0.2", 5433, "10.0.0.2") == []
+    wide = Policy("s", opened=(Opening(ip_network("0.0.0.0/0"), None), Opening(ip_network("::/0"), None)))
+    for address in ("127.0.0.1", "127.9.9.9", "0.0.0.0", "169.254.169.254", "::1", "fe80::1"):
+        assert reached(wide, "db.internal", 80, address) == []
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "asked"),
+    [("api.example.com", 443, True), ("db.internal", 5432, True), ("db.internal", 443, False),
+     ("listed.internal", 1, True), ("10.9.9.9", 5432, True), ("told-to.evil.example", 5432, False)],
+)  # fmt: skip
+def test_no_resolver_is_told_a_name_that_is_not_reached(host: str, port: int, asked: bool) -> None:
+    """The question alone would carry out whatever the name says, also where its port is open for another."""
+    assert destinations.worth_asking(NARROW, host, port) is asked
+
+
+def test_a_refusal_says_what_would_allow_it() -> None:
+    """A domain by its name, an address by its port."""
+    said = [
+        destinations.refusal(NARROW, host, port)
+        for host, port in (
+            ("a.org", 443),
+            ("a.org", 22),
+            ("10.9.9.9", 80),
+            ("api.example.com", 443),
+            ("127.0.0.1", 1),
+        )
+    ]
+
+    assert [text.partition("; ")[2].rpartition("` ")[0] for text in said] == [
+        "`holdfast network s --domain a.org",
+        "`holdfast network s --domain a.org:22",
+        "`holdfast network s --allow 10.9.9.9:80",
+        "`holdfast network s --allow api.example.com:443",
+        "",
+    ]
+    assert all("\n" not in text for text in said)
+
+
+def test_a_policy_survives_its_file() -> None:
+    """And its value is in no text that is made of it by accident."""
+    assert load(NARROW.dump()) == NARROW
+    assert "value-of-it" not in repr(NARROW)

@@ -1,0 +1,56 @@
+"""What the gateway reads and writes: policies by address, and what it refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from holdfast.runtime.gateway import refusals
+from holdfast.runtime.gateway.policies import Policies
+from holdfast.runtime.gateway.policy import Policy
+from holdfast.runtime.gateway.refusals import Refusal, Refusals
+
+
+def test_a_policy_is_that_of_its_address_and_of_now(tmp_path: Path) -> None:
+    """Written, replaced, removed, damaged; nothing but an address leads to a file."""
+    policies, path = Policies(tmp_path), tmp_path / "172.18.0.5.json"
+    assert policies.of("172.18.0.5") is None
+
+    path.write_text(Policy("one").dump())
+    assert policies.of("::ffff:172.18.0.5") == policies.of("172.18.0.5") == Policy("one")
+    (tmp_path / "new").write_text(Policy("two").dump())
+    (tmp_path / "new").replace(path)
+    assert policies.of("172.18.0.5") == Policy("two")
+    path.write_text("{}")
+    assert policies.of("172.18.0.5") is None
+    path.unlink()
+    assert policies.of("172.18.0.5") is None
+    (tmp_path / "x.json").write_text(Policy("one").dump())
+    assert policies.of("x") is None
+
+
+def test_refusals_are_read_as_they_were_written_and_not_without_end(tmp_path: Path) -> None:
+    """The same one again is one; a session that is refused without end keeps the last ones."""
+    written = Refusals(tmp_path)
+    for second in range(50):
+        written.add("s", "a.org", 443, 1000.0 + second)
+    assert refusals.read(tmp_path, "s") == [Refusal(1000.0, "a.org", 443)]
+
+    for number in range(12_000):
+        written.add("s", f"host-{number}.example.org", 443, 2000.0 + number)
+    found = refusals.read(tmp_path, "s")
+    assert found[-1].host == "host-11999.example.org"
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 2 * refusals.MOST + 1000
+
+
+def test_a_file_of_refusals_is_not_believed(tmp_path: Path) -> None:
+    """Lines of another form, escapes for a terminal, a link, a pipe: none comes out or makes anybody wait."""
+    lines = ['{"at": 1, "host": "a.org", "port": 1}', "", "{", "[1]", '{"at": 1, "host": 2, "port": 1}',
+             '{"at": 1, "host": "\\u001b[31m", "port": 1}', '{"at": "x", "host": "a", "port": 1}',
+             '{"at": 1, "host": "a", "port": 99999}', "[" * 100_000]  # fmt: skip
+    (tmp_path / "s").write_text("\n".join(lines))
+    assert refusals.read(tmp_path, "s") == [Refusal(1.0, "a.org", 1)]
+
+    (tmp_path / "link").symlink_to(tmp_path / "s")
+    os.mkfifo(tmp_path / "pipe")
+    assert refusals.read(tmp_path, "link") == refusals.read(tmp_path, "pipe") == []
