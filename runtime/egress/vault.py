@@ -55,6 +55,20 @@ def kept(home: Home) -> Iterator[tuple[str, float]]:
             yield path.name, path.stat().st_mtime
 
 
+def values(home: Home) -> dict[str, str]:
+    """All values there are, by name; of several of one name each has its placeholder behind it.
+
+    Raises:
+        StoreError: one cannot be read.
+    """
+    every = [secret for placeholder, _ in kept(home) if (secret := find(home, placeholder)) is not None]
+    names = [one.name for one in every]
+    return {
+        one.name if names.count(one.name) == 1 else f"{one.name} {one.placeholder}": one.value
+        for one in every
+    }
+
+
 def forget(home: Home, placeholder: str) -> None:
     """Remove a value. Raises StoreError."""
     try:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import SecretsFound, SnapshotDamaged, StoreError
 from holdfast.runtime.drift import baseline
+from holdfast.runtime.egress import vault
 from holdfast.runtime.guest import masking
 from holdfast.runtime.moving import memory_owners
 from holdfast.runtime.moving.searched_layers import FILE, SearchedLayers
@@ -65,6 +66,7 @@ class Inspection:
         given = kept.options.get("env")
         own = {str(k): str(v) for k, v in given.items()} if isinstance(given, dict) else {}
         known = [
+            *values.rules(vault.values(home), ["*"]),
             *values.rules(host, rules.env),
             *values.rules(own, [*rules.env, *filter(masking.secret, own)]),
         ]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from tests.runtime.scrubbing.samples import SECRETS
 
+from holdfast.runtime.egress import secret, vault
+from holdfast.runtime.home import Home
 from holdfast.runtime.moving import describing
+from holdfast.runtime.moving.inspecting import Inspection
 from holdfast.runtime.scrubbing.known_forms import RULES
 from holdfast.runtime.scrubbing.matcher import Matcher
 from holdfast.runtime.scrubbing.text import Scrubber
@@ -62,3 +67,19 @@ def test_variables_of_an_image_are_scrubbed() -> None:
     config = json.loads(describing.image_config(_manifest(None, "x"), IMAGE, Scrubber(Matcher(RULES))))
 
     assert config["config"]["Env"] == ["PATH=/bin", "TOKEN=[scrubbed: github token]"]
+
+
+def test_values_of_secrets_that_the_gateway_has_do_not_leave(tmp_path: Path) -> None:
+    """A session has none of them, unless a server said one in a form that the gateway did not know again."""
+    home = Home(tmp_path / "home").create()
+    first, second = (secret.parse(f"DEPLOY@a.example={word}-by-hand-4711") for word in ("one", "two"))
+    vault.keep(home, [first, second])
+
+    scrubber = Inspection(home, _manifest(None, "s"), None, {}).scrubber
+
+    for each in (first, second):
+        name = f"value of DEPLOY {each.placeholder}"[:60]
+        encoded = base64.b64encode(each.value.encode()).decode()
+        assert scrubber.text(f"it said {each.value} and {encoded}") == (
+            f"it said [scrubbed: {name}] and [scrubbed: {name}]"
+        )
