@@ -78,6 +78,7 @@ def lines(reached: Reach, now: datetime) -> list[str]:
 
 
 def _refused(one: Refusal, now: datetime) -> str:
-    packets = f"{one.packets} packet{'s' if one.packets != 1 else ''}"
+    unit = "request" if one.protocol == "http" else "packet"
+    packets = f"{one.packets} {unit}{'s' if one.packets != 1 else ''}"
     ago = output.ago(datetime.fromtimestamp(one.last, UTC), now)
     return f"{one.protocol} {one.place}, {packets}, last {ago}"
