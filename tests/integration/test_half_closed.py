@@ -17,7 +17,7 @@ PROGRAM = Path(__file__).parents[1] / "inside" / "half_closed.py"
 COUNT = 144
 """Ends: three families, six states, either end first, within one process and between two."""
 FOLDER = "/dev/shm/ends"
-COPIES = 3
+COPIES = 2
 PATIENCE = 120.0
 
 

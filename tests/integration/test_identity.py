@@ -13,6 +13,8 @@ from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.session import Session
 from holdfast.runtime.snapshot import Snapshot
 
+pytestmark = pytest.mark.engine
+
 HOOK = """mkdir -p ~/.config/holdfast/hooks.d && cat > ~/.config/holdfast/hooks.d/tell <<'END'
 #!/bin/sh
 echo "$HOLDFAST_EVENT $HOLDFAST_OLD_NAME $HOLDFAST_NAME $HOLDFAST_GENERATION" >> /tmp/told
@@ -22,8 +24,6 @@ chmod +x ~/.config/holdfast/hooks.d/tell"""
 CELL = """
 import os, random, secrets, ssl, tempfile, uuid
 import holdfast_session as hs
-
-pytestmark = pytest.mark.engine
 events = []
 @hs.on_restore
 def restored(event):
