@@ -66,13 +66,16 @@ static int has_ended(pid_t thread)
 	return state == NULL || state[1] != ' ' || strchr("ZXx", state[2]) != NULL;
 }
 
-/* Is a frozen thread one that a signal had stopped before? The kernel calls both uninterruptible (proc(5)), but
- * tells in which function of its own a thread sleeps. */
+/* Does it take until the thaw to seize a frozen thread? Only on cgroup v1, if a signal had stopped it before. The
+ * kernel calls both uninterruptible there (proc(5)), but tells in which function of its own a thread sleeps. On v2
+ * frozen threads wait where they look for signals, as stopped ones do, and answer a tracer at once. */
 static int was_stopped(pid_t thread)
 {
 	char path[64], function[64] = "";
 	FILE *wchan;
 
+	if (strcmp(thaw_word, "0") == 0)
+		return 0;
 	snprintf(path, sizeof(path), "/proc/%d/wchan", thread);
 	wchan = fopen(path, "re");
 	if (wchan == NULL)
