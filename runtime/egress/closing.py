@@ -117,10 +117,13 @@ class Closing:
 
     def _rules(self, options: SessionOptions, state: ContainerState) -> Rules:
         """The rules of a session whose container runs; what the gateway lets it do is written down."""
-        rules = reach.rules(options.network, host_network.look(), _bridge(state), self._opened(options))
-        return replace(rules, gateway=self._gateway(options, state, rules))
+        machine = host_network.look()
+        rules = reach.rules(options.network, machine, _bridge(state), self._opened(options))
+        return replace(rules, gateway=self._gateway(options, state, machine, rules))
 
-    def _gateway(self, options: SessionOptions, state: ContainerState, rules: Rules) -> Opening | None:
+    def _gateway(
+        self, options: SessionOptions, state: ContainerState, machine: reach.Machine, rules: Rules
+    ) -> Opening | None:
         """Where the gateway is that lets this session through, if one is to; nobody else's policy is left."""
         if not options.by_gateway:
             if (self.home.root / "gateway").exists():
@@ -132,7 +135,7 @@ class Closing:
 
         # By itself such a session reaches nothing; through the gateway what is of the internet.
         if options.network == "domains":
-            rules = reach.rules("internet", host_network.look(), _bridge(state), rules.opened)
+            rules = reach.rules("internet", machine, _bridge(state), rules.opened)
         caller = session_policy.Caller(state.labels["holdfast.session"], state.addresses, state.gateways)
         place = session_policy.begin(self.engine, self.home, self.progress, options, caller, rules)
         return netrules.Opening(ip_network(place.address), place.port)
