@@ -37,6 +37,7 @@ from holdfast.snapshots.checkpointer import (
 from holdfast.snapshots.checkpointer.channel import Channel
 from holdfast.snapshots.checkpointer.deadline import Deadline, Passed
 from holdfast.snapshots.checkpointer.freezer import Freezer, NotFrozen
+from holdfast.snapshots.checkpointer.held_packets import Held, Holding
 from holdfast.snapshots.checkpointer.layers import keep
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
 from holdfast.snapshots.checkpointer.requests import Dump
@@ -69,6 +70,7 @@ class _Capture:
     freezer: Freezer
     watch: tree.FreezeWatch
     layer: LayerCopy | None
+    packets: Holding
     frozen_at: float = 0.0
     stopped: bool = False
     agreed: bool = False
@@ -99,6 +101,13 @@ class _Capture:
             self.layer.save()
             folders.give_to_owner(self.images.parent)
 
+    def let_go(self) -> None:
+        """Let the session run on. Raises OSError; it runs all the same."""
+        try:
+            self.packets.close()
+        finally:
+            self.freezer.thaw()
+
     def keep_tmpfs(self) -> None:
         self.tmpfs = tmpfs.save(self.request.target.init_pid, self.images, self.deadline)
 
@@ -118,7 +127,7 @@ def run(request: Dump, channel: Channel) -> None:
         "dump",
         f"--tree={target.root_pid}",
         *criu.COMMON,
-        # Packets that arrive meanwhile are handled by the parent's live socket, which runs on.
+        # Packets from outside are handled by the parent's live socket, which runs on.
         "--network-lock=skip",
         "--link-remap",
         f"--ghost-limit={256 * 1024 * 1024}",
@@ -147,7 +156,8 @@ def run(request: Dump, channel: Channel) -> None:
         )
 
     running: criu.Running | None = None
-    capture = _Capture(request, channel, root, images, freezer, tree.FreezeWatch(root), layer)
+    packets = Holding(target.init_pid, Held.CONNECTIONS)
+    capture = _Capture(request, channel, root, images, freezer, tree.FreezeWatch(root), layer, packets)
     try:
         running, capture.frozen_at = standstill.begin(
             capture.freezer, start, capture.check_alone, unseen=request.unseen
@@ -155,7 +165,7 @@ def run(request: Dump, channel: Channel) -> None:
         _drive(capture, running)
         status = _reap(running.process)
         if request.leave_running:
-            freezer.thaw()
+            capture.let_go()
         ended = time.monotonic()
         # Ending the tree ends the container's first process, and with it all of its PID namespace: CRIU, too.
         # One that was killed otherwise has let all of them go.
@@ -176,7 +186,7 @@ def run(request: Dump, channel: Channel) -> None:
                     mending.mend(target.init_pid)
         finally:
             with suppress(OSError):  # the container may be gone
-                freezer.thaw()
+                capture.let_go()
             os.close(folder)
         if not capture.agreed:
             folders.discard_staging(request.folder, folders.PROCESS_IMAGES)
@@ -212,6 +222,8 @@ def _drive(capture: _Capture, running: criu.Running) -> None:
         action = running.question()
         if not action:
             return
+        if action == "connections":
+            capture.packets.hold()
         try:
             running.answer(yes=action != "post-dump" or _host_agrees(capture))
         except criu.Killed as error:

@@ -14,7 +14,7 @@
  *   read, write  what is on its way in a terminal: see guard_queues.c
  *   setsid   controlling terminals of what is restored: see guard_terminals.c
  *   syscall  limits of processes: see guard_limits.c
- *   setsockopt  connections that CRIU reads: see guard_repair.c
+ *   setsockopt, recv  connections that CRIU reads: see guard_repair.c
  *   ptrace   stopping all of a container at once: see guard_seize.c; what is restored and not judged yet: see
  *            guard_unjudged.c
  *   epoll_wait  interruptions: see guard_waits.c
@@ -57,8 +57,7 @@ void die(const char *what)
 	_exit(97);
 }
 
-/* Ask the checkpointer something, and wait for its answer: 'y', or anything else for no. */
-static char ask(const char *question)
+char ask(const char *question)
 {
 	char verdict = 'n';
 

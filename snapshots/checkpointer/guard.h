@@ -13,6 +13,9 @@ long ptrace_registers(ptrace_call *libc, enum __ptrace_request request, pid_t ta
 /* End this process, saying what cannot be done, and errno. */
 void die(const char *what) __attribute__((noreturn));
 
+/* Ask the checkpointer something, and wait for its answer: 'y', or anything else for no. */
+char ask(const char *question);
+
 /* Note the freezer of the container that is captured; NULL: nothing is frozen. */
 void read_freezer(const char *spec);
 

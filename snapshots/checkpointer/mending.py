@@ -1,4 +1,5 @@
-"""Puts right what a capture left behind that was killed: a frozen container, connections in repair mode.
+"""Puts right what a capture left behind that was killed: a frozen container, packets that are held back,
+connections in repair mode.
 
 CRIU reads a connection in that mode (TCP_REPAIR, tcp(7)); the guard takes each out of it as soon as it was
 read, and puts all back if their processes are to end. Who dies in between leaves them so: reading and writing
@@ -14,6 +15,7 @@ from contextlib import suppress
 from holdfast.snapshots.checkpointer import borrowed, tree
 from holdfast.snapshots.checkpointer.channel import Channel
 from holdfast.snapshots.checkpointer.freezer import Freezer
+from holdfast.snapshots.checkpointer.held_packets import Held, Holding
 from holdfast.snapshots.checkpointer.requests import Mend
 
 # linux/tcp.h; the last leaves the mode without a packet.
@@ -30,8 +32,10 @@ def run(request: Mend, channel: Channel) -> None:
 
 
 def mend(root: int) -> int:
-    """Take the connections of a tree's processes out of repair mode; how many were in it."""
+    """Take the connections of a tree's processes out of repair mode; how many were in it. Raises OSError."""
     mended = 0
+    with suppress(FileNotFoundError), Holding(root, Held.CONNECTIONS) as packets:
+        packets.let_go()
     for pid, fd, _ in borrowed.sockets(root):
         # Of another kind, or gone meanwhile.
         with suppress(OSError), borrowed.borrow(pid, fd) as connection:

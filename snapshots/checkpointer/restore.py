@@ -12,7 +12,7 @@ import os
 import platform
 import select
 import time
-from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -28,7 +28,6 @@ from holdfast.snapshots.checkpointer import (
     memory_files,
     namespaces,
     profiles,
-    resets,
     sockets,
     standstill,
     streams,
@@ -38,6 +37,7 @@ from holdfast.snapshots.checkpointer import (
 )
 from holdfast.snapshots.checkpointer.audit import Audit
 from holdfast.snapshots.checkpointer.channel import Channel
+from holdfast.snapshots.checkpointer.held_packets import Held, Holding
 from holdfast.snapshots.checkpointer.lifeline import Lifeline
 from holdfast.snapshots.checkpointer.record import Unreadable, labels
 from holdfast.snapshots.checkpointer.requests import Restore
@@ -154,7 +154,7 @@ def _prepare(kept: Path, images: Path, request: Restore) -> _Prepared:
     ids = [number for one in processes for number in (one.pid, one.pgid, one.sid, *one.threads)]
     # Who is in no group or session that can be seen from there has a number that is none.
     highest = max((number for number in ids if number < _MOST_IDS), default=0)
-    by_packets = resets.half_closed(found) or streams.has_unsent(images)
+    by_packets = sockets.half_closed(found) or streams.has_unsent(images)
     return _Prepared(outcome, made, lazy, highest, by_packets)
 
 
@@ -198,38 +198,39 @@ def _restore(
         "--action-script=ask",
         *(["--lazy-pages"] if prepared.lazy else []),
     ]
-    if prepared.by_packets:
-        resets.hold(request.target.init_pid)
-    running = criu.start(
-        arguments,
-        init_pid=request.target.init_pid,
-        images=folder,
-        work=folder,
-        check=lambda: tree.check_container(request.target.init_pid, request.target.container),
-        restores=request.target.root_pid,
-        environment={"HOLDFAST_TERMINALS": prepared.terminals, **labelled},
-    )
     init_pid = request.target.init_pid
-    status = -1
-    try:
-        status = _drive(running, audit, lambda: resets.let_go(init_pid) if prepared.by_packets else None)
-    finally:
-        running.control.close()
-        # Reached with a live CRIU only if it hangs or its tree was killed: that has taken it along.
-        running.process.kill()
-        running.process.wait()
-        if status != 0:
-            audit.end()
+    with Holding(init_pid, Held.RESETS) if prepared.by_packets else nullcontext() as packets:
+        if packets is not None:
+            packets.hold()
+        running = criu.start(
+            arguments,
+            init_pid=init_pid,
+            images=folder,
+            work=folder,
+            check=lambda: tree.check_container(init_pid, request.target.container),
+            restores=request.target.root_pid,
+            environment={"HOLDFAST_TERMINALS": prepared.terminals, **labelled},
+        )
+        status = -1
+        try:
+            status = _drive(running, audit, packets)
+        finally:
+            running.control.close()
+            # Reached with a live CRIU only if it hangs or its tree was killed: that has taken it along.
+            running.process.kill()
+            running.process.wait()
+            if status != 0:
+                audit.end()
     if status != 0:
         raise RestoreFailed(
             f"CRIU ended with status {status}", criu.errors_in(criu.read_log(folder, "restore.log"))
         )
 
 
-def _drive(running: criu.Running, audit: Audit, passed: Callable[[], None]) -> int:
+def _drive(running: criu.Running, audit: Audit, packets: Holding | None) -> int:
     """Follow CRIU to its end. Its question before anything runs is for the audit; others get a yes.
 
-    `passed` is called when the audit has passed.
+    `packets` are let go when the audit has passed.
 
     Once it was told to let the tasks go, it has nothing else to do, and the first ones may stop or kill it
     before it comes to the last: it is ended then, for the kernel lets go of the rest.
@@ -249,7 +250,8 @@ def _drive(running: criu.Running, audit: Audit, passed: Callable[[], None]) -> i
             break
         if action == "pre-resume":
             audit.stopped(process.pid)
-            passed()
+            if packets is not None:
+                packets.let_go()
         try:
             running.answer(yes=True)
         except criu.Killed:

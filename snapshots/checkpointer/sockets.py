@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ _TCP_SYN_SENT = 2
 _TCP_CLOSE = 7
 # The other end has said all it had to say.
 _ENDED = (_TCP_CLOSE, 8, 9)  # CLOSE, CLOSE_WAIT, LAST_ACK
+# FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING
+_HALF_CLOSED = frozenset((4, 5, 8, 9, 11))
 _SHUT_BOTH = 3  # SK_SHUTDOWN__BOTH of CRIU's sk-opts.proto
 
 
@@ -29,6 +32,11 @@ class Outcome:
     kept: int = 0
     moved: int = 0
     closed: int = 0
+
+
+def half_closed(entries: Iterable[Any]) -> bool:
+    """Whether any of the file entries of a snapshot is a connection that one end has closed."""
+    return any(entry.HasField("isk") and entry.isk.state in _HALF_CLOSED for entry in entries)
 
 
 def adapt(entries: list[Any], old: tuple[str, ...], new: tuple[str, ...]) -> Outcome:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.snapshots.checkpointer.sockets import adapt
+from holdfast.snapshots.checkpointer.sockets import adapt, half_closed
 
 TCP, UDP = 6, 17
-ESTABLISHED, SYN_SENT, CLOSE, CLOSE_WAIT, LISTEN = 1, 2, 7, 8, 10
+ESTABLISHED, SYN_SENT, FIN_WAIT2, CLOSE, CLOSE_WAIT, LISTEN = 1, 2, 5, 7, 8, 10
 
 
 def words(address: str) -> list[int]:
@@ -168,3 +168,13 @@ def test_a_listener_on_all_addresses_stays() -> None:
     listener = bound("0.0.0.0", 80)
 
     assert adapt([listener], ("172.17.0.2",), ("172.17.0.3",)).kept == 1
+
+
+@pytest.mark.parametrize("state", [CLOSE_WAIT, FIN_WAIT2])
+def test_connections_that_one_end_has_closed_are_half_closed(state: int) -> None:
+    assert half_closed([bound("127.0.0.1", 80), Entry(), Entry(Isk(words("127.0.0.1"), 80, state=state))])
+
+
+def test_listeners_and_whole_connections_are_not_half_closed() -> None:
+    whole = Entry(Isk(words("127.0.0.1"), 80, state=ESTABLISHED))
+    assert not half_closed([whole, bound("127.0.0.1", 80), Entry()])

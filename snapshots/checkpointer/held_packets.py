@@ -1,0 +1,117 @@
+"""Packets that are held back in a session's network namespace while CRIU works on its connections.
+
+CRIU does one connection after the other, and the kernel goes on meanwhile, though no program does: what is on
+its way arrives, and is acknowledged. What is held back is dropped, and the kernel sends it again by itself.
+
+  CONNECTIONS  in a capture: TCP between programs of the session. Otherwise bytes could come to an end that
+               was read already, from one that was not yet, and would be in neither image.
+  RESETS       in a restore. What a program had written but the kernel had not sent is sent for real, and so
+               is the end of a connection that was half-closed, as a packet of CRIU's own. The other end may
+               not be there yet; the answer to a packet for nobody is a reset, which ends the connection.
+
+Nothing of the session runs meanwhile, so no program misses what is held.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import suppress
+from enum import Enum
+from typing import NoReturn, Self
+
+from holdfast.snapshots.checkpointer import namespaces, rights
+
+_HOLD, _LET_GO = b"h", b"g"
+
+
+class Held(Enum):
+    """Kinds of packets; the value is the table's name and the chain that drops them.
+
+    The chains come before the rules for what a session reaches, which have priority 0. Interface 1 is
+    loopback in every network namespace, and what a session sends to its own addresses goes there, too.
+    """
+
+    CONNECTIONS = ("holdfast_connections", "input", "meta iif 1 meta l4proto tcp drop")
+    RESETS = ("holdfast_resets", "output", "tcp flags & rst == rst drop")
+
+
+class Holding:
+    """A process in the network namespace of a session, which holds packets back when it is told to.
+
+    It lets them go when it is closed, and when the process that made it is gone.
+    """
+
+    def __init__(self, init_pid: int, held: Held) -> None:
+        """Make it. Raises OSError."""
+        network = os.open(f"/proc/{init_pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._socket, theirs = socket.socketpair()
+            self._pid = os.fork()
+            if self._pid == 0:
+                self._socket.close()
+                _serve(theirs, network, held)
+            theirs.close()
+        finally:
+            os.close(network)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def hold(self) -> None:
+        """Let no such packet pass. Raises OSError."""
+        self._ask(_HOLD)
+
+    def let_go(self) -> None:
+        """Undo `hold`, also that of another, if it was done. Raises OSError."""
+        self._ask(_LET_GO)
+
+    def close(self) -> None:
+        """End the process. To do so twice does no harm."""
+        if self._socket.fileno() >= 0:
+            self._socket.close()
+            os.waitpid(self._pid, 0)
+
+    def _ask(self, what: bytes) -> None:
+        with suppress(ConnectionError):
+            self._socket.sendall(what)
+            if self._socket.recv(1) == what:
+                return
+        raise OSError("packets of connections cannot be held back (nftables)")
+
+
+def _serve(asked: socket.socket, network: int, held: Held) -> NoReturn:
+    try:
+        import nftables
+
+        namespaces.enter(network, namespaces.NEWNET)
+        rights.keep_only(rights.NET_ADMIN)
+        nft = nftables.Nftables()
+        texts = _texts(*held.value)
+        holds = False
+        while what := asked.recv(1):
+            if nft.cmd(texts[what])[0] != 0:
+                break
+            holds = what == _HOLD
+            asked.sendall(what)
+        if holds:
+            nft.cmd(texts[_LET_GO])
+    finally:
+        os._exit(0)
+
+
+def _texts(table: str, hook: str, rule: str) -> dict[bytes, str]:
+    """What nft(8) is given."""
+    hold = (
+        f"add table inet {table}",
+        f"add chain inet {table} held {{ type filter hook {hook} priority -10; policy accept; }}",
+        f"add rule inet {table} held {rule}",
+    )
+    return {
+        _HOLD: "\n".join(hold),
+        # To delete what is not there would be an error.
+        _LET_GO: f"add table inet {table}\ndelete table inet {table}",
+    }
