@@ -20,8 +20,6 @@ T = TypeVar("T")
 
 PAUSES = (0.05, 0.2, 0.5)
 """Seconds before the second, third and last try."""
-KILLED = "killed_early"
-"""The kind of refusal if CRIU was killed before anything was agreed: that is tried once more."""
 AWAKE_SECONDS = 5.0
 """How long a session that wakes may take to listen again."""
 
@@ -40,14 +38,11 @@ def connected(client: GuestClient) -> Connection:
 
 def until_settled(attempt: Callable[[], T], refuse: Callable[[Refused], NoReturn]) -> T:
     """What `attempt` returns, which raises Refused; `refuse` says it when that does not change."""
-    killed = 0
     for pause in PAUSES:
         try:
             return attempt()
         except Refused as refusal:
-            killed += refusal.kind == KILLED
-            passing = refusal.kind == "criu" and explain.explain(refusal.errors).passing
-            if not passing and not (refusal.kind == KILLED and killed == 1):
+            if refusal.kind != "criu" or not explain.explain(refusal.errors).passing:
                 refuse(refusal)
         time.sleep(pause)
     try:

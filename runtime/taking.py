@@ -88,7 +88,6 @@ class Taking:
         self._thawed = thawed
         self._ends_session = False
         self._force_drop = force_drop
-        self._unseen = False
         self._left_out: list[dict[str, Any]] = []
         self._baseline: Baseline | None = None
         self._watch: unchanged.Watch | None = None
@@ -199,14 +198,10 @@ class Taking:
                 folder=self._operation,
                 leave_running=not self._ends_session,
                 substitute=self._left_out,
-                unseen=self._unseen,
                 **target.fields(),
             )
             commit = partial(self._files.commit, pause=False) if self._files.by_engine else None
             return capture.run(link, lambda: self._check_paused(prepared), commit, settle)
-        except Refused as refusal:
-            self._unseen = refusal.kind == retrying.KILLED
-            raise
         except LinkLost as error:
             raise CaptureFailed(
                 f"cannot snapshot session {self.session.name}: the checkpointer ended meanwhile",

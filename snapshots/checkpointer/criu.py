@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.snapshots.checkpointer import detached, namespaces, profiles
+from holdfast.snapshots.checkpointer.child import Child, Process
 
 CRIU = "/usr/sbin/criu"
 GUARD = "/opt/holdfast/guard.so"
@@ -33,11 +35,14 @@ COMMON = (
 )
 
 
+_CREDENTIALS = struct.Struct("3i")
+
+
 @dataclass(slots=True)
 class Running:
     """A started CRIU; `control` speaks with the guard."""
 
-    process: subprocess.Popen[bytes]
+    process: Process
     control: socket.socket
 
     def question(self) -> str:
@@ -53,6 +58,23 @@ class Running:
             self.control.sendall(b"y" if yes else b"n")
         except ConnectionError as error:
             raise Killed(abs(self.process.wait())) from error
+
+    def follow(self) -> None:
+        """Go on with the process that takes this one's place, which then waits for an answer.
+
+        Who that is, the kernel says (unix(7), SCM_CREDENTIALS). Raises Killed if there is none.
+        """
+        self.control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        self.answer(yes=True)
+        try:
+            said, given, _, _ = self.control.recvmsg(256, socket.CMSG_SPACE(_CREDENTIALS.size))
+        except ConnectionError:
+            said, given = b"", []
+        status = self.process.wait()
+        if not said:
+            raise Killed(abs(status))
+        ((_, _, data),) = given
+        self.process = Child(_CREDENTIALS.unpack(data)[0])
 
     def ask_again(self) -> None:
         """Have CRIU ask the same once more, which it does if nobody has ended it."""
@@ -157,7 +179,3 @@ class Killed(Exception):
     def __init__(self, number: int) -> None:
         super().__init__(f"CRIU was killed by signal {number} in the middle of it")
         self.number = number
-
-
-class KilledEarly(Killed):
-    """The same in a capture of which nothing was agreed yet: it may be tried again."""

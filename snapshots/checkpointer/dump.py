@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import os
 import select
-import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -35,6 +34,7 @@ from holdfast.snapshots.checkpointer import (
     tree,
 )
 from holdfast.snapshots.checkpointer.channel import Channel
+from holdfast.snapshots.checkpointer.child import Process
 from holdfast.snapshots.checkpointer.deadline import Deadline, Passed
 from holdfast.snapshots.checkpointer.freezer import Freezer, NotFrozen
 from holdfast.snapshots.checkpointer.held_packets import Held, Holding
@@ -80,9 +80,6 @@ class _Capture:
 
     def check_alone(self) -> None:
         standstill.check_alone(self.freezer, self.request.target.init_pid, self.root)
-
-    def killed(self, number: int) -> criu.Killed:
-        return criu.Killed(number) if self.agreed else criu.KilledEarly(number)
 
     def note_stopped(self) -> None:
         self.stopped = True
@@ -159,9 +156,7 @@ def run(request: Dump, channel: Channel) -> None:
     packets = Holding(target.init_pid, Held.CONNECTIONS)
     capture = _Capture(request, channel, root, images, freezer, tree.FreezeWatch(root), layer, packets)
     try:
-        running, capture.frozen_at = standstill.begin(
-            capture.freezer, start, capture.check_alone, unseen=request.unseen
-        )
+        running, capture.frozen_at = standstill.begin(capture.freezer, start, capture.check_alone)
         _drive(capture, running)
         status = _reap(running.process)
         if request.leave_running:
@@ -171,7 +166,7 @@ def run(request: Dump, channel: Channel) -> None:
         # One that was killed otherwise has let all of them go.
         ended_with_tree = capture.agreed and not request.leave_running and _is_over(root)
         if status < 0 and not ended_with_tree:
-            raise capture.killed(-status)
+            raise criu.Killed(-status)
         if status != 0 and not ended_with_tree:
             raise DumpFailed(
                 f"CRIU ended with status {status}", criu.errors_in(criu.read_log(folder, "dump.log"))
@@ -224,10 +219,7 @@ def _drive(capture: _Capture, running: criu.Running) -> None:
             return
         if action == "connections":
             capture.packets.hold()
-        try:
-            running.answer(yes=action != "post-dump" or _host_agrees(capture))
-        except criu.Killed as error:
-            raise capture.killed(error.number) from error
+        running.answer(yes=action != "post-dump" or _host_agrees(capture))
 
 
 def _host_agrees(capture: _Capture) -> bool:
@@ -268,7 +260,7 @@ def _is_over(root: int) -> bool:
     return True
 
 
-def _reap(process: subprocess.Popen[bytes]) -> int:
+def _reap(process: Process) -> int:
     # Reached with a live CRIU only when this process failed: closing the control socket made its
     # script fail, so it resumes the tasks and ends. Killing it could leave its code inside them.
     deadline = time.monotonic() + HOLD_LIMIT
@@ -278,4 +270,4 @@ def _reap(process: subprocess.Popen[bytes]) -> int:
             process.kill()
             return process.wait()
         time.sleep(POLL)
-    return process.returncode
+    return process.wait()

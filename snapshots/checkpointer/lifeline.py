@@ -11,7 +11,8 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-import subprocess
+
+from holdfast.snapshots.checkpointer.child import Process
 
 _SEIZE, _INTERRUPT, _LISTEN, _CONT, _DETACH = 0x4206, 0x4207, 0x4208, 7, 17
 _EXITKILL = 0x100000
@@ -33,7 +34,7 @@ class Lifeline:
         self._ended = False
         _ptrace(_SEIZE, pid, _EXITKILL)
 
-    def wait(self, child: subprocess.Popen[bytes]) -> int:
+    def wait(self, child: Process) -> int:
         """Wait for the end of a child of this process, and return its status."""
         while child.returncode is None:
             pid, status = os.waitpid(-1, _WALL)

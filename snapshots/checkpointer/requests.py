@@ -58,7 +58,6 @@ class Dump:
     """Capture the target's tree into staging folder `folder`; end it afterwards unless `leave_running`.
 
     `limit`: seconds in which files and shared memory are to be copied while it stands still.
-    With `unseen`, nothing of the session runs any more when CRIU is started, which takes longer.
     """
 
     target: Target
@@ -66,7 +65,6 @@ class Dump:
     leave_running: bool
     substitute: tuple[Substitute, ...] = ()
     limit: float = COPY_LIMIT
-    unseen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +241,6 @@ _FORMS: dict[str, Callable[[dict[str, object]], Request]] = {
         bool(raw.get("leave_running", True)),
         _substitutes(raw),
         _limit(raw),
-        unseen=raw.get("unseen") is True,
     ),
     "check": lambda raw: Check(_target(raw), bool(raw.get("everything")), _strings(raw, "mounts")),
     "end": lambda raw: End(_target(raw), _pids(raw, "pids")),

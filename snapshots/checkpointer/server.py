@@ -53,7 +53,6 @@ _CODES: dict[type[Exception], str] = {
     audit.NotWanted: "refused",
     confine.NotConfined: "network",
     criu.Killed: "killed",
-    criu.KilledEarly: "killed_early",
     Unreadable: "images",
 }
 

@@ -6,8 +6,8 @@ and only then it goes on. One that was stopped meanwhile is continued; one that 
 this time with the session frozen first, which takes longer.
 
 A session that has seen CRIU can also have the kernel signal it later, when all stands still: of an access to
-a folder, say (fcntl(2), F_SETOWN, F_SETSIG and F_NOTIFY). Who was killed so is started `unseen` next:
-it is frozen before CRIU has an id in it, and can name it nowhere.
+a folder, say (fcntl(2), F_SETOWN, F_SETSIG and F_NOTIFY). So when all stands still, another process takes its
+place, which nothing in the session can have named.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from __future__ import annotations
 import os
 import select
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 
 from holdfast.snapshots.checkpointer import criu, tree
+from holdfast.snapshots.checkpointer.child import Process
 from holdfast.snapshots.checkpointer.freezer import Freezer
 
 SOON = 1.0
@@ -36,19 +36,16 @@ class Outsiders(Exception):
     """There are processes in the container that are not of the session's tree."""
 
 
-def begin(
-    freezer: Freezer, start: Start, check: Callable[[], None], *, unseen: bool = False
-) -> tuple[criu.Running, float]:
+def begin(freezer: Freezer, start: Start, check: Callable[[], None]) -> tuple[criu.Running, float]:
     """Start CRIU, and freeze the session; returns the moment (monotonic, seconds) at which it was frozen.
 
-    `check` is called when the session is frozen and before CRIU enters it, and may raise. With `unseen`, CRIU
-    is started only then.
+    `check` is called when the session is frozen and before CRIU enters it, and may raise.
 
     Raises:
         criu.Killed: it cannot be started.
         NotFrozen: the session cannot be frozen.
     """
-    for early in (True,) if unseen else (False, True):
+    for early in (False, True):
         if early:
             freezer.freeze()
         running = _start(freezer, start)
@@ -59,6 +56,7 @@ def begin(
             frozen_at = time.monotonic()
             if (ready or _is_ready(running, LIMIT)) and _is_alive(running):
                 check()
+                running.follow()
                 running.answer(yes=True)
                 return running, frozen_at
         except BaseException:
@@ -66,15 +64,15 @@ def begin(
             raise
         _end(running)
         freezer.thaw()
-    raise criu.Killed(abs(running.process.returncode))
+    raise criu.Killed(abs(running.process.wait()))
 
 
-def is_stopped(process: subprocess.Popen[bytes]) -> bool:
+def is_stopped(process: Process) -> bool:
     """Whether a signal has stopped CRIU."""
     return tree.thread_states(process.pid) == ["T"]
 
 
-def keep_going(process: subprocess.Popen[bytes]) -> None:
+def keep_going(process: Process) -> None:
     """Continue CRIU if somebody has stopped it."""
     if is_stopped(process):
         process.send_signal(signal.SIGCONT)

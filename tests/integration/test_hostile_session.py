@@ -367,7 +367,7 @@ def test_a_frozen_session_is_let_go_when_the_checkpointer_is_killed(hf: Holdfast
     assert session.snapshot("again").restore("copy").exec("true").ok
 
 
-def test_the_kernel_is_made_to_kill_criu_once_at_most(hf: Holdfast) -> None:
+def test_the_kernel_cannot_be_made_to_kill_criu(hf: Holdfast) -> None:
     """A session names it as the one to be signalled of an access that comes when all stands still."""
     session = hf.new()
     program = compile_in(session, "own_criu")

@@ -60,16 +60,6 @@ def test_it_is_tried_a_bounded_number_of_times() -> None:
     assert said.value.__cause__ is PASSING
 
 
-def test_a_killed_criu_is_tried_once_more() -> None:
-    """The second time nobody can name it; who kills it then does so from outside of the session."""
-    killed = Refused(retrying.KILLED, "CRIU was killed by signal 9", [])
-
-    assert retrying.until_settled(Attempts(killed), say) == "captured"
-    with pytest.raises(Said):
-        retrying.until_settled(attempts := Attempts(killed, killed), say)
-    assert attempts.made == 2
-
-
 @pytest.mark.parametrize("refusal", [LASTING, OTHER])
 def test_everything_else_is_told_at_once(refusal: Refused) -> None:
     """A debugger does not go away by itself, and a full disk neither."""
