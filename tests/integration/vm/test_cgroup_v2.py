@@ -19,6 +19,7 @@ def test_the_machine_is_what_these_tests_need(booted: VirtualMachine) -> None:
         "tests/snapshots/test_freezer.py",
         "tests/snapshots/test_ending.py",
         "tests/integration/test_live.py",
+        "tests/integration/test_moving_streams.py",
         "tests/integration/test_rewind.py",
         "tests/integration/test_audit.py",
         "tests/integration/test_hostile_session.py",
