@@ -17,8 +17,8 @@ from typing import Any
 
 from holdfast.snapshots.checkpointer.proc import links, net, walk
 from holdfast.snapshots.checkpointer.record import credentials, labels, sharing
-from holdfast.snapshots.checkpointer.record.decode import MAX_DESCRIPTORS, MAX_NAMES
 from holdfast.snapshots.checkpointer.record.described import FLAGS
+from holdfast.snapshots.checkpointer.record.limits import MAX_DESCRIPTORS, MAX_GROUPS, MAX_NAMES
 from holdfast.snapshots.checkpointer.record.mappings import Mappings
 
 _TABLES = ("tcp", "tcp6", "udp", "udp6")
@@ -62,6 +62,7 @@ class _Looking:
         self._leaders: list[tuple[int, int, int]] = []
         self._room = MAX_DESCRIPTORS
         self._text = MAX_NAMES
+        self._memberships = MAX_GROUPS
         self.left_out = 0
         self._terminals: dict[int, dict[str, Any]] = {}
 
@@ -89,6 +90,10 @@ class _Looking:
         for tid in threads:
             thread = walk.status_of(pid, tid)
             if thread is not None:
+                self._memberships -= len(thread.groups)
+                if self._memberships < 0:
+                    self.left_out += 1
+                    continue
                 label = self.labels.of(pid, tid)
                 found["threads"].append(
                     {"tid": thread.inner_pid, "label": label} | credentials.of_status(thread)

@@ -67,6 +67,20 @@ CATALOGUE: dict[str, Kind] = {
         "has another AppArmor or SELinux label than the session's first process, which a copy is not given",
         "end it, or start it without changing its profile",
     ),
+    "adopted": Kind(
+        BLOCKS,
+        "process adopted out of its session",
+        "belongs to a session whose leader is not above it, for it was adopted by another process than the "
+        "session's supervisor (a subreaper, such as `tini -s`), where a copy cannot begin it",
+        "end it, or start it below a process that does not adopt (PR_SET_CHILD_SUBREAPER, prctl(2))",
+        passing=True,
+    ),
+    "crowd": Kind(
+        BLOCKS,
+        "more than is judged in a restore",
+        "belongs to a session that has more than a restore can judge",
+        "close some, or end processes",
+    ),
     "trap": Kind(
         BLOCKS,
         "process with a debugger's signal",
