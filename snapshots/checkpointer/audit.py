@@ -32,8 +32,9 @@ ANSWER_LIMIT = 60.0
 """Seconds a host may take to judge; it needs milliseconds."""
 END_LIMIT = 30.0
 POLL = 0.001
-MAX_ANSWER = 1 << 20
 MAX_FILES = 256
+MAX_ANSWER = 8 << 20
+"""Bytes. It names all of these, each by up to 4096 characters of up to 6 bytes (control characters)."""
 MAX_TOTAL = 8 << 20
 """Bytes of open files that are read for a restore."""
 

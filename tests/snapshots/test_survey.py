@@ -146,13 +146,9 @@ def test_a_process_adopted_out_of_its_session_is_told() -> None:
         ("MAX_PROCESSES", "4 processes in all, at most 3"),
     ],
 )
-def test_more_than_a_restore_judges_is_told(
-    monkeypatch: pytest.MonkeyPatch, limit: str, what: str
-) -> None:
+def test_more_than_a_restore_judges_is_told(monkeypatch: pytest.MonkeyPatch, limit: str, what: str) -> None:
     """Once, of the process that has the most of it; what a restore would refuse is not captured."""
-    large = process(
-        "Threads:8\nGroups:4 5", pid=4200, inner=42, descriptors=(opened("/srv/a"),)
-    )
+    large = process("Threads:8\nGroups:4 5", pid=4200, inner=42, descriptors=(opened("/srv/a"),))
     seen = dataclasses.replace(
         world(process(), large, process(pid=4300, inner=43)), open={4000: 1, 4100: 2, 4200: 4}
     )

@@ -45,9 +45,7 @@ def findings(world: World) -> Iterator[Finding]:
     yield from judge_limits.beyond(world)
 
 
-def _of(
-    world: World, one: Process, polled: set[tuple[int, ...]], adopted: set[int]
-) -> Iterator[Finding]:
+def _of(world: World, one: Process, polled: set[tuple[int, ...]], adopted: set[int]) -> Iterator[Finding]:
     if one.inner in adopted:
         yield judge_processes.in_lost_session(one)
     else:

@@ -129,8 +129,8 @@ class World:
     """A session at one moment. Pids are the host's; processes come parents first, the supervisor foremost.
 
     `outside` are processes of the container that are not of the tree; `pids` the inner pid of each process of
-    the tree by the host's. `whole` is false if there was more than is looked at. `open` is how many descriptors
-    each process has by the host's pid, also of those that were not looked at.
+    the tree by the host's. `whole` is false if there was more than is looked at. `open` counts descriptors by
+    the host's pid, also those that were not looked at.
     """
 
     processes: tuple[Process, ...]
