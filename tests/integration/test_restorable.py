@@ -61,6 +61,23 @@ for _ in range(100000 // count):
 open("/srv/crowding", "w").close()
 signal.pause()
 """
+# What is told of these in two ways is the same.
+RARE = """
+import os, signal, socket
+names = [socket.socket(socket.AF_UNIX) for _ in range(2)]
+names[0].bind(b"\\0ends with one\\0")
+names[1].bind(b"\\0has\\0one")
+lite = socket.socket(socket.AF_INET, socket.SOCK_DGRAM, 136)
+lite.bind(("127.0.0.1", 0))
+lite.connect(lite.getsockname())
+six = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM, 136)
+six.bind(("::1", 0))
+six.connect(six.getsockname())
+os.symlink("nowhere", "/srv/link")
+link = os.open("/srv/link", os.O_PATH | os.O_NOFOLLOW)
+open("/srv/rare", "w").close()
+signal.pause()
+"""
 # Runs where CRIU's images can be written, between the capture and what is made of it.
 FORGE = """
 import sys
@@ -181,6 +198,19 @@ def test_a_link_that_leads_astray_does_not_lose_a_session(shared_hf: Holdfast, s
     session.suspend()
     session.resume()
     assert session.exec("echo $value", timeout=60).text == "here\n"
+
+
+def test_no_deviation_is_told_that_is_none(session: Session) -> None:
+    """Abstract names with zeros in them, UDP-Lite, a link that is open by name come back as they were."""
+    begin(session, "rare", RARE)
+    snapshot = session.snapshot()
+    copy = snapshot.restore("rare")
+    assert copy.verification is not None
+    assert [str(one) for one in copy.verification.deviations] == []
+    assert copy.verification.compared["sockets"] >= 4
+    copy.remove()
+    snapshot.remove()
+    session.exec("pkill -f rare.py; wait", timeout=60)
 
 
 def test_a_resume_that_fails_says_what_can_be_had(shared_hf: Holdfast, session: Session) -> None:

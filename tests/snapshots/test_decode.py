@@ -150,6 +150,8 @@ def test_descriptors_say_what_they_are() -> None:
         entry(4, tty=Message(tty_info_id=5, flags=2)),
         entry(6, fifo=Message(pipe_id=9, regf_id=7)),
         reg(7, "/srv/fifo"),
+        entry(8, reg=Message(name="/srv/link", mode=0o120777, flags=0o10000000, pos=0)),
+        entry(10, usk=Message(id=10, name=b"\0a\0b\0", type=1, state=10)),
     ]
     infos = [
         Message(id=1, type=1, fd=0, flags=1),
@@ -158,6 +160,8 @@ def test_descriptors_say_what_they_are() -> None:
         Message(id=4, type=11, fd=5, flags=0),
         Message(id=99, type=77, fd=6, flags=0),
         Message(id=6, type=3, fd=7, flags=0),
+        Message(id=8, type=1, fd=8, flags=0),
+        Message(id=10, type=5, fd=9, flags=0),
     ]
     ttys = [
         Message(
@@ -182,6 +186,8 @@ def test_descriptors_say_what_they_are() -> None:
     assert (found[5]["kind"], found[5]["what"]) == ("terminal", "slave 3")
     assert (found[6]["kind"], found[6]["what"]) == ("other", "")
     assert (found[7]["kind"], found[7]["what"], found[7]["flags"]) == ("fifo", "301/7", 0o2001)
+    assert (found[8]["kind"], found[8]["offset"]) == ("link", None)
+    assert [one["local"] for one in told["sockets"]] == ["@a@b@"]
     assert told["terminals"][0]["foreground"] == 301
 
 
