@@ -147,6 +147,7 @@ def prepare(kept: Path, images: Path, *, old: tuple[str, ...], new: tuple[str, .
     if ttys:
         terminals.adapt(ttys, processes)
         made = terminals.plan(found, ttys, processes)
+        terminals.order(ttys)
         entries.write(images / "tty-info.img", tty_magic, ttys)
     queue_magic, queues = entries.read(kept / "tty-data.img")
     if queues:

@@ -78,6 +78,31 @@ link = os.open("/srv/link", os.O_PATH | os.O_NOFOLLOW)
 open("/srv/rare", "w").close()
 signal.pause()
 """
+# A terminal both of whose ends one process has, and what is typed there waits.
+TYPED = """
+import fcntl, os, pty, signal, termios
+if os.fork():
+    os._exit(0)  # the child leads no process group, and may begin a session
+master, slave = pty.openpty()
+os.setsid()
+fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+mine = os.open("/dev/tty", os.O_RDWR)
+os.dup2(master, 50)
+os.close(master)
+os.write(50, b"typed\\n")
+def answer(*_):
+    os.set_blocking(mine, False)
+    with open("/srv/answer.new", "w") as file:
+        try:
+            file.write(os.read(mine, 100).decode())
+        except OSError as error:
+            file.write(str(error))
+    os.rename("/srv/answer.new", "/srv/answer")
+signal.signal(signal.SIGUSR1, answer)
+open("/srv/typed", "w").close()
+while True:
+    signal.pause()
+"""
 # Runs where CRIU's images can be written, between the capture and what is made of it.
 FORGE = """
 import sys
@@ -198,6 +223,22 @@ def test_a_link_that_leads_astray_does_not_lose_a_session(shared_hf: Holdfast, s
     session.suspend()
     session.resume()
     assert session.exec("echo $value", timeout=60).text == "here\n"
+
+
+def test_what_waits_in_a_terminal_is_there_whoever_has_its_ends(session: Session) -> None:
+    """Also if a process has two slave ends before the master."""
+    begin(session, "typed", TYPED)
+    snapshot = session.snapshot()
+    copy = snapshot.restore("typed")
+    for each in (copy, session):
+        asked = each.exec(
+            "pkill -USR1 -f typed.py; until [ -e /srv/answer ]; do sleep 0.05; done; cat /srv/answer",
+            timeout=60,
+        )
+        assert asked.text.startswith("typed\n")
+    copy.remove()
+    snapshot.remove()
+    session.exec("pkill -f typed.py; wait", timeout=60)
 
 
 def test_no_deviation_is_told_that_is_none(session: Session) -> None:

@@ -174,7 +174,7 @@ def _internet(entry: Any) -> dict[str, Any]:
 
 def _unix(entry: Any) -> dict[str, Any]:
     name = bytes(entry.name)
-    # The kernel's table shows the zeros of an abstract name so, the first as well as others; a path ends at one.
+    # The kernel's table shows each zero of an abstract name so; a path ends at the first.
     plain = name.replace(b"\0", b"@") if name[:1] == b"\0" else name.rstrip(b"\0")
     return {
         "kind": f"unix {UNIX_TYPES.get(entry.type, 'other')}",

@@ -17,3 +17,7 @@ MAX_GROUPS = 1 << 20
 """Supplementary groups of all threads together. One may be in 65536 (setgroups(2))."""
 MAX_MAPPED = 200_000
 """Different files that are mapped; a process has at most 65530 mappings (vm.max_map_count)."""
+MAX_FILES = 256
+"""Open files whose content is compared."""
+MAX_ANSWER = 8 << 20
+"""Bytes. The host names all of these, each by up to 4096 characters of up to 6 bytes (control characters)."""
