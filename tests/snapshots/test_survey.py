@@ -302,6 +302,7 @@ ONE = frozenset({5})
         ("UNIX", network(Socket("unix stream", "established", inode=5)), "unix_outside"),
         ("UNIX", network(Socket("unix stream", "established", inode=5, closed=True)), "unix"),
         ("UNIX", network(Socket("unix datagram", "closed", "/d", inode=5)), "unix"),
+        ("UNIX", network(Socket("unix datagram", "closed", "/d", inode=5, received=768)), "unix_unread"),
     ],
 )
 def test_sockets(family: str, seen: Network, kind: str) -> None:

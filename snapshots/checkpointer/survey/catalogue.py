@@ -225,6 +225,12 @@ CATALOGUE: dict[str, Kind] = {
         SURVIVES, "UDP, raw or unconnected socket", "has it in a copy, without what it did not read yet"
     ),
     "unix": Kind(SURVIVES, "unix socket", "goes on with it, and with what is on its way"),
+    "unix_unread": Kind(
+        SURVIVES,
+        "unix socket with datagrams that were not read yet",
+        "reads them in a copy, too, but is not told who sent them",
+        "let it read them first, if it answers to the address they came from",
+    ),
     "unix_outside": Kind(
         BLOCKS,
         "unix socket to outside",
