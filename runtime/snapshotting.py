@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import (
     EngineError,
     InvalidArgument,
+    RestoreFailed,
     SessionError,
     SnapshotDamaged,
     SnapshotInUse,
@@ -120,7 +121,14 @@ def resume(controller: Holdfast, session: SessionRow) -> SessionRow:
             controller.operation("resume", session_id=session.id) as operation,
         ):
             restoring = Restoring(controller, snapshot, operation)
-            resumed = restoring.bring_up([_next_generation(session, restoring)])[0]
+            try:
+                resumed = restoring.bring_up([_next_generation(session, restoring)])[0]
+            except RestoreFailed as error:
+                error.hint = (
+                    f"{error.hint}; the session stays suspended; "
+                    f"`holdfast restore {snapshot.name} --as files` makes one of its files"
+                ).removeprefix("; ")
+                raise
     happenings.note(controller, session.id, "resumed")
     return resumed
 

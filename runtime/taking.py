@@ -252,7 +252,9 @@ class Taking:
                 timing = {**timing, "base": self._baseline.base or ""}
             if processes is not None:
                 held = self._baseline.held if self._baseline is not None else None
-                taken.remember(self.controller, session, self._staging, image, held)
+                target = Target(self._container.id, self._container.pid, processes.root_pid)
+                still = target if self._ends_session else None
+                taken.remember(self.controller, session, self._staging, image, held, still)
             entries = files.describe(self._staging)
             kept = Manifest(
                 id=self.row.id,

@@ -138,8 +138,9 @@ KNOWN: tuple[Known, ...] = (
     ),
     Known(r"outside of the session's tree: (.*)", "outside", passing=True),
     Known(r"does not stop", "stuck"),
+    Known(r"Can't find a session leader for|Can't figure out which sid", "adopted"),
     Known(
-        r"outside of its pid namespace|Can't find a session leader",
+        r"outside of its pid namespace",
         "outside",
         text="a process was started from outside of the session",
         advice="end processes begun with `docker exec`",

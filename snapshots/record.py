@@ -19,6 +19,11 @@ from holdfast.errors import SnapshotDamaged
 FILE = "record.json.gz"
 MAX_BYTES = 256 << 20
 
+
+class TooLarge(ValueError):
+    """A record has more bytes than are read of one."""
+
+
 Id = Annotated[int, Field(ge=0, lt=2**32)]
 Bits = Annotated[int, Field(ge=0, lt=2**64)]
 Pid = Annotated[int, Field(ge=0, lt=2**31)]
@@ -158,8 +163,15 @@ class Record(_Part):
 
 
 def write(folder: Path, record: Record) -> None:
-    """Write the file into the folder of a snapshot. Raises OSError."""
+    """Write the file into the folder of a snapshot.
+
+    Raises:
+        TooLarge: it would be more than is read again.
+        OSError: it cannot be written.
+    """
     data = record.model_dump_json(exclude_defaults=True).encode()
+    if len(data) > MAX_BYTES:
+        raise TooLarge(f"what is known of its processes is more than {MAX_BYTES >> 20} MiB")
     (folder / FILE).write_bytes(gzip.compress(data, compresslevel=1, mtime=0))
 
 

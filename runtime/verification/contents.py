@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from holdfast.snapshots.checkpointer.record import below
+from holdfast.snapshots.checkpointer.record.limits import MAX_FILES
 from holdfast.snapshots.record import OpenFile
 
 MAX_FILE = 2 << 20
 MAX_TOTAL = 8 << 20
 """Bytes: a restore reads as much again while the session stands still, about 10 ms."""
-MAX_FILES = 256
 
 
 def digests(paths: Iterable[str], layers: Sequence[Path], elsewhere: Iterable[str]) -> list[OpenFile]:

@@ -1,4 +1,6 @@
-"""Makes the record of a capture, once the session runs on: processes, open files, names of kernels."""
+"""Makes the record of a capture, and judges what was captured as a restore will: processes, open files, names
+of kernels. A session that runs on does so by then; one that is suspended ends only after it.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,16 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from holdfast.errors import CaptureFailed
+from holdfast.errors import CaptureFailed, LiveUnsupported
 from holdfast.runtime.drift.holdings import Holdings
 from holdfast.runtime.guest import layout
 from holdfast.runtime.session_options import SessionOptions
+from holdfast.runtime.text import plain
 from holdfast.runtime.verification import contents, kernels
-from holdfast.snapshots import record, service
-from holdfast.snapshots.link import LinkLost, Refused
+from holdfast.runtime.verification.gate import ALLOWED
+from holdfast.snapshots import policy, record, service
+from holdfast.snapshots.link import LinkLost, Refused, Target
+from holdfast.snapshots.policy import Violation
 from holdfast.snapshots.record import Record, Tree
 
 if TYPE_CHECKING:
@@ -25,19 +30,35 @@ _NOT_IN_IMAGE = ("/proc", "/sys", "/dev", "/run/secrets", "/etc/hosts", "/etc/ho
 
 
 def remember(
-    controller: Holdfast, session: SessionRow, staging: Path, image: str, held: Holdings | None
+    controller: Holdfast,
+    session: SessionRow,
+    staging: Path,
+    image: str,
+    held: Holdings | None,
+    still: Target | None,
 ) -> None:
-    """Write `record.json.gz` into the folder of a capture; `held` is what the session said before.
+    """Write `record.json.gz` into the folder of a capture, if what is in it can come back.
+
+    `held` is what the session said before; `still` is the session, if it stands still as long as this takes.
 
     Raises:
+        LiveUnsupported: a restore would refuse it.
         CaptureFailed: the images cannot be read.
         OSError: the file cannot be written.
     """
     try:
         with service.ask(
-            controller.engine, controller.home, controller.progress, "describe", folder=staging.name
+            controller.engine,
+            controller.home,
+            controller.progress,
+            "describe",
+            folder=staging.name,
+            ours=True,
+            **(still.fields() if still is not None else {}),
         ) as link:
-            tree = Tree.model_validate(link.until("done")["tree"])
+            told = link.until("done")
+        tree = Tree.model_validate(told["tree"])
+        _judge(session, [*policy.judge(tree, ALLOWED), *policy.strange(told["strange"])])
     except (Refused, LinkLost, ValidationError) as error:
         raise CaptureFailed(
             f"cannot snapshot session {session.name}: its process images cannot be read ({_why(error)})",
@@ -52,7 +73,23 @@ def remember(
     mounts = [mount.target for mount in SessionOptions.parse(**session.options).mounts]
     elsewhere = (*_NOT_IN_IMAGE, str(layout.RUN_DIR), *mounts)
     files = contents.digests(paths, controller.engine.images.layers(image), elsewhere)
-    record.write(staging, Record(tree=tree, files=files, kernels=kernels.told(held)))
+    try:
+        record.write(staging, Record(tree=tree, files=files, kernels=kernels.told(held)))
+    except record.TooLarge as error:
+        raise _unrestorable(session, str(error)) from error
+
+
+def _judge(session: SessionRow, violations: list[Violation]) -> None:
+    if violations:
+        more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
+        raise _unrestorable(session, f"{violations[0]}{more}")
+
+
+def _unrestorable(session: SessionRow, why: str) -> LiveUnsupported:
+    return LiveUnsupported(
+        f"cannot take a live snapshot of session {session.name}: it could not be restored: {plain(why, 300)}",
+        hint="the session runs on, nothing was kept; `--kind filesystem` keeps its files only",
+    )
 
 
 def _why(error: Exception) -> str:

@@ -23,6 +23,7 @@ from holdfast.snapshots.checkpointer.freezer import Freezer
 from holdfast.snapshots.checkpointer.proc import walk
 from holdfast.snapshots.checkpointer.record import below, leading
 from holdfast.snapshots.checkpointer.record.decode import decode
+from holdfast.snapshots.checkpointer.record.limits import MAX_ANSWER, MAX_FILES
 from holdfast.snapshots.checkpointer.record.look import look
 from holdfast.snapshots.checkpointer.record.outside import strange
 from holdfast.snapshots.checkpointer.record.source import Source
@@ -32,8 +33,6 @@ ANSWER_LIMIT = 60.0
 """Seconds a host may take to judge; it needs milliseconds."""
 END_LIMIT = 30.0
 POLL = 0.001
-MAX_ANSWER = 1 << 20
-MAX_FILES = 256
 MAX_TOTAL = 8 << 20
 """Bytes of open files that are read for a restore."""
 

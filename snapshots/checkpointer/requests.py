@@ -143,9 +143,15 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """Say what the images in staging folder `folder` tell of the processes in them."""
+    """Say what the images in staging folder `folder` tell of the processes in them.
+
+    `ours`: they were just captured here, and it is to be said what a restore would refuse of them. With
+    `target`, the session they are of stands still, so that the names in them can be followed there.
+    """
 
     folder: str
+    ours: bool = False
+    target: Target | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +254,11 @@ _FORMS: dict[str, Callable[[dict[str, object]], Request]] = {
     "confine": _confine,
     "attempts": lambda raw: Attempts(_container(raw), _pid(raw, "init_pid")),
     "restore": _restore,
-    "describe": lambda raw: Describe(_name(raw, "folder")),
+    "describe": lambda raw: Describe(
+        _name(raw, "folder"),
+        raw.get("ours") is True,
+        None if raw.get("container") is None else _target(raw),
+    ),
     "files": _files,
     "room": lambda raw: Room(
         _path(raw, "home"), _folder(raw, "folder"), _pid(raw, "engine", 1), raw.get("make") is True

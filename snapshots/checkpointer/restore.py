@@ -69,11 +69,13 @@ def run(request: Restore, channel: Channel) -> None:
     target = request.target
     audit = Audit(target, channel)
     kept = folders.snapshot(request.folder)
-    facts = json.loads(bounded.read(kept / "facts.json", _MAX_FACTS))
+    facts = read_facts(kept)
     images = folders.create_scratch(request.scratch)
     lazy: criu.Running | None = None
     try:
-        prepared = _prepare(kept, images, request)
+        prepared = prepare(
+            kept, images, old=request.old_addresses, new=request.new_addresses, lazy=request.lazy
+        )
         with audit.frozen():
             tmpfs.load(target.init_pid, kept, facts["tmpfs"])
             # Links in there lead, too: what is looked at must be all that CRIU will find.
@@ -118,7 +120,7 @@ def run(request: Restore, channel: Channel) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
+class Prepared:
     """What became of sockets, what the guard is told of terminals, whether memory comes on demand, and the
     highest id that anything in the images has: CRIU must not get it itself. `by_packets`: whether
     CRIU brings connections back by sending packets.
@@ -131,20 +133,21 @@ class _Prepared:
     by_packets: bool
 
 
-def _prepare(kept: Path, images: Path, request: Restore) -> _Prepared:
-    """Fill the scratch folder."""
+def prepare(kept: Path, images: Path, *, old: tuple[str, ...], new: tuple[str, ...], lazy: bool) -> Prepared:
+    """Fill the scratch folder with what CRIU is to read. Raises Unreadable, OSError."""
     magic, found = entries.read(kept / "files.img")
-    lazy = _adapt_memory(kept, images, found) and request.lazy
+    lazy = _adapt_memory(kept, images, found) and lazy
     for source in kept.iterdir():
         if source.suffix == ".img" and source.name not in _REWRITTEN and not (images / source.name).exists():
             os.link(source, images / source.name)
-    outcome = sockets.adapt(found, request.old_addresses, request.new_addresses)
+    outcome = sockets.adapt(found, old, new)
     tty_magic, ttys = entries.read(kept / "tty-info.img")
     made = ""
     processes = entries.read(kept / "pstree.img")[1]
     if ttys:
         terminals.adapt(ttys, processes)
         made = terminals.plan(found, ttys, processes)
+        terminals.order(ttys)
         entries.write(images / "tty-info.img", tty_magic, ttys)
     queue_magic, queues = entries.read(kept / "tty-data.img")
     if queues:
@@ -155,7 +158,23 @@ def _prepare(kept: Path, images: Path, request: Restore) -> _Prepared:
     # Who is in no group or session that can be seen from there has a number that is none.
     highest = max((number for number in ids if number < _MOST_IDS), default=0)
     by_packets = sockets.half_closed(found) or streams.has_unsent(images)
-    return _Prepared(outcome, made, lazy, highest, by_packets)
+    return Prepared(outcome, made, lazy, highest, by_packets)
+
+
+def read_facts(kept: Path) -> dict[str, Any]:
+    """What the capture noted beside CRIU's images.
+
+    Raises:
+        Unreadable: it is not what a capture writes.
+        OSError: it cannot be read.
+    """
+    try:
+        facts = json.loads(bounded.read(kept / "facts.json", _MAX_FACTS))
+    except (bounded.TooLong, ValueError) as error:
+        raise Unreadable(f"facts.json cannot be read ({error})") from error
+    if not isinstance(facts, dict) or not isinstance(facts.get("tmpfs"), list):
+        raise Unreadable("facts.json cannot be read (it is of another version)")
+    return facts
 
 
 def _beyond_queues(kept: Path) -> dict[int, bytes]:
@@ -187,7 +206,7 @@ def _adapt_memory(kept: Path, images: Path, files: list[Any]) -> bool:
 
 
 def _restore(
-    request: Restore, folder: int, prepared: _Prepared, audit: Audit, labelled: dict[str, str]
+    request: Restore, folder: int, prepared: Prepared, audit: Audit, labelled: dict[str, str]
 ) -> None:
     arguments = [
         "restore",

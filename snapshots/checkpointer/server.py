@@ -30,6 +30,7 @@ from holdfast.snapshots.checkpointer import (
     mending,
     mounting,
     requests,
+    restorable,
     restore,
     rooms,
     tree,
@@ -130,11 +131,8 @@ def _carry_out(request: requests.Request, channel: Channel) -> None:  # noqa: C9
     match request:
         case requests.Hello(container):
             _greet(container, channel)
-        case requests.Describe(folder):
-            source = Source(folders.staged(folder))
-            channel.send(
-                "done", tree=decode(source), strange=strange(source, foreign=True), filters=_filters(source)
-            )
+        case requests.Describe():
+            _describe(request, channel)
         case requests.Files():
             _keep_files(request, channel)
         case requests.Dump(target=target):
@@ -162,6 +160,15 @@ def _greet(container: str | None, channel: Channel) -> None:
         with folders.loading(container):
             pass
     channel.send("done", protocol=requests.PROTOCOL, **_versions(), about=_about())
+
+
+def _describe(request: requests.Describe, channel: Channel) -> None:
+    source = Source(folders.staged(request.folder))
+    told = decode(source)
+    if request.ours:
+        channel.send("done", tree=told, strange=restorable.hindrances(request, source))
+    else:
+        channel.send("done", tree=told, strange=strange(source, foreign=True), filters=_filters(source))
 
 
 def _filters(source: Source) -> dict[str, str]:

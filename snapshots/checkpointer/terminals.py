@@ -26,6 +26,15 @@ def plan(files: list[Any], terminals: list[Any], processes: list[Any]) -> str:
     return " ".join(told)
 
 
+def order(terminals: list[Any]) -> None:
+    """Put masters before all slaves.
+
+    CRIU joins the first two descriptors of a terminal in the order in which this describes their ends, and
+    gives back what waits in it through these: if both are of the slave's end, it is lost.
+    """
+    terminals.sort(key=lambda entry: not entry.id % 2)
+
+
 def lengthen(queues: list[Any], beyond: dict[int, bytes]) -> None:
     """Append to what CRIU kept of each terminal what was beyond its limit, by CRIU's number of the end.
 
@@ -37,7 +46,7 @@ def lengthen(queues: list[Any], beyond: dict[int, bytes]) -> None:
 
 
 def _is_master(entry: Any) -> bool:
-    # CRIU numbers the two ends of a terminal: twice its index, and one more for the master.
+    # CRIU numbers the two ends of a terminal: twice its index, and one more for the master. So are their ids.
     return bool(entry.HasField("tty") and entry.tty.tty_info_id % 2)
 
 

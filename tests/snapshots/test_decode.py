@@ -9,8 +9,9 @@ import pytest
 
 from holdfast.snapshots.checkpointer.record import Unreadable
 from holdfast.snapshots.checkpointer.record.credentials import MAX_PROGRAMS, programs
-from holdfast.snapshots.checkpointer.record.decode import MAX_THREADS, decode
+from holdfast.snapshots.checkpointer.record.decode import decode
 from holdfast.snapshots.checkpointer.record.described import modes
+from holdfast.snapshots.checkpointer.record.limits import MAX_THREADS
 
 
 class Message(SimpleNamespace):
@@ -59,6 +60,11 @@ def reg(number: int, path: str, **changed: Any) -> Message:
 
 def entry(number: int, **described: Any) -> Message:
     return Message(id=number, **described)
+
+
+def area(start: int, end: int, file: int = 0) -> Message:
+    """A part of memory, of a file if that has a number."""
+    return Message(start=start, end=end, status=1 << 6 if file else 1 << 9, shmid=file)
 
 
 def tree(**images: list[Any]) -> Images:
@@ -144,6 +150,8 @@ def test_descriptors_say_what_they_are() -> None:
         entry(4, tty=Message(tty_info_id=5, flags=2)),
         entry(6, fifo=Message(pipe_id=9, regf_id=7)),
         reg(7, "/srv/fifo"),
+        entry(8, reg=Message(name="/srv/link", mode=0o120777, flags=0o10000000, pos=0)),
+        entry(10, usk=Message(id=10, name=b"\0a\0b\0", type=1, state=10)),
     ]
     infos = [
         Message(id=1, type=1, fd=0, flags=1),
@@ -152,6 +160,8 @@ def test_descriptors_say_what_they_are() -> None:
         Message(id=4, type=11, fd=5, flags=0),
         Message(id=99, type=77, fd=6, flags=0),
         Message(id=6, type=3, fd=7, flags=0),
+        Message(id=8, type=1, fd=8, flags=0),
+        Message(id=10, type=5, fd=9, flags=0),
     ]
     ttys = [
         Message(
@@ -176,6 +186,8 @@ def test_descriptors_say_what_they_are() -> None:
     assert (found[5]["kind"], found[5]["what"]) == ("terminal", "slave 3")
     assert (found[6]["kind"], found[6]["what"]) == ("other", "")
     assert (found[7]["kind"], found[7]["what"], found[7]["flags"]) == ("fifo", "301/7", 0o2001)
+    assert (found[8]["kind"], found[8]["offset"]) == ("link", None)
+    assert [one["local"] for one in told["sockets"]] == ["@a@b@"]
     assert told["terminals"][0]["foreground"] == 301
 
 
@@ -187,6 +199,31 @@ def test_a_long_name_that_is_open_often_is_told_a_few_times(monkeypatch: pytest.
 
     assert len(told["processes"][0]["descriptors"]) == 10
     assert told["left_out"] == 20
+
+
+def test_more_groups_than_can_be_judged_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread may be in 65536, and a session may have thousands of threads."""
+    monkeypatch.setattr("holdfast.snapshots.checkpointer.record.decode.MAX_GROUPS", 3)
+    pstree = [Message(pid=pid, ppid=0, pgid=301, sid=301, threads=[pid]) for pid in (301, 302)]
+    with pytest.raises(Unreadable, match="groups"):
+        decode(tree(pstree=pstree, core_302=[core()]))
+
+
+def test_more_mapped_files_than_can_be_judged_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restore looks at each different file once, and at no more than these."""
+    monkeypatch.setattr("holdfast.snapshots.checkpointer.record.decode.MAX_MAPPED", 2)
+    mm = Message(
+        mm_arg_start=0,
+        mm_arg_end=0,
+        mm_env_start=0,
+        mm_env_end=0,
+        exe_file_id=1,
+        dumpable=1,
+        vmas=[area(0, 4096), area(4096, 8192, 7), area(8192, 12288, 7), area(12288, 16384, 8)],
+    )
+    assert decode(tree(mm_301=[mm]))["left_out"] == 0
+    mm.vmas.append(area(16384, 20480, 9))
+    assert decode(tree(mm_301=[mm]))["left_out"] == 1
 
 
 def test_the_flags_of_a_named_pipe_are_those_of_its_path() -> None:
@@ -224,7 +261,7 @@ def test_the_command_is_read_from_the_memory_in_the_images() -> None:
         mm_env_end=8300,
         exe_file_id=1,
         dumpable=1,
-        vmas=[Message(start=0, end=8192), Message(start=0xFFFFFFFFFF600000, end=0xFFFFFFFFFF601000)],
+        vmas=[area(0, 8192), area(0xFFFFFFFFFF600000, 0xFFFFFFFFFF601000)],
     )
     [process] = decode(tree(mm_301=[mm], files=[reg(1, "/usr/bin/sleep")]))["processes"]
     assert process["command"] == "sleep 10"

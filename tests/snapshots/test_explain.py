@@ -116,6 +116,7 @@ def test_an_unknown_error_is_passed_on() -> None:
             None,
         ),
         (["(criu/seize.c:887): Zombies with threads are not supported"], "headless", None, None),
+        (["(criu/pstree.c:892): Can't find a session leader for 321"], "adopted", None, None),
         (
             ["(criu/namespaces.c:462): Can't dump nested time_for_children namespace for 796"],
             "inner_namespace",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from holdfast.errors import SnapshotDamaged
 from holdfast.snapshots import record
+from holdfast.snapshots.checkpointer.record import limits
 from holdfast.snapshots.record import Descriptor, OpenFile, Process, Record, Tree
 
 
@@ -34,3 +36,19 @@ def test_damage_is_told(tmp_path: Path, data: bytes) -> None:
     (tmp_path / record.FILE).write_bytes(data)
     with pytest.raises(SnapshotDamaged):
         record.read(tmp_path)
+
+
+def test_nothing_is_written_that_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot with a record that is cut short could not be restored: the capture fails instead."""
+    monkeypatch.setattr(record, "MAX_BYTES", 100)
+    with pytest.raises(record.TooLarge):
+        record.write(tmp_path, Record(tree=Tree(processes=[]), files=[OpenFile(path="/" + "x" * 100)]))
+    assert not list(tmp_path.iterdir())
+    record.write(tmp_path, Record(tree=Tree(processes=[])))
+    assert record.read(tmp_path) is not None
+
+
+def test_the_judge_takes_the_longest_answer_there_is() -> None:
+    """The host names all files it wants to be looked at; a session may call them what it likes."""
+    files = ["/" + "\x01" * 4095] * limits.MAX_FILES
+    assert len(json.dumps({"go": True, "files": files})) < limits.MAX_ANSWER

@@ -13,6 +13,7 @@ from holdfast.snapshots.checkpointer.requests import (
     BadRequest,
     Check,
     Confine,
+    Describe,
     Dump,
     End,
     Hello,
@@ -179,3 +180,13 @@ def test_a_container_is_confined_by_rules_and_let_go_only_if_that_is_said() -> N
     for rules in (None, {}, {**RULES, "callers": ["x; flush ruleset"]}):
         with pytest.raises(BadRequest):
             parse({**asked, "rules": rules})
+
+
+def test_a_description_is_of_a_stranger_unless_said() -> None:
+    """What a restore would refuse is asked of captures of our own; of names, while it stands still."""
+    described = {"v": 1, "op": "describe", "folder": "00112233aabb"}
+    assert parse(described) == Describe("00112233aabb", ours=False, target=None)
+    still = described | {"ours": True, "container": CONTAINER, "init_pid": 4000, "root_pid": 301}
+    assert parse(still) == Describe("00112233aabb", ours=True, target=Target(CONTAINER, 4000, 301))
+    with pytest.raises(BadRequest):
+        parse(still | {"init_pid": 1})

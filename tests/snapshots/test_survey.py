@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.snapshots.checkpointer.proc import fdinfo, links, maps, status
 from holdfast.snapshots.checkpointer.proc.mounts import Mount
+from holdfast.snapshots.checkpointer.record import limits
 from holdfast.snapshots.checkpointer.survey import judge
 from holdfast.snapshots.checkpointer.survey.catalogue import CATALOGUE
 from holdfast.snapshots.checkpointer.survey.finding import Finding
@@ -118,6 +119,47 @@ def test_a_tracer_within_the_session_is_named() -> None:
 
     assert found.what == "traced by strace -p 41 (pid 42)"
     assert found.also == (42,)
+
+
+def test_a_process_adopted_out_of_its_session_is_told() -> None:
+    """Its leader is gone, and not the supervisor but another process is its parent now."""
+    shell = process("Pid:4200\nNSpid:4200 42\nNSsid:4200 42", pid=4200, inner=42)
+    daemon = process("Pid:4300\nNSpid:4300 43\nPPid:4200\nNSsid:4299 39", pid=4300, inner=43)
+    found = verdicts(shell, daemon)
+
+    assert [(one.kind, one.pid, one.verdict) for one in found] == [
+        ("process", 42, "survives"),
+        ("adopted", 43, "blocks"),
+    ]
+    assert found[1].what == "of session 39"
+    below = dataclasses.replace(daemon, status=dataclasses.replace(daemon.status, parent=4000))
+    assert [one.kind for one in verdicts(shell, below)] == ["process", "process"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "what"),
+    [
+        ("MAX_DESCRIPTORS", "7 descriptors in all, at most 3"),
+        ("MAX_THREADS", "10 threads in all, at most 3"),
+        ("MAX_GROUPS", "16 groups of threads in all, at most 3"),
+        ("MAX_NAMES", "6 characters of names in all, at most 3"),
+        ("MAX_PROCESSES", "4 processes in all, at most 3"),
+    ],
+)
+def test_more_than_a_restore_judges_is_told(monkeypatch: pytest.MonkeyPatch, limit: str, what: str) -> None:
+    """Once, of the process that has the most of it; what a restore would refuse is not captured."""
+    large = process("Threads:8\nGroups:4 5", pid=4200, inner=42, descriptors=(opened("/srv/a"),))
+    seen = dataclasses.replace(
+        world(process(), large, process(pid=4300, inner=43)), open={4000: 1, 4100: 2, 4200: 4}
+    )
+    assert "crowd" not in {one.kind for one in judge.findings(seen)}
+    if limit == "MAX_THREADS":
+        seen = dataclasses.replace(seen, processes=seen.processes[:3])
+    monkeypatch.setattr(limits, limit, 3)
+    found = [one for one in judge.findings(seen) if one.kind == "crowd"]
+
+    assert [one.what for one in found] == [what]
+    assert limit == "MAX_PROCESSES" or found[0].pid == 42
 
 
 def test_a_process_of_docker_exec_is_told() -> None:
@@ -260,6 +302,7 @@ ONE = frozenset({5})
         ("UNIX", network(Socket("unix stream", "established", inode=5)), "unix_outside"),
         ("UNIX", network(Socket("unix stream", "established", inode=5, closed=True)), "unix"),
         ("UNIX", network(Socket("unix datagram", "closed", "/d", inode=5)), "unix"),
+        ("UNIX", network(Socket("unix datagram", "closed", "/d", inode=5, received=768)), "unix_unread"),
     ],
 )
 def test_sockets(family: str, seen: Network, kind: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
-from holdfast.snapshots.checkpointer.terminals import adapt, lengthen, plan
+from holdfast.snapshots.checkpointer.terminals import adapt, lengthen, order, plan
 
 
 @dataclass
@@ -107,3 +107,10 @@ def test_a_queue_is_lengthened_once_however_often_images_name_it() -> None:
     lengthen(queues, {3: b"rest"})
 
     assert [one.data for one in queues] == [b"arest", b"a", b"a"]
+
+
+def test_masters_come_before_all_slave_ends() -> None:
+    """Of two that CRIU joins, one is the master then; the rest keeps its order."""
+    ends = [Entry(id=number) for number in (4, 5, 0, 1)]
+    order(ends)
+    assert [one.id for one in ends] == [5, 1, 4, 0]

@@ -1,4 +1,4 @@
-"""Parses /proc/PID/net/{tcp,tcp6,udp,udp6,unix,netlink}, see proc_pid_net(5). Pure.
+"""Parses /proc/PID/net/{tcp,tcp6,udp,udp6,udplite,udplite6,unix,netlink}, see proc_pid_net(5). Pure.
 
 The tables are those of the process's network namespace, sockets of others in it included.
 """

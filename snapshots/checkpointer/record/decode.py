@@ -10,14 +10,15 @@ from typing import Any, Protocol
 
 from holdfast.snapshots.checkpointer.record import Unreadable, credentials, sharing, text
 from holdfast.snapshots.checkpointer.record.described import Files, terminals
+from holdfast.snapshots.checkpointer.record.limits import (
+    MAX_DESCRIPTORS,
+    MAX_GROUPS,
+    MAX_MAPPED,
+    MAX_NAMES,
+    MAX_PROCESSES,
+    MAX_THREADS,
+)
 
-MAX_PROCESSES = 20_000
-MAX_DESCRIPTORS = 100_000
-"""Of all processes together."""
-MAX_NAMES = 64 << 20
-"""Characters of what these are called, together: each name is told as often as it is open."""
-MAX_THREADS = 100_000
-"""Of all processes together. Each has an image; more are no session's (its limit counts threads)."""
 _MAX_COMMAND = 1024
 _MAX_ENVIRONMENT = 64 << 10
 _MAX_NAMES = 50
@@ -29,6 +30,8 @@ _STATES = {1: "alive", 2: "zombie", 3: "stopped"}
 """CRIU's task_state of protobuf core.proto."""
 _VSYSCALL = 0xFFFFFFFFFF600000
 """A page the kernel has in every process of x86; not counted as its memory."""
+_OF_FILE = 1 << 6 | 1 << 7
+"""Of a mapping: private or shared, of a file (CRIU's image.h, VMA_FILE_PRIVATE and VMA_FILE_SHARED)."""
 
 
 class Images(Protocol):
@@ -65,7 +68,7 @@ def decode(images: Images, *, commands: bool = True) -> dict[str, Any]:
         "processes": processes,
         "sockets": list(used.values()),
         "terminals": terminals(ttys),
-        "left_out": max(0, len(pstree) - MAX_PROCESSES) + decoding.left_out,
+        "left_out": max(0, len(pstree) - MAX_PROCESSES) + decoding.left_out + decoding.files_left_out,
     }
 
 
@@ -86,9 +89,16 @@ class _Decoding:
         self._commands = commands
         self._room = MAX_DESCRIPTORS
         self._text = MAX_NAMES
+        self._memberships = MAX_GROUPS
+        self._mapped: set[int] = set()
         self._tables: dict[int, list[Any]] = {}
         self._tids: set[int] = set()
         self.left_out = 0
+
+    @property
+    def files_left_out(self) -> int:
+        """How many mapped files are more than can be judged."""
+        return max(0, len(self._mapped) - MAX_MAPPED)
 
     def process(self, item: Any) -> dict[str, Any]:
         pid = int(item.pid)
@@ -124,6 +134,9 @@ class _Decoding:
         # Without credentials in its image CRIU would leave a task those it has itself.
         if core is None or not core.HasField("thread_core") or not core.thread_core.HasField("creds"):
             raise Unreadable(f"process {pid} does not say with which rights its thread {tid} is to run")
+        self._memberships -= len(core.thread_core.creds.groups)
+        if self._memberships < 0:
+            raise Unreadable("its threads are in more groups than can be judged")
         return {"tid": tid} | credentials.of_core(core, self._filters, leader)
 
     def _memory(self, found: dict[str, Any], pid: int) -> None:
@@ -134,6 +147,7 @@ class _Decoding:
         spans = [(int(v.start), int(v.end)) for v in mm.vmas if v.start < _VSYSCALL]
         found["memory"] = sum(end - start for start, end in spans)
         found["mappings"] = len(spans)
+        self._mapped.update(v.shmid for v in mm.vmas if v.status & _OF_FILE)
         found["dumpable"] = int(mm.dumpable)
         found["executable"] = self._files.name(int(mm.exe_file_id))
         if self._commands:

@@ -38,7 +38,13 @@ _TYPES = {
     19: ("bpf-map", "bpf"),
     20: ("pidfd", "pidfd"),
 }
-_FORMATS = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
+_FORMATS = {
+    stat.S_IFREG: "file",
+    stat.S_IFDIR: "directory",
+    stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+    stat.S_IFLNK: "link",
+}
 _MASTER = os.makedev(5, 2)
 """/dev/ptmx; its other ends have 136 and up (devices.txt of Linux)."""
 _LONGEST = 4096
@@ -151,7 +157,7 @@ def modes(termios: Any) -> str:
 
 def _internet(entry: Any) -> dict[str, Any]:
     six = entry.family == socket.AF_INET6
-    kinds = {socket.IPPROTO_TCP: "tcp", socket.IPPROTO_UDP: "udp"}
+    kinds = {socket.IPPROTO_TCP: "tcp", socket.IPPROTO_UDP: "udp", socket.IPPROTO_UDPLITE: "udplite"}
     kind = kinds.get(entry.proto, f"protocol {entry.proto}") + ("6" if six else "")
     state = TCP_STATES[entry.state] if entry.state < len(TCP_STATES) else "unknown"
     if kind.startswith("udp"):
@@ -168,13 +174,12 @@ def _internet(entry: Any) -> dict[str, Any]:
 
 def _unix(entry: Any) -> dict[str, Any]:
     name = bytes(entry.name)
-    path = (
-        ("@" + name[1:].decode("utf-8", "replace")) if name[:1] == b"\0" else name.decode("utf-8", "replace")
-    )
+    # The kernel's table shows each zero of an abstract name so; a path ends at the first.
+    plain = name.replace(b"\0", b"@") if name[:1] == b"\0" else name.rstrip(b"\0")
     return {
         "kind": f"unix {UNIX_TYPES.get(entry.type, 'other')}",
         "state": "listening" if entry.state == _LISTEN else "",
-        "local": path.rstrip("\0")[:_LONGEST],
+        "local": plain.decode("utf-8", "replace")[:_LONGEST],
         "local_port": 0,
         "remote": "",
         "remote_port": 0,

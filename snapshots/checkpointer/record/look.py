@@ -17,11 +17,13 @@ from typing import Any
 
 from holdfast.snapshots.checkpointer.proc import links, net, walk
 from holdfast.snapshots.checkpointer.record import credentials, labels, sharing
-from holdfast.snapshots.checkpointer.record.decode import MAX_DESCRIPTORS, MAX_NAMES
 from holdfast.snapshots.checkpointer.record.described import FLAGS
+from holdfast.snapshots.checkpointer.record.limits import MAX_DESCRIPTORS, MAX_GROUPS, MAX_NAMES
 from holdfast.snapshots.checkpointer.record.mappings import Mappings
 
 _TABLES = ("tcp", "tcp6", "udp", "udp6")
+_RARE = {"UDP-Lite": "udplite", "UDPLITEv6": "udplite6"}
+"""Tables that are only read if there is a socket for them, by what the kernel calls those."""
 _WITHOUT_TABLE = frozenset({"UNIX", "UNIX-STREAM", "NETLINK"})
 """Sockets that are in none of these, as the kernel calls them."""
 _PAGE = os.sysconf("SC_PAGESIZE")
@@ -62,6 +64,7 @@ class _Looking:
         self._leaders: list[tuple[int, int, int]] = []
         self._room = MAX_DESCRIPTORS
         self._text = MAX_NAMES
+        self._memberships = MAX_GROUPS
         self.left_out = 0
         self._terminals: dict[int, dict[str, Any]] = {}
 
@@ -89,6 +92,10 @@ class _Looking:
         for tid in threads:
             thread = walk.status_of(pid, tid)
             if thread is not None:
+                self._memberships -= len(thread.groups)
+                if self._memberships < 0:
+                    self.left_out += 1
+                    continue
                 label = self.labels.of(pid, tid)
                 found["threads"].append(
                     {"tid": thread.inner_pid, "label": label} | credentials.of_status(thread)
@@ -112,7 +119,8 @@ class _Looking:
         """The sockets among the descriptors that the kernel's tables have; call it before they are named."""
         table: dict[int, dict[str, Any]] = {}
         # To list one of these takes the kernel 5 ms, whatever is in it: most sessions use none.
-        for protocol in _TABLES if self._protocols - _WITHOUT_TABLE else ():
+        ordinary = _TABLES if self._protocols - _WITHOUT_TABLE - set(_RARE) else ()
+        for protocol in (*ordinary, *(_RARE[name] for name in sorted(self._protocols & set(_RARE)))):
             for one in net.internet(walk.read(f"{self._init}/net/{protocol}") or b"", protocol):
                 table[one.inode] = {
                     "kind": one.protocol,
@@ -202,7 +210,7 @@ class _Looking:
             one["kind"] = "file"
             one["offset"] = None if info.flags & os.O_PATH else info.pos
         else:
-            one["kind"] = "directory" if form == stat.S_IFDIR else "device"
+            one["kind"] = {stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}.get(form, "device")
 
     def _modes(self, index: int, pid: int, fd: int) -> None:
         """Modes and size of a terminal; opened once more, which its programs do not notice."""

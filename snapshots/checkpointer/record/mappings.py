@@ -14,9 +14,7 @@ from functools import cache
 
 from holdfast.snapshots.checkpointer import bounded
 from holdfast.snapshots.checkpointer.proc import maps, walk
-
-MOST = 200_000
-"""Different files that are looked at in a tree; a process has at most 65530 mappings (vm.max_map_count)."""
+from holdfast.snapshots.checkpointer.record.limits import MAX_MAPPED
 
 MOST_TOLD = 20
 """Mappings of one process that are named; one is too many."""
@@ -50,7 +48,7 @@ class Mappings:
     def _known(self, pid: int, one: maps.Mapping) -> bool:
         key = (one.major, one.minor, one.inode)
         if key not in self._judged:
-            if len(self._judged) >= MOST:
+            if len(self._judged) >= MAX_MAPPED:
                 return False
             self._judged[key] = self._is_ours(pid, one)
         return self._judged[key]

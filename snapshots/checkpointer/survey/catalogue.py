@@ -67,6 +67,20 @@ CATALOGUE: dict[str, Kind] = {
         "has another AppArmor or SELinux label than the session's first process, which a copy is not given",
         "end it, or start it without changing its profile",
     ),
+    "adopted": Kind(
+        BLOCKS,
+        "process adopted out of its session",
+        "belongs to a session whose leader is not above it, for it was adopted by another process than the "
+        "session's supervisor (a subreaper, such as `tini -s`), where a copy cannot begin it",
+        "end it, or start it below a process that does not adopt (PR_SET_CHILD_SUBREAPER, prctl(2))",
+        passing=True,
+    ),
+    "crowd": Kind(
+        BLOCKS,
+        "more than is judged in a restore",
+        "belongs to a session that has more than a restore can judge",
+        "close some, or end processes",
+    ),
     "trap": Kind(
         BLOCKS,
         "process with a debugger's signal",
@@ -211,6 +225,12 @@ CATALOGUE: dict[str, Kind] = {
         SURVIVES, "UDP, raw or unconnected socket", "has it in a copy, without what it did not read yet"
     ),
     "unix": Kind(SURVIVES, "unix socket", "goes on with it, and with what is on its way"),
+    "unix_unread": Kind(
+        SURVIVES,
+        "unix socket with datagrams that were not read yet",
+        "reads them in a copy, too, but is not told who sent them",
+        "let it read them first, if it answers to the address they came from",
+    ),
     "unix_outside": Kind(
         BLOCKS,
         "unix socket to outside",

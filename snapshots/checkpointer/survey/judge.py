@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from holdfast.snapshots.checkpointer.survey import (
     finding,
     judge_descriptors,
+    judge_limits,
     judge_processes,
     judge_sockets,
 )
@@ -30,8 +31,9 @@ class Size:
 def findings(world: World) -> Iterator[Finding]:
     """Every resource and what becomes of it; `own` marks those of the supervisor."""
     polled: set[tuple[int, ...]] = set()
+    adopted = judge_processes.adopted(world)
     for number, one in enumerate(world.processes):
-        for found in _of(world, one, polled):
+        for found in _of(world, one, polled, adopted):
             if number:
                 yield found
             elif found.kind in _LET_GO and found.fd >= 0:
@@ -40,10 +42,14 @@ def findings(world: World) -> Iterator[Finding]:
                 yield replace(found, own=found.verdict != BLOCKS)
     for one in world.outside:
         yield judge_processes.outside(one)
+    yield from judge_limits.beyond(world)
 
 
-def _of(world: World, one: Process, polled: set[tuple[int, ...]]) -> Iterator[Finding]:
-    yield from judge_processes.process(world, one)
+def _of(world: World, one: Process, polled: set[tuple[int, ...]], adopted: set[int]) -> Iterator[Finding]:
+    if one.inner in adopted:
+        yield judge_processes.in_lost_session(one)
+    else:
+        yield from judge_processes.process(world, one)
     yield from judge_processes.memory(one)
     lost = {descriptor.number: what for descriptor, what in judge_descriptors.lost(one)}
     for descriptor in one.descriptors:

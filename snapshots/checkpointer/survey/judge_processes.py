@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from holdfast.snapshots.checkpointer import ancestry
 from holdfast.snapshots.checkpointer.survey import finding
 from holdfast.snapshots.checkpointer.survey.finding import Finding
 from holdfast.snapshots.checkpointer.survey.seen import Mapped, Process, World
@@ -43,6 +44,23 @@ def process(world: World, one: Process) -> Iterator[Finding]:
     elif not (status.tracer or one.stuck or one.label or status.pending & _SIGTRAP):
         kind = "stopped" if status.state == "T" else "other_user" if status.setuid else "process"
         yield finding.of(one, kind, what)
+
+
+def adopted(world: World) -> set[int]:
+    """The inner pids of processes that cannot be born into their sessions again."""
+    return ancestry.lost(
+        ancestry.Task(one.inner, world.pids.get(one.status.parent, 0), _session(one))
+        for one in world.processes
+    )
+
+
+def in_lost_session(one: Process) -> Finding:
+    """Such a process."""
+    return finding.of(one, "adopted", f"of session {_session(one)}")
+
+
+def _session(one: Process) -> int:
+    return one.status.inner_sessions[-1] if one.status.inner_sessions else 0
 
 
 def outside(one: Process) -> Finding:

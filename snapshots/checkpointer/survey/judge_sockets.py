@@ -65,7 +65,7 @@ def _unix(world: World, found: Socket) -> tuple[str, str]:
         name = other.local if other is not None else ""
         return "unix_outside", f"{what} -> {name or 'outside'}"
     if found.protocol == "unix datagram" or found.state != "established":
-        return "unix", what
+        return ("unix_unread" if found.received and found.local else "unix"), what
     return _without_peer(world, found, what)
 
 

@@ -20,6 +20,7 @@ from holdfast.snapshots.checkpointer.proc.links import Link
 from holdfast.snapshots.checkpointer.proc.mounts import Mount
 from holdfast.snapshots.checkpointer.proc.status import Status
 from holdfast.snapshots.checkpointer.record import labels
+from holdfast.snapshots.checkpointer.record.limits import MAX_DESCRIPTORS
 from holdfast.snapshots.checkpointer.survey import diag
 from holdfast.snapshots.checkpointer.survey.seen import (
     Descriptor,
@@ -82,6 +83,7 @@ def world(init: int, root: int, container: tuple[int, ...], mounted: tuple[str, 
         pids={one.pid: one.inner for one in processes},
         outside=tuple(found for pid in outside if (found := _brief(pid, depth)) is not None),
         whole=tree.whole and not looker.left_out,
+        open=looker.open,
     )
 
 
@@ -165,6 +167,7 @@ class _Looker:
         self._looked = 0
         self._patience = PATIENCE
         self.left_out = 0
+        self.open: dict[int, int] = {}
 
     def process(self, pid: int) -> Process | None:
         status = walk.status_of(pid)
@@ -204,7 +207,9 @@ class _Looker:
         return found
 
     def _descriptors(self, pid: int) -> Iterator[Descriptor]:
-        numbers = walk.descriptors(pid)
+        # All are counted, up to what is judged; to look at each costs far more.
+        numbers = walk.descriptors(pid, MAX_DESCRIPTORS + 1)
+        self.open[pid] = len(numbers)
         room = max(0, MAX_TOTAL - self._looked)
         self._looked += len(numbers)
         self.left_out += max(0, len(numbers) - room)

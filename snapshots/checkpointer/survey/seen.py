@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from holdfast.snapshots.checkpointer.proc.fdinfo import FdInfo
 from holdfast.snapshots.checkpointer.proc.links import Link
@@ -129,7 +129,8 @@ class World:
     """A session at one moment. Pids are the host's; processes come parents first, the supervisor foremost.
 
     `outside` are processes of the container that are not of the tree; `pids` the inner pid of each process of
-    the tree by the host's. `whole` is false if there was more than is looked at.
+    the tree by the host's. `whole` is false if there was more than is looked at. `open` counts descriptors by
+    the host's pid, also those that were not looked at.
     """
 
     processes: tuple[Process, ...]
@@ -139,3 +140,4 @@ class World:
     pids: Mapping[int, int]
     outside: tuple[Process, ...] = ()
     whole: bool = True
+    open: Mapping[int, int] = field(default_factory=dict)

@@ -1,0 +1,51 @@
+"""Tries on a capture what a restore does to its images before CRIU runs, and says what it would refuse.
+
+It is the same code on the same images; what is left is what only a kernel can tell. The host judges rights
+(`snapshots/policy.py`) of the tree that is told along with this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from holdfast.snapshots.checkpointer import ancestry, folders, restore, tree
+from holdfast.snapshots.checkpointer.record import leading
+from holdfast.snapshots.checkpointer.record.outside import strange
+from holdfast.snapshots.checkpointer.record.source import Source
+from holdfast.snapshots.checkpointer.requests import Describe, Target
+
+
+def hindrances(request: Describe, source: Source) -> list[str]:
+    """Sentences without their subject, as `strange` has them; none if nothing is in the way of a restore.
+
+    `source` are the images the request names; what was read of them for their description is not read again.
+
+    Raises:
+        Unreadable: the images are not what a restore reads.
+        TargetMismatch: the session is not who it was said to be.
+        OSError: they cannot be read, or the scratch folder cannot be written.
+    """
+    if request.target is not None:
+        tree.check_container(request.target.init_pid, request.target.container)
+    kept = folders.staged(request.folder)
+    restore.read_facts(kept)
+    scratch = folders.create_scratch(request.folder)
+    try:
+        restore.prepare(kept, scratch, old=(), new=(), lazy=False)
+    finally:
+        folders.discard_scratch(request.folder)
+    return list(_found(source, request.target))
+
+
+def _found(source: Source, target: Target | None) -> Iterator[str]:
+    yield from strange(source)
+    lost = ancestry.lost(
+        ancestry.Task(int(one.pid), int(one.ppid), int(one.sid)) for one in source.messages("pstree")
+    )
+    if lost:
+        yield f"has processes whose session cannot be begun again: {', '.join(map(str, sorted(lost)[:5]))}"
+    if target is not None:
+        astray = leading.astray(Path(f"/proc/{target.init_pid}/root"), leading.names(source))
+        if astray is not None:
+            yield f"has open {astray[:300]!r}, which a link takes out of it"

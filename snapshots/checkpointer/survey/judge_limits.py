@@ -1,0 +1,35 @@
+"""Whether a session has more than a restore would judge. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.snapshots.checkpointer.record import limits
+from holdfast.snapshots.checkpointer.survey import finding
+from holdfast.snapshots.checkpointer.survey.finding import Finding
+from holdfast.snapshots.checkpointer.survey.seen import Process, World
+
+
+def beyond(world: World) -> Iterator[Finding]:
+    """A finding for each limit that is passed, of the process that has the most of it."""
+    for counted, most, what in (
+        ({one.pid: 1 for one in world.processes}, limits.MAX_PROCESSES, "processes"),
+        (world.open, limits.MAX_DESCRIPTORS, "descriptors"),
+        ({one.pid: one.status.threads for one in world.processes}, limits.MAX_THREADS, "threads"),
+        ({one.pid: _groups(one) for one in world.processes}, limits.MAX_GROUPS, "groups of threads"),
+        ({one.pid: _names(one) for one in world.processes}, limits.MAX_NAMES, "characters of names"),
+    ):
+        total = sum(counted.values())
+        if total > most:
+            # The supervisor is nobody's to close or end.
+            largest = max(world.processes[1:] or world.processes, key=lambda one: counted.get(one.pid, 0))
+            yield finding.of(largest, "crowd", f"{total} {what} in all, at most {most}")
+
+
+def _groups(one: Process) -> int:
+    """As many as its first thread has, in each."""
+    return len(one.status.groups) * max(1, one.status.threads)
+
+
+def _names(one: Process) -> int:
+    return sum(len(descriptor.link.name) for descriptor in one.descriptors if descriptor.link.kind == "path")

@@ -1,0 +1,275 @@
+"""What is captured comes back, and a session is let go of only when it is known that it does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import CaptureFailed, LiveUnsupported, RestoreFailed
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.session import Session
+from holdfast.runtime.verification import taken
+
+pytestmark = pytest.mark.engine
+
+# A parent that adopts orphans, with two: of a leader that is gone, and of one that goes on.
+ADOPTING = """
+import ctypes, os, signal, time
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+def orphan(leader_stays):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            if os.fork() == 0:
+                signal.pause()
+            os._exit(0)
+        os.wait()
+        if leader_stays:
+            signal.pause()
+        os._exit(0)
+orphan(False)
+orphan(True)
+os.wait()
+open("/srv/adopting", "w").close()
+signal.pause()
+"""
+# One socket's folder is another place by now: its name leads into /proc.
+ASTRAY = """
+import os, signal, socket
+os.mkdir("/srv/d")
+held = socket.socket(socket.AF_UNIX)
+held.bind("/srv/d/socket")
+os.rename("/srv/d", "/srv/e")
+os.symlink("/proc/self/root/srv/e", "/srv/d")
+open("/srv/astray", "w").close()
+signal.pause()
+"""
+CROWDING = """
+import os, resource, signal
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+first = os.open("/dev/null", os.O_RDONLY)
+count = min(most - 50, 51000)
+for _ in range(count):
+    os.dup(first)
+for _ in range(100000 // count):
+    if os.fork() == 0:
+        signal.pause()
+open("/srv/crowding", "w").close()
+signal.pause()
+"""
+# What is told of these in two ways is the same.
+RARE = """
+import os, signal, socket
+names = [socket.socket(socket.AF_UNIX) for _ in range(2)]
+names[0].bind(b"\\0ends with one\\0")
+names[1].bind(b"\\0has\\0one")
+lite = socket.socket(socket.AF_INET, socket.SOCK_DGRAM, 136)
+lite.bind(("127.0.0.1", 0))
+lite.connect(lite.getsockname())
+six = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM, 136)
+six.bind(("::1", 0))
+six.connect(six.getsockname())
+os.symlink("nowhere", "/srv/link")
+link = os.open("/srv/link", os.O_PATH | os.O_NOFOLLOW)
+open("/srv/rare", "w").close()
+signal.pause()
+"""
+# A terminal both of whose ends one process has, and what is typed there waits.
+TYPED = """
+import fcntl, os, pty, signal, termios
+if os.fork():
+    os._exit(0)  # the child leads no process group, and may begin a session
+master, slave = pty.openpty()
+os.setsid()
+fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+mine = os.open("/dev/tty", os.O_RDWR)
+os.dup2(master, 50)
+os.close(master)
+os.write(50, b"typed\\n")
+def answer(*_):
+    os.set_blocking(mine, False)
+    with open("/srv/answer.new", "w") as file:
+        try:
+            file.write(os.read(mine, 100).decode())
+        except OSError as error:
+            file.write(str(error))
+    os.rename("/srv/answer.new", "/srv/answer")
+signal.signal(signal.SIGUSR1, answer)
+open("/srv/typed", "w").close()
+while True:
+    signal.pause()
+"""
+# Runs where CRIU's images can be written, between the capture and what is made of it.
+FORGE = """
+import sys
+from pathlib import Path
+from holdfast.snapshots.checkpointer import entries
+images = Path("/state/staging") / sys.argv[1] / "images"
+"""
+FAULTS = {
+    "more rights than a session": (
+        """
+path = sorted(images.glob("core-*.img"))[0]
+magic, [core] = entries.read(path)
+core.thread_core.creds.cap_bnd[0] |= 1 << 21
+entries.write(path, magic, [core])
+""",
+        "capabilities",
+    ),
+    "a note that cannot be read": ("(images / 'facts.json').write_text('{')", "facts.json"),
+    "a session that cannot be begun": (
+        """
+magic, found = entries.read(images / "pstree.img")
+found[-1].ppid, found[-1].sid, found[-1].pgid = found[1].pid, 7, 7
+entries.write(images / "pstree.img", magic, found)
+""",
+        "session",
+    ),
+}
+
+
+def begin(session: Session, name: str, program: str) -> None:
+    """Have a program run in the session until it says that it is ready."""
+    session.exec(f"cat > /srv/{name}.py <<'END'\n{program}\nEND", timeout=60)
+    started = session.exec(
+        f"python3 /srv/{name}.py </dev/null >/srv/log 2>&1 & "
+        f"until [ -e /srv/{name} ]; do kill -0 $! || break; sleep 0.05; done; cat /srv/log",
+        timeout=120,
+    )
+    assert session.exec(f"ls /srv/{name}", timeout=60).ok, started.text
+
+
+@pytest.fixture(scope="module")
+def session(shared_hf: Holdfast) -> Session:
+    made = shared_hf.new("kept")
+    made.exec("value=here", timeout=60)
+    return made
+
+
+def test_processes_adopted_out_of_their_session_are_refused_by_name(
+    session: Session, shared_cli: Any
+) -> None:
+    """Both are told before anything is done; without them it is captured, and comes back."""
+    begin(session, "adopting", ADOPTING)
+    told = shared_cli("snapshot", "kept", "--check", "--json")
+    blocking = [one for one in told.json["findings"] if one["verdict"] == "blocks"]
+
+    assert told.code == 3
+    assert [one["kind"] for one in blocking] == ["adopted", "adopted"]
+    assert all("adopting.py" in one["command"] for one in blocking)
+    with pytest.raises(LiveUnsupported, match=r"adopting\.py.*adopted by another process.*and 1 more"):
+        session.snapshot()
+    session.exec("pkill -f adopting.py; wait", timeout=60)
+    snapshot = session.snapshot("without")
+    copy = snapshot.restore("copy")
+    assert copy.exec("echo $value", timeout=60).text == "here\n"
+    copy.remove()
+    snapshot.remove()
+
+
+def test_more_descriptors_than_a_restore_judges_are_refused_by_name(session: Session) -> None:
+    """A few processes that share thousands: the capture counts as the restore does."""
+    begin(session, "crowding", CROWDING)
+    try:
+        with pytest.raises(LiveUnsupported, match=r"crowding\.py.*at most 100000"):
+            session.snapshot()
+        assert session.exec("jobs", timeout=60).text.startswith("[1]+  Running")
+    finally:
+        session.exec("pkill -f crowding.py; wait; rm -f /srv/crowding", timeout=60)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_session_that_could_not_come_back_is_not_let_go_of(
+    shared_hf: Holdfast, session: Session, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """What a restore would refuse is found while all of it is still there: it runs on."""
+    change, words = FAULTS[fault]
+    remember = taken.remember
+
+    def forged(*given: Any) -> None:
+        staging = next(one for one in given if isinstance(one, Path))
+        [checkpointer] = shared_hf.engine.containers(
+            holdfast_home=shared_hf.home.digest, holdfast_role="checkpointer"
+        )
+        done = shared_hf.engine.client.containers.get(checkpointer).exec_run(
+            ["/usr/bin/python3", "-c", FORGE + change, staging.name],
+            environment={"PYTHONPATH": "/opt/holdfast/checkpointer"},
+        )
+        assert done.exit_code == 0, done.output
+        remember(*given)
+
+    monkeypatch.setattr(taken, "remember", forged)
+    with pytest.raises((LiveUnsupported, CaptureFailed), match=words):
+        session.suspend()
+    assert session.refresh().state == "running"
+    assert session.exec("echo $value", timeout=60).text == "here\n"
+    assert shared_hf.snapshots() == []
+    assert not shared_hf.store.operations.open()
+
+
+def test_a_link_that_leads_astray_does_not_lose_a_session(shared_hf: Holdfast, session: Session) -> None:
+    """Root in the session can make its own names lead into /proc, where no restore follows them."""
+    begin(session, "astray", ASTRAY)
+    with pytest.raises(LiveUnsupported, match="takes out of it"):
+        session.suspend()
+    assert session.exec("echo $value; pkill -f astray.py; wait; rm /srv/d", timeout=60).text.startswith(
+        "here"
+    )
+    assert shared_hf.snapshots() == []
+    session.suspend()
+    session.resume()
+    assert session.exec("echo $value", timeout=60).text == "here\n"
+
+
+def test_what_waits_in_a_terminal_is_there_whoever_has_its_ends(session: Session) -> None:
+    """Also if a process has two slave ends before the master."""
+    begin(session, "typed", TYPED)
+    snapshot = session.snapshot()
+    copy = snapshot.restore("typed")
+    for each in (copy, session):
+        asked = each.exec(
+            "pkill -USR1 -f typed.py; until [ -e /srv/answer ]; do sleep 0.05; done; cat /srv/answer",
+            timeout=60,
+        )
+        assert asked.text.startswith("typed\n")
+    copy.remove()
+    snapshot.remove()
+    session.exec("pkill -f typed.py; wait", timeout=60)
+
+
+def test_no_deviation_is_told_that_is_none(session: Session) -> None:
+    """Abstract names with zeros in them, UDP-Lite, a link that is open by name come back as they were."""
+    begin(session, "rare", RARE)
+    snapshot = session.snapshot()
+    copy = snapshot.restore("rare")
+    assert copy.verification is not None
+    assert [str(one) for one in copy.verification.deviations] == []
+    assert copy.verification.compared["sockets"] >= 4
+    copy.remove()
+    snapshot.remove()
+    session.exec("pkill -f rare.py; wait", timeout=60)
+
+
+def test_a_resume_that_fails_says_what_can_be_had(shared_hf: Holdfast, session: Session) -> None:
+    """The session stays suspended with all that was kept; a new one can have its files."""
+    session.exec("echo kept > /srv/kept", timeout=60)
+    session.suspend()
+    snapshot = shared_hf.snapshot(str(session.refresh().row.parent_snapshot_id))
+    folder = shared_hf.home.snapshots / snapshot.id
+    kept = json.loads((folder / "manifest.json").read_text())
+    altered = {**kept, "processes": {**kept["processes"], "root_pid": kept["processes"]["root_pid"] + 1}}
+    (folder / "manifest.json").write_text(json.dumps(altered))
+    with pytest.raises(RestoreFailed, match="cannot restore") as failed:
+        session.resume()
+    assert f"holdfast restore {snapshot.name} --as files" in failed.value.hint
+    assert session.refresh().state == "suspended"
+    files = snapshot.restore("files", rung="files")
+    assert files.exec("cat /srv/kept", timeout=60).text == "kept\n"
+    files.remove()
+    (folder / "manifest.json").write_text(json.dumps(kept))
+    session.resume()
+    assert session.exec("echo $value", timeout=60).text == "here\n"
