@@ -32,7 +32,8 @@ class ExecResult:
     that were not kept, `lost` those that the session itself had no room for.  Offsets are positions in the
     shell's whole output.  `duration` is in seconds.  `recorded`: it ran before, under its key, and this is
     what was written down; output that is no longer kept is in `lost`.  `news` tells what died in the session
-    since the caller's last command, at most five events.
+    since the caller's last command, at most five events.  `message` explains an end that the exit code alone
+    does not: text that is not finished (then `incomplete`), or that bash could not read.
     """
 
     exit_code: int | None
@@ -50,6 +51,7 @@ class ExecResult:
     recorded: bool = False
     waiting: State | None = None
     news: tuple[Event, ...] = ()
+    message: str = ""
 
     @property
     def text(self) -> str:
@@ -65,6 +67,28 @@ class ExecResult:
     def ok(self) -> bool:
         """Whether the command ended by itself with 0."""
         return self.exit_code == 0 and not self.timed_out
+
+
+@dataclass(frozen=True, slots=True)
+class SyntaxCheck:
+    """What the session's bash makes of a text that it did not run.
+
+    `message` is empty if it is complete and correct. `incomplete` if more text could make it so: a quote, a
+    block or a here-document is open. `line` counts from 1.
+    """
+
+    message: str = ""
+    line: int | None = None
+    incomplete: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether bash would run all of it."""
+        return not self.message
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return {"ok": self.ok, "message": self.message, "line": self.line, "incomplete": self.incomplete}
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ class Session:
     """One session. Attributes are as of the last call that looked; `refresh` looks again.
 
     Its calls are grouped by concern, and the groups' are here too, as they are used all the time: those of
-    `SessionShell` (`exec`, `join`, `detach`, `send`, `answer`, `interrupt`), `cell` of `kernel`, and those of
+    `SessionShell` (`exec`, `check_syntax`, `join`, `detach`, `send`, `answer`, `interrupt`), `cell` of `kernel`, and those of
     `SessionInsight` (`pulse`, `port`, `drift`, `events`, `journal`, `tasks`, `task`), those of
     `SessionSnapshots` (`snapshot`, `fork`, `suspend`, `resume`, `rewind`, `policy`, `serve_captures`), and
     those of `SessionNetwork` (`network`, `allow`, `disallow`, `allow_domains`, `disallow_domains`,
@@ -46,6 +46,7 @@ class Session:
         self._line = Line(controller, lambda: self._row)
         runs = SessionShell(self._line)
         self.exec, self.join, self.detach = runs.exec, runs.join, runs.detach
+        self.check_syntax = runs.check_syntax
         self.send, self.answer, self.interrupt = runs.send, runs.answer, runs.interrupt
         self.kernel = SessionKernel(self._line)
         self.cell = self.kernel.cell

@@ -13,8 +13,8 @@ from holdfast.runtime.guest import layout
 from holdfast.runtime.keeping import automatic
 from holdfast.runtime.keyed_calls import exec_once
 from holdfast.runtime.line import Line
-from holdfast.runtime.results import ExecResult
-from holdfast.runtime.shell_calls import Following, OnOutput, OnWaiting, ShellCall
+from holdfast.runtime.results import ExecResult, SyntaxCheck
+from holdfast.runtime.shell_calls import Following, OnOutput, OnWaiting, ShellCall, check_syntax
 from holdfast.runtime.terminal.handle import SessionTerminal
 
 if TYPE_CHECKING:
@@ -92,6 +92,18 @@ class SessionShell:
             if key is None
             else exec_once(self._line.controller, self._line.known, key, command, shell, call)
         )
+
+    def check_syntax(self, text: str, *, shell: str = layout.MAIN) -> SyntaxCheck:
+        """Whether bash would read all of a text, without running any of it; the shell may be busy.
+
+        It is read as the shell reads now: with its aliases, `extglob` and the like. What the text itself
+        changes of that is not known before it runs.
+
+        Raises:
+            GuestError: bash could not be asked, or took longer than ten seconds.
+        """
+        with self._line.explained():
+            return self._line.persistence().run(lambda: check_syntax(self._line.client(), text, shell))
 
     def join(
         self,

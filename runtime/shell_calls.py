@@ -16,9 +16,10 @@ from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest_client import GuestClient
 from holdfast.runtime.persistence import Persistence
-from holdfast.runtime.results import ExecResult, ShellInfo
+from holdfast.runtime.results import ExecResult, ShellInfo, SyntaxCheck
 from holdfast.runtime.terminal.leasing import lease
 from holdfast.runtime.terminal.uncook import Tail, Uncook
+from holdfast.runtime.text import plain
 from holdfast.runtime.waiting import state
 
 OnOutput = Callable[[bytes], None]
@@ -186,6 +187,7 @@ class Following:
             command_id=str(self._args["id"]),
             recorded=fields.flag(frame, "recorded"),
             news=tuple(parse(row) for row in fields.rows(frame, "news")),
+            message=plain(fields.text(frame, "message", ""), 500),
         )
 
 
@@ -258,6 +260,16 @@ def shell_info(client: GuestClient, shell: str) -> ShellInfo:
                 holder=lease(frame).holder,
             )
     raise InvalidArgument(f"cannot find shell '{shell}': the session has none of that name")
+
+
+def check_syntax(client: GuestClient, text: str, shell: str) -> SyntaxCheck:
+    """What the bash of a shell makes of a text. Raises as `_payload` does."""
+    frame = client.request("check_syntax", payload=_payload(text), shell=shell)
+    return SyntaxCheck(
+        message=plain(fields.text(frame, "message", ""), 400),
+        line=fields.optional_integer(frame, "line", 1),
+        incomplete=fields.flag(frame, "incomplete"),
+    )
 
 
 def _payload(command: str) -> bytes:

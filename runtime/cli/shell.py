@@ -48,6 +48,9 @@ def exec_(
         bool, typer.Option("--detach", "-d", help="Start it apart from the shell, and say its id.")
     ] = False,
     name: Annotated[str | None, typer.Option(help="With --detach: a name for it.")] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only say whether bash could read all of it: 0, else 2.")
+    ] = False,
     key: Key = None,
     reason: Reason = None,
     raw: Raw = False,
@@ -59,6 +62,8 @@ def exec_(
     """
     text = command_text(command, separated=bool(context.meta.get("separated")))
     found = controller().session(session)
+    if check:
+        raise typer.Exit(_checked(found, text, as_json=wants_json(json)))
     if detach and key is not None:
         raise InvalidArgument("cannot use a key with --detach", hint="give the task a --name instead")
     if detach:
@@ -78,6 +83,16 @@ def exec_(
     if result.timed_out:
         output.note(f"the command was interrupted after {timeout:g} s")
     raise typer.Exit(_told(found, result))
+
+
+def _checked(found: Session, text: str, *, as_json: bool) -> int:
+    """Tell what bash makes of a text that is not run, and return the exit code bash has for it."""
+    checked = found.check_syntax(text)
+    if as_json:
+        output.emit({"id": found.id, "name": found.name, **checked.as_dict()})
+    elif not checked.ok:
+        output.note(f"line {checked.line}: {checked.message}" + " (not finished)" * checked.incomplete)
+    return 0 if checked.ok else 2
 
 
 def wait(
@@ -135,8 +150,8 @@ def _notes(found: Session, result: ExecResult) -> None:
         output.note(f"{output.size(result.lost)} of its output are no longer kept")
     elif result.lost:
         output.note(f"{output.size(result.lost)} of the output were lost: it came faster than it was read")
-    if result.incomplete:
-        output.note("the command is incomplete: a quote or a block is open at its end")
+    if result.message:
+        output.note(result.message)
     for event in result.news:
         output.note(f"since your last command: {event.text}; `holdfast events {found.name}`")
     if result.shell_exited:

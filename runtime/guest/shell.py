@@ -68,7 +68,7 @@ class Shell:
         self._machine = ShellMachine()
         self._terminal: Terminal | None = None
         self._commands: dict[str, Exec] = {}
-        self._command = b""
+        self._newest: tuple[Exec, bytes] | None = None
         self._serial = 0
         self._timer: asyncio.TimerHandle | None = None
         self._pursuit: Pursuit | None = None
@@ -141,7 +141,7 @@ class Shell:
         self._serial += 1
         request = Exec(id_, self._serial, timeout)
         actions = self._machine.submit(request, self._loop.time())
-        self._command = command
+        self._newest = request, command
         self._commands[id_] = request
         self.chronicle.given(request, command, who)
         self._do(actions)
@@ -153,6 +153,10 @@ class Shell:
     def find(self, id_: str) -> Exec | None:
         """Return the command of that id, if it is known."""
         return self._commands.get(id_)
+
+    def text_of(self, command: Exec) -> bytes | None:
+        """Return the text of a command; only that of the newest is kept."""
+        return self._newest[1] if self._newest and self._newest[0] is command else None
 
     def forget(self, id_: str) -> None:
         """Forget a command that was refused: its id may be used again."""
@@ -342,7 +346,7 @@ class Shell:
     def _offer(self, current: Exec) -> None:
         self.chronicle.offered()
         try:
-            self._bash.offer(current.serial, self._command)
+            self._bash.offer(current.serial, self.text_of(current) or b"")
         except OSError as error:
             self._machine.refuse(f"its text cannot be left for the shell ({error.strerror})")
             return

@@ -7,8 +7,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from holdfast.runtime.guest import syntax
 from holdfast.runtime.guest.call import Call, Operations
 from holdfast.runtime.guest.connection import Refusal
+from holdfast.runtime.guest.explaining import explained
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.keyed import Known
 from holdfast.runtime.guest.machine import Busy, Exec, Phase
@@ -93,6 +95,19 @@ async def send_signal(guest: Guest, call: Call) -> None:
     await call.finish("ok")
 
 
+async def check_syntax(guest: Guest, call: Call) -> None:
+    """Tell whether a text is complete and correct for the shell, which need not be free."""
+    shell, text = guest.shell(call.target("shell")), call.frame.payload
+    if b"\0" in text:
+        raise Refusal("invalid", "cannot check the text: it contains a NUL byte, which no shell can read")
+    try:
+        fault = await syntax.check(text, shell.held(), guest.account, guest.reaper)
+    except syntax.CannotCheck as error:
+        raise Refusal("failed", f"cannot check the text: {error}") from None
+    found = {"line": fault.line, "message": fault.message, "incomplete": fault.incomplete} if fault else {}
+    await call.finish("syntax", **found)
+
+
 async def resize(guest: Guest, call: Call) -> None:
     """Change the size of the terminal."""
     shell = guest.shell(call.target("shell"))
@@ -128,6 +143,8 @@ async def _follow(guest: Guest, call: Call, shell: Shell, command: Exec) -> None
     await _tell(call, shell, command, start)
     while not command.over:
         await shell.log.more()
+    if command.message is None:
+        command.message = await explained(guest, shell, command)
     news = guest.news.since(str(call.actor()))
     await call.finish(
         "finished",
@@ -140,7 +157,7 @@ async def _follow(guest: Guest, call: Call, shell: Shell, command: Exec) -> None
         shell_exited=command.shell_exited,
         incomplete=command.incomplete,
         duration=round(command.duration, 6),
-        **({"message": _INCOMPLETE} if command.incomplete else {}),
+        **({"message": command.message} if command.message else {}),
         **({"news": news} if news else {}),
     )
 
@@ -169,11 +186,6 @@ async def _tell(call: Call, shell: Shell, command: Exec, start: int) -> None:
             offset=item.offset,
             duration=round(max(0.0, shell.clock() - command.began), 6),
         )
-
-
-_INCOMPLETE = (
-    "cannot run command: the shell waits for the rest of it; close its quotes, blocks or here-document"
-)
 
 
 async def _recall(call: Call, shell: Shell, known: Known) -> None:
@@ -243,6 +255,7 @@ def size_of(call: Call, default: Size) -> Size:
 
 
 OPERATIONS: Operations = {
+    "check_syntax": check_syntax,
     "exec": run,
     "wait": wait,
     "read": read,

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         Check,
         ExecResult,
         Screen,
+        SyntaxCheck,
     )
     from holdfast.runtime.retry.spread import Spread
     from holdfast.runtime.session import Session
@@ -148,6 +149,7 @@ __all__ = [
     "Spread",
     "State",
     "StoreError",
+    "SyntaxCheck",
     "Task",
     "TaskInfo",
     "Thawed",
@@ -184,6 +186,7 @@ _LATE = {
     "Snapshot": "snapshot",
     "Spread": "retry.spread",
     "State": "guest.pulse.state",
+    "SyntaxCheck": "results",
     "Task": "tasks",
     "TaskInfo": "tasks",
     "Thawed": "thawing",
