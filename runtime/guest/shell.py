@@ -79,6 +79,8 @@ class Shell:
         self.recording = Recording(layout.shell(name).recording, self.size)
         self.picture = Picture()
         self.prompts = 0
+        self.touched = 0.0
+        """When something was last typed or interrupted, by the loop's clock."""
         self._marks = MarkReader(self._bash.nonce)
         self._filter = MarkFilter(self._bash.nonce)
         self.watching = Watching(self)
@@ -165,6 +167,7 @@ class Shell:
     async def write(self, data: bytes) -> None:
         """Type data into the terminal."""
         if self._terminal:
+            self.touched = self._loop.time()
             self.watching.typed(data)
             await self._terminal.write(data)
 
@@ -190,6 +193,7 @@ class Shell:
         """Do what Ctrl-C does; of a running command, drop the lines that have not run yet."""
         if self._terminal is None:
             return
+        self.touched = self._loop.time()
         self.watching.typed(b"")
         current = self._machine.current
         if current and current.phase is not Phase.WAITING:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from holdfast.runtime.guest import syntax
+from holdfast.runtime.guest import syntax, turn
 from holdfast.runtime.guest.call import Call, Operations
 from holdfast.runtime.guest.connection import Refusal
 from holdfast.runtime.guest.explaining import explained
@@ -43,10 +43,7 @@ async def run(guest: Guest, call: Call) -> None:
         await _recall(call, shell, known)
         return
     if command is None:
-        desk = guest.desk(shell.name)
-        await desk.admitted(str(call.actor()), "run command", call.seconds("lease_wait"))
-        # The same request may have come by another connection meanwhile.
-        command = shell.find(id_) or _submit(guest, shell, call)
+        command = await _begin(guest, shell, call)
     await _follow(guest, call, shell, command)
 
 
@@ -88,11 +85,13 @@ async def send_signal(guest: Guest, call: Call) -> None:
     if shell.current is None:
         # What runs was typed by who holds the lease; a command of `exec` may be interrupted by its caller.
         guest.desk(shell.name).require(str(call.actor()), f"send signal {name}")
+    offset, current = shell.log.end, shell.current
     if name == "INT":
         shell.interrupt()
     else:
         shell.signal(signal.Signals[f"SIG{name}"])
-    await call.finish("ok")
+    begun = current is not None and current.phase is not Phase.WAITING
+    await call.finish("ok", offset=offset, exec=current.id if current and begun else None)
 
 
 async def check_syntax(guest: Guest, call: Call) -> None:
@@ -113,6 +112,24 @@ async def resize(guest: Guest, call: Call) -> None:
     shell = guest.shell(call.target("shell"))
     guest.desk(shell.name).set_size(size_of(call, shell.size))
     await call.finish("ok")
+
+
+async def _begin(guest: Guest, shell: Shell, call: Call) -> Exec:
+    """Begin a command when the shell is free, for which it waits as long as the caller wants."""
+    until = shell.clock() + (call.seconds("busy_wait") or 0.0)
+    while True:
+        await turn.free(shell, until)
+        await guest.desk(shell.name).admitted(str(call.actor()), "run command", call.seconds("lease_wait"))
+        if shell.current and shell.clock() < until:
+            continue
+        # The same request may have come by another connection meanwhile.
+        command = shell.find(call.id()) or _submit(guest, shell, call)
+        while command.phase in (Phase.WAITING, Phase.OFFERED):
+            await shell.log.more()
+        # What was typed may have the shell: nothing tells then when it ends, but the next attempt.
+        if command.phase is not Phase.REFUSED or command.refusal or shell.clock() >= until:
+            return command
+        shell.forget(command.id)
 
 
 def _submit(guest: Guest, shell: Shell, call: Call) -> Exec:

@@ -36,7 +36,7 @@ TEXTS: list[tuple[str, int | None, bool]] = [
 
 
 def test_text_is_checked_without_running_it(guest: Guest) -> None:
-    """Bash tells text that is not finished from text that never can be, and by its line; so does running it."""
+    """Bash tells text that is not finished from text that never can be, and by its line; so does running."""
     assert [(text, *_checked(guest, text)) for text, _, _ in TEXTS] == TEXTS
     assert [guest.exec(text).incomplete for text, _, _ in TEXTS] == [more for _, _, more in TEXTS]
 
