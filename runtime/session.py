@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 class Session:
     """One session. Attributes are as of the last call that looked; `refresh` looks again.
 
-    Its calls are grouped by concern, and the groups' are here too, as they are used all the time: those of
-    `SessionShell` (`exec`, `check_syntax`, `join`, `detach`, `send`, `answer`, `interrupt`), `cell` of `kernel`, and those of
-    `SessionInsight` (`pulse`, `port`, `drift`, `events`, `journal`, `tasks`, `task`), those of
-    `SessionSnapshots` (`snapshot`, `fork`, `suspend`, `resume`, `rewind`, `policy`, `serve_captures`), and
-    those of `SessionNetwork` (`network`, `allow`, `disallow`, `allow_domains`, `disallow_domains`,
-    `change_network`).
+    Its calls are grouped by concern, and the groups' are here too, as they are used all the time: those
+    of `SessionShell` (`exec`, `check_syntax`, `join`, `detach`, `send`, `answer`, `interrupt`), `cell` of
+    `kernel`, and those of `SessionInsight` (`pulse`, `port`, `drift`, `events`, `journal`, `tasks`,
+    `task`), those of `SessionSnapshots` (`snapshot`, `fork`, `suspend`, `resume`, `rewind`, `policy`,
+    `serve_captures`), and those of `SessionNetwork` (`network`, `allow`, `disallow`, `allow_domains`,
+    `disallow_domains`, `change_network`).
     `terminal` is what a person sees.
     """
 

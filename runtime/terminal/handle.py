@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holdfast.runtime import given
 from holdfast.runtime.guest import layout
 from holdfast.runtime.shell_calls import shell_info
 from holdfast.runtime.terminal import leasing
@@ -73,7 +74,7 @@ class SessionTerminal:
 
     def send(self, text: str | bytes) -> None:
         """Type text, as it is."""
-        data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+        data = given.typed(text, "text")
         for start in range(0, len(data), 1 << 20):
             self._line.request("send", data[start : start + (1 << 20)], shell=self.shell)
 
