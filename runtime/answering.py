@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime import fields, given
+from holdfast.runtime import fields, given, typing_in
 from holdfast.runtime.kernel_calls import KernelCall, OnEvent, OnInput
 from holdfast.runtime.results import CellResult, ExecResult
 from holdfast.runtime.shell_calls import Following, OnBytes, OnOutput
@@ -34,7 +34,9 @@ def answer(
     data, patience = given.typed(text, "answer"), given.patience(patience, "patience")
     if len(data) > LONGEST:
         raise InvalidArgument(f"cannot answer: the text has {len(data)} bytes, the limit is {LONGEST}")
-    sent = line.request("send", data, shell=shell)
+    sent = typing_in.send(line, "send", data, shell=shell)
+    if sent is None:
+        raise InvalidArgument("cannot answer: there is nothing to type", hint='"\\n" is Enter')
     command = fields.optional_text(sent, "exec")
     if command is None:
         raise InvalidArgument(

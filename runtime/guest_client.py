@@ -47,6 +47,7 @@ ERRORS: dict[str, type[HoldfastError]] = {
     "invalid": InvalidArgument,
     "kernel_died": KernelDied,
     "key_conflict": InvalidArgument,
+    "line_too_long": InvalidArgument,
     "outcome_unknown": OutcomeUnknown,
     "protocol": ProtocolError,
     "unsupported_version": ProtocolError,
@@ -54,6 +55,7 @@ ERRORS: dict[str, type[HoldfastError]] = {
 
 
 HINTS = {
+    "line_too_long": "send it in shorter lines, or have `exec` write it to a file (a here-document)",
     "held": "`holdfast lease S` shows who it is; a command waits with `--lease-wait SECONDS`",
 }
 

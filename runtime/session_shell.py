@@ -180,7 +180,11 @@ class SessionShell:
         return tasks.start(self._line, command, name=name, env=env, cwd=cwd, lease_wait=lease_wait)
 
     def send(self, text: str | bytes, *, shell: str = layout.MAIN) -> None:
-        """Type text into the terminal, as it is."""
+        """Type text into the terminal, as it is.
+
+        Raises:
+            InvalidArgument: as `SessionTerminal.send`: the terminal would cut a line of it.
+        """
         SessionTerminal(self._line, shell).send(text)
 
     def answer(
@@ -199,7 +203,7 @@ class SessionShell:
         it they wait as before. After `patience` seconds the result is that it still runs.
 
         Raises:
-            InvalidArgument: no command of `exec` runs; the text was typed all the same.
+            InvalidArgument: no command of `exec` runs; the text was typed all the same. Or as `send`.
         """
         with self._line.explained():
             return answer(

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import InvalidArgument, ProtocolError
-from holdfast.runtime import fields, given, ids
+from holdfast.runtime import fields, given, ids, typing_in
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest_client import MAX_ANSWER_BYTES
@@ -118,10 +118,8 @@ class Task:
             _Reading(self._line, self.id, on_output, on_bytes, offset, follow=follow).read()
 
     def send(self, text: str | bytes) -> None:
-        """Type text into its terminal, as it is."""
-        data = given.typed(text, "text")
-        for start in range(0, len(data), 1 << 20):
-            self._line.request("task_send", data[start : start + (1 << 20)], id=self.id)
+        """Type text into its terminal, as it is. Raises InvalidArgument as `Session.send` does."""
+        typing_in.send(self._line, "task_send", given.typed(text, "text"), id=self.id)
 
     def signal(self, name: str = "TERM") -> None:
         """Send a signal to all that runs in its terminal; INT as Ctrl-C does.

@@ -13,6 +13,7 @@ from holdfast.runtime.guest.connection import Refusal
 from holdfast.runtime.guest.explaining import explained
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.keyed import Known
+from holdfast.runtime.guest.line_limit import refusal
 from holdfast.runtime.guest.machine import Busy, Exec, Phase
 from holdfast.runtime.guest.marks import MAX_MARK, Piece
 from holdfast.runtime.guest.output import Gap
@@ -71,8 +72,11 @@ async def send(guest: Guest, call: Call) -> None:
     """Type bytes into the terminal; tell which command runs, and where its output goes on."""
     actor, shell = str(call.actor()), guest.shell(call.target("shell"))
     await guest.desk(shell.name).admitted(actor, "type", call.seconds("lease_wait"))
+    keyboard = guest.keyboards[shell.name]
+    if excess := keyboard.excess(call.frame.payload):
+        raise Refusal("line_too_long", refusal(excess))
     offset, current = shell.log.end, shell.current
-    await guest.keyboards[shell.name].type(actor, call.frame.payload)
+    await keyboard.type(actor, call.frame.payload)
     await call.finish("ok", offset=offset, exec=current.id if current else None)
 
 

@@ -9,6 +9,7 @@ from holdfast.runtime.guest import shell_operations
 from holdfast.runtime.guest.call import Call, Operations
 from holdfast.runtime.guest.connection import Refusal
 from holdfast.runtime.guest.guest import Guest
+from holdfast.runtime.guest.line_limit import refusal
 from holdfast.runtime.guest.shell_operations import SIGNALS, Waiting, send_output
 from holdfast.runtime.guest.tasks import CannotStart, Order, Task, exit_code
 
@@ -80,7 +81,10 @@ async def read(guest: Guest, call: Call) -> None:
 
 async def send(guest: Guest, call: Call) -> None:
     """Type bytes into the task's terminal."""
-    await _running(guest, call).write(call.frame.payload)
+    task = _running(guest, call)
+    if excess := task.excess(call.frame.payload):
+        raise Refusal("line_too_long", refusal(excess))
+    await task.write(call.frame.payload)
     await call.finish("ok")
 
 
