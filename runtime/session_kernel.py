@@ -44,6 +44,7 @@ class SessionKernel:
 
         Raises:
             SessionBusy: the kernel runs another cell.
+            KernelNotFound: the session has no kernel of that name.
             KernelDied: the kernel's process ended.
             InvalidArgument: `on_input` had no more, or the key stands for other code.
             OutcomeUnknown: as for `exec`.

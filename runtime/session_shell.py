@@ -73,6 +73,7 @@ class SessionShell:
 
         Raises:
             SessionBusy: something else runs in the shell, or somebody else holds it.
+            ShellNotFound: the session has no shell of that name.
             InvalidArgument: the key stands for another command.
             OutcomeUnknown: it may have run under its key, and the session is gone.
             SessionDead, SessionError: the session cannot be used.
@@ -142,7 +143,7 @@ class SessionShell:
             shell: which of the session's shells.
 
         Raises:
-            GuestError: the session does not know the command.
+            CommandNotFound: the session does not know the command.
         """
         with self._line.explained():
             return Following(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from holdfast.errors import GuestDisconnected, GuestError, InvalidArgument, SessionBusy
+from holdfast.errors import GuestDisconnected, GuestError, SessionBusy, ShellNotFound
 from holdfast.runtime import fields, given, ids
 from holdfast.runtime.events import parse
 from holdfast.runtime.guest.actor import id_of
@@ -282,7 +282,7 @@ def shell_info(client: GuestClient, shell: str) -> ShellInfo:
     """What the supervisor says about a shell.
 
     Raises:
-        InvalidArgument: there is none of that name.
+        ShellNotFound: there is none of that name.
     """
     for row in fields.rows(client.request("hello"), "shells"):
         frame = Frame({"event": "hello", **row})
@@ -298,7 +298,9 @@ def shell_info(client: GuestClient, shell: str) -> ShellInfo:
                 observed=state(row["observed"]) if "observed" in row else None,
                 holder=lease(frame).holder,
             )
-    raise InvalidArgument(f"cannot find shell '{shell}': the session has none of that name")
+    raise ShellNotFound(
+        f"cannot find shell '{given.text(shell, 'shell')}': the session has none of that name"
+    )
 
 
 def check_syntax(client: GuestClient, text: str, shell: str) -> SyntaxCheck:

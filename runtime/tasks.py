@@ -77,7 +77,7 @@ class Task:
         """What the session says about it now.
 
         Raises:
-            GuestError: the session does not know it.
+            TaskNotFound: the session does not know it.
         """
         return listed(self._line, self.id)[0]
 

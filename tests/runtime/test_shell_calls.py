@@ -8,12 +8,16 @@ from typing import Any
 import pytest
 
 from holdfast.errors import (
+    CommandNotFound,
     GuestDisconnected,
     GuestError,
     InvalidArgument,
+    KernelNotFound,
     ProtocolError,
     SessionBusy,
     SessionDead,
+    ShellNotFound,
+    TaskNotFound,
 )
 from holdfast.runtime import guest_client, persistence, shell_calls
 from holdfast.runtime.guest import protocol
@@ -213,7 +217,16 @@ def test_a_gap_is_counted(guest: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"), [("busy", SessionBusy), ("unknown_exec", GuestError), ("os.system", GuestError)]
+    ("code", "kind"),
+    [
+        ("busy", SessionBusy),
+        ("unknown_exec", CommandNotFound),
+        ("unknown_shell", ShellNotFound),
+        ("unknown_kernel", KernelNotFound),
+        ("unknown_task", TaskNotFound),
+        ("line_too_long", InvalidArgument),
+        ("os.system", GuestError),
+    ],
 )
 def test_errors_come_from_a_closed_table(guest: Any, code: Any, kind: Any) -> None:
     """The guest names an error; which class it becomes is decided here, and its text is made plain."""
@@ -223,6 +236,7 @@ def test_errors_come_from_a_closed_table(guest: Any, code: Any, kind: Any) -> No
         _call(guest)
 
     assert str(raised.value).isprintable()
+    assert isinstance(raised.value, LookupError) == kind.__name__.endswith("NotFound")
 
 
 @pytest.mark.parametrize(
@@ -364,7 +378,7 @@ def test_what_the_supervisor_says_about_a_shell(guest: Any) -> None:
 
     info = shell_info(GuestClient(guest.folder), "main")
     assert (info.rows, info.command_id) == (40, None)
-    with pytest.raises(InvalidArgument):
+    with pytest.raises(ShellNotFound):
         shell_info(GuestClient(guest.folder), "other")
 
 
