@@ -33,7 +33,8 @@ class ExecResult:
     shell's whole output.  `duration` is in seconds.  `recorded`: it ran before, under its key, and this is
     what was written down; output that is no longer kept is in `lost`.  `news` tells what died in the session
     since the caller's last command, at most five events.  `message` explains an end that the exit code alone
-    does not: text that is not finished (then `incomplete`), or that bash could not read.
+    does not: text that is not finished (then `incomplete`) or that bash could not read, and `set -e` that
+    ended the shell.
     """
 
     exit_code: int | None

@@ -158,7 +158,7 @@ def _notes(found: Session, result: ExecResult) -> None:
         output.note(result.message)
     for event in result.news:
         output.note(f"since your last command: {event.text}; `holdfast events {found.name}`")
-    if result.shell_exited:
+    if result.shell_exited and not result.message:
         output.note("the shell ended; the next command gets a new one")
     if result.running:
         _note_running(found, result)

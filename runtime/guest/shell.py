@@ -36,6 +36,10 @@ from holdfast.runtime.guest.watching import Watching
 
 OUTPUT_CAPACITY = 256 << 20
 KEPT_COMMANDS = 1000
+FAILED_FAST = (
+    "`set -e` ended the shell when a command failed: its variables, its directory and its jobs are gone; "
+    "`(set -e; …)` ends only itself"
+)
 _RESPAWN_PATIENCE = 1.0
 _MAX_RESPAWN_DELAY = 5.0
 _SIGNALS = {Action.TERMINATE: signal.SIGTERM, Action.KILL: signal.SIGKILL}
@@ -379,6 +383,8 @@ class Shell:
         now = self._loop.time()
         self._hasty_ends = self._hasty_ends + 1 if now - self._started_at < _RESPAWN_PATIENCE else 0
         exit_code, number = (code, None) if code >= 0 else (None, -code)
+        if (current := self._machine.current) and self._bash.failed_fast():
+            current.message = FAILED_FAST
         self.chronicle.shell_ended(self.log.end, now, exit_code=exit_code, signal=number)
         self._do(self._machine.exited(self.log.end, now, exit_code=exit_code, signal=number))
         self._start_later()
