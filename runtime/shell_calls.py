@@ -11,6 +11,7 @@ from typing import Any
 from holdfast.errors import GuestDisconnected, GuestError, SessionBusy, ShellNotFound
 from holdfast.runtime import fields, given, ids
 from holdfast.runtime.events import parse
+from holdfast.runtime.guest import layout
 from holdfast.runtime.guest.actor import id_of
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.guest.pulse.state import State
@@ -34,6 +35,9 @@ KEEP_STREAMED = 1 << 20
 OVERDUE = 120.0
 # How long a command may take to obey an interrupt before its caller is let go.
 INTERRUPT_SECONDS = 3.0
+MAX_PATH = 4096
+# The greatest terminal that is drawn, in rows or columns.
+MAX_SIDE = 1000
 
 
 class Following:
@@ -66,6 +70,7 @@ class Following:
         self._start = 0
         self._next: int | None = None
         self._lost = 0
+        self._size = (layout.DEFAULT_ROWS, layout.DEFAULT_COLUMNS)
         self._deadline: float | None = None
         self._overdue: float | None = None
         self.on_waiting: OnWaiting | None = None
@@ -112,6 +117,7 @@ class Following:
         kind = fields.event(frame)
         if kind == "started":
             self._start = fields.integer(frame, "offset")
+            self._size = _size(frame)
             self._next = self._start if self._next is None else self._next
         elif kind == "output":
             self._take(frame)
@@ -189,6 +195,8 @@ class Following:
             dropped=self._tail.dropped,
             lost=self._lost,
             command_id=str(self._args["id"]),
+            rows=self._size[0],
+            cols=self._size[1],
         )
 
     def _finish(self, frame: Frame) -> ExecResult:
@@ -210,6 +218,9 @@ class Following:
             recorded=fields.flag(frame, "recorded"),
             news=tuple(parse(row) for row in fields.rows(frame, "news")),
             message=plain(fields.text(frame, "message", ""), 500),
+            cwd=_path(frame),
+            rows=self._size[0],
+            cols=self._size[1],
         )
 
 
@@ -290,17 +301,29 @@ def shell_info(client: GuestClient, shell: str) -> ShellInfo:
             return ShellInfo(
                 name=shell,
                 pid=fields.integer(frame, "pid"),
-                rows=min(fields.integer(frame, "rows", 1), 1000),
-                cols=min(fields.integer(frame, "cols", 1), 1000),
+                rows=min(fields.integer(frame, "rows", 1), MAX_SIDE),
+                cols=min(fields.integer(frame, "cols", 1), MAX_SIDE),
                 offset=fields.integer(frame, "offset"),
                 state=fields.text(frame, "state", ""),
                 command_id=fields.optional_text(frame, "exec"),
                 observed=state(row["observed"]) if "observed" in row else None,
                 holder=lease(frame).holder,
+                cwd=plain(fields.text(frame, "cwd", ""), MAX_PATH),
             )
     raise ShellNotFound(
         f"cannot find shell '{given.text(shell, 'shell')}': the session has none of that name"
     )
+
+
+def _path(frame: Frame) -> str | None:
+    found = fields.optional_text(frame, "cwd")
+    return None if found is None else plain(found, MAX_PATH)
+
+
+def _size(frame: Frame) -> tuple[int, int]:
+    rows = fields.optional_integer(frame, "rows", 1) or layout.DEFAULT_ROWS
+    cols = fields.optional_integer(frame, "cols", 1) or layout.DEFAULT_COLUMNS
+    return min(rows, MAX_SIDE), min(cols, MAX_SIDE)
 
 
 def check_syntax(client: GuestClient, text: str, shell: str) -> SyntaxCheck:

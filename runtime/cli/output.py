@@ -155,6 +155,7 @@ def exec_result(value: ExecResult) -> dict[str, Any]:
         "shell_exited": value.shell_exited,
         "incomplete": value.incomplete,
         "message": value.message,
+        "cwd": value.cwd,
         "signal": value.signal,
         "duration": value.duration,
         "dropped": value.dropped,

@@ -198,6 +198,7 @@ class Guest:
                     "cols": shell.size.columns,
                     "offset": shell.log.end,
                     "state": shell.state,
+                    "cwd": shell.cwd(),
                     "exec": shell.current.id if shell.current else None,
                     **self.desks[shell.name].describe(),
                     "observed": shell.observed().as_dict(),

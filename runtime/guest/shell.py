@@ -301,6 +301,7 @@ class Shell:
             current = self._machine.current
             actions = self._machine.mark(mark, now)
             if current and current.over:
+                current.cwd = self.cwd()
                 self._rest()
             self._do(actions)
 

@@ -160,7 +160,7 @@ async def _follow(guest: Guest, call: Call, shell: Shell, command: Exec) -> None
         shell.forget(command.id)
         raise _busy(shell, None) if not command.refusal else _impossible(command.refusal)
     start = max(call.integer("from_offset", 0, low=0), command.start_offset)
-    await call.send("started", id=command.id, offset=command.start_offset)
+    await call.send("started", id=command.id, offset=command.start_offset, **about(shell.size))
     await _tell(call, shell, command, start)
     while not command.over:
         await shell.log.more()
@@ -178,6 +178,7 @@ async def _follow(guest: Guest, call: Call, shell: Shell, command: Exec) -> None
         shell_exited=command.shell_exited,
         incomplete=command.incomplete,
         duration=round(command.duration, 6),
+        cwd=command.cwd,
         **({"message": command.message} if command.message else {}),
         **({"news": news} if news else {}),
     )
@@ -265,6 +266,11 @@ async def send_output(call: Call, item: Piece | Gap) -> None:
         await call.send("gap", offset=item.offset, size=item.size)
     else:
         await call.send("output", item.data, offset=item.offset, next=item.next)
+
+
+def about(size: Size) -> dict[str, int]:
+    """Return the size of a terminal, for clients."""
+    return {"rows": size.rows, "cols": size.columns}
 
 
 def size_of(call: Call, default: Size) -> Size:
