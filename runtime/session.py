@@ -6,6 +6,7 @@ Holds nothing that matters: any number of handles, in any process, may stand for
 from __future__ import annotations
 
 import contextlib
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 from holdfast.errors import SessionNotFound
@@ -40,8 +41,9 @@ class Session:
     `terminal` is what a person sees.
     """
 
-    def __init__(self, controller: Holdfast, row: SessionRow) -> None:
+    def __init__(self, controller: Holdfast, row: SessionRow, *, remove: bool = False) -> None:
         self._controller = controller
+        self._remove = remove
         self._row = row
         self._line = Line(controller, lambda: self._row)
         runs = SessionShell(self._line)
@@ -63,6 +65,17 @@ class Session:
         self.network, self.change_network = egress.network, egress.change_network
         self.allow, self.disallow = egress.allow, egress.disallow
         self.allow_domains, self.disallow_domains = egress.allow_domains, egress.disallow_domains
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        """Leave the session as it is, or remove it if it was made for that (`new(remove=True)`)."""
+        if self._remove:
+            with contextlib.suppress(SessionNotFound):  # it is gone already
+                self.remove()
 
     def __repr__(self) -> str:
         return f"<Session {self.name} {self.id} {self.state}>"

@@ -1,10 +1,11 @@
 """Sandbox sessions whose live execution state can be captured, restored and forked.
 
+import sys
 from holdfast import Holdfast
 
 with Holdfast() as hf:
     work = hf.new("work")
-    work.exec("make test", timeout=600, on_output=print)
+    work.exec("make test", timeout=600, on_output=sys.stdout.write)
     before = work.snapshot("before-the-change")
     again = before.restore("again")
 """
