@@ -26,6 +26,7 @@ from holdfast.runtime.waiting import state
 OnOutput = Callable[[str], object]
 OnBytes = Callable[[bytes], object]
 OnWaiting = Callable[[State], None]
+_Decoder = codecs.getincrementaldecoder("utf-8")
 
 # What a result keeps of its output, from its end: as much as a program will look at for one who asked for
 # nothing else; a little for one who was given everything as it came. `dropped` counts the rest.
@@ -61,7 +62,7 @@ class Following:
         self._op, self._payload = "wait", b""
         self._args: dict[str, Any] = {"id": command_id, "shell": shell}
         self._on_output, self._on_bytes = on_output, on_bytes
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._decoder = None if on_output is None else _Decoder("replace")
         self._wait = wait
         patience = given.patience(patience, "patience")
         self._until = None if patience is None else time.monotonic() + patience
@@ -170,13 +171,13 @@ class Following:
         self._tail.feed(data)
         if self._on_bytes is not None:
             self._on_bytes(data)
-        if self._on_output is not None and (text := self._decoder.decode(data)):
+        if self._on_output and self._decoder and (text := self._decoder.decode(data)):
             self._on_output(text)
 
     def _end_output(self) -> None:
         """Give what was held back for what might follow it."""
         self._emit(self._uncook.end())
-        if self._on_output is not None and (text := self._decoder.decode(b"", final=True)):
+        if self._on_output and self._decoder and (text := self._decoder.decode(b"", final=True)):
             self._on_output(text)
 
     def _waits(self, frame: Frame) -> ExecResult:

@@ -166,11 +166,13 @@ class StateFile:
 
     def cwd(self, pid: int | None) -> str | None:
         """Return the shell's directory as the kernel knows it, else as the shell does."""
-        if pid is not None and (who := access.owner(pid)) is not None:
+        path = f"/proc/{pid}/cwd"
+        found = access.link(path)
+        if found is None and pid is not None and (who := access.owner(pid)) is not None:
             with access.reading_as(*who):
-                found = access.link(f"/proc/{pid}/cwd")
-            if found is not None and not found.endswith(" (deleted)"):
-                return found
+                found = access.link(path)
+        if found is not None and not found.endswith(" (deleted)"):
+            return found
         return self.state(pid).cwd
 
 
