@@ -1,14 +1,14 @@
-"""Answers a command or a cell that waits, and follows it from there."""
+"""Answers or interrupts a command or a cell, and follows it from there."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime import fields
+from holdfast.runtime import fields, given, typing_in
 from holdfast.runtime.kernel_calls import KernelCall, OnEvent, OnInput
 from holdfast.runtime.results import CellResult, ExecResult
-from holdfast.runtime.shell_calls import Following, OnOutput
+from holdfast.runtime.shell_calls import Following, OnBytes, OnOutput
 
 if TYPE_CHECKING:
     from holdfast.runtime.line import Line
@@ -17,17 +17,26 @@ LONGEST = 1 << 20
 
 
 def answer(
-    line: Line, text: str | bytes, *, shell: str, on_output: OnOutput | None = None, wait: bool = False
+    line: Line,
+    text: str | bytes,
+    *,
+    shell: str,
+    on_output: OnOutput | None = None,
+    on_bytes: OnBytes | None = None,
+    wait: bool = False,
+    patience: float | None = None,
 ) -> ExecResult:
     """Type text into the terminal of a shell and follow the command that runs in it.
 
     Raises:
         InvalidArgument: the text is too long; or none of `exec` runs, and the text was typed all the same.
     """
-    data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    data, patience = given.typed(text, "answer"), given.patience(patience, "patience")
     if len(data) > LONGEST:
         raise InvalidArgument(f"cannot answer: the text has {len(data)} bytes, the limit is {LONGEST}")
-    sent = line.request("send", data, shell=shell)
+    sent = typing_in.send(line, "send", data, shell=shell)
+    if sent is None:
+        raise InvalidArgument("cannot answer: there is nothing to type", hint='"\\n" is Enter')
     command = fields.optional_text(sent, "exec")
     if command is None:
         raise InvalidArgument(
@@ -35,8 +44,25 @@ def answer(
             hint="the text was typed; `holdfast screen` shows what came of it",
         )
     following = Following(
-        line.client(), line.persistence(), command, shell=shell, on_output=on_output, wait=wait
+        line.client(),
+        line.persistence(),
+        command,
+        shell=shell,
+        on_output=on_output,
+        on_bytes=on_bytes,
+        wait=wait,
+        patience=patience,
     )
+    return following.run(fields.integer(sent, "offset"))
+
+
+def interrupt(line: Line, *, shell: str, patience: float) -> ExecResult | None:
+    """Interrupt what runs in the foreground of a shell, and follow the command of `exec` that was running."""
+    sent = line.request("signal", shell=shell, signal="INT")
+    command = fields.optional_text(sent, "exec")
+    if command is None:
+        return None
+    following = Following(line.client(), line.persistence(), command, shell=shell, patience=patience)
     return following.run(fields.integer(sent, "offset"))
 
 

@@ -97,12 +97,20 @@ class Holdfast(Incoming, Thawing):
     # Sessions.
 
     def new(
-        self, name: str | None = None, *, policy: Mapping[str, Any] | None = None, **options: Any
+        self,
+        name: str | None = None,
+        *,
+        remove: bool = False,
+        policy: Mapping[str, Any] | None = None,
+        **options: Any,
     ) -> Session:
         """Make a session and wait until its shell can be used.
 
+        It goes on when this process ends; `with hf.new(remove=True) as session:` is for one that shall not.
+
         Args:
             name: must be free; by default one is made up.
+            remove: remove it at the end of a `with` that it is used in, however that ends.
             policy: when it is captured by itself, as for `Session.policy`.
             options: image, network, allow, domains, secrets (texts `NAME@HOST=SOURCE`), memory, disk, cpus,
                 pids, user, env, mounts, workdir, as in
@@ -145,7 +153,7 @@ class Holdfast(Incoming, Thawing):
             provision.await_guest(self.engine, container, folder)
             self.store.operations.complete(operation.id, sessions={row.id: {"state": "running"}})
         happenings.note(self, row.id, "created", name=row.name, image=row.image)
-        return self.session(row.id)
+        return Session(self, self.session_row(row.id), remove=remove)
 
     def _with_secrets(self, options: SessionOptions, given: Sequence[str]) -> SessionOptions:
         """Keep the values of secrets on this host; the session is made with placeholders."""

@@ -16,14 +16,18 @@ from types import TracebackType
 from typing import Any
 
 from holdfast.errors import (
+    CommandNotFound,
     GuestDisconnected,
     GuestError,
     HoldfastError,
     InvalidArgument,
     KernelDied,
+    KernelNotFound,
     OutcomeUnknown,
     ProtocolError,
     SessionBusy,
+    ShellNotFound,
+    TaskNotFound,
 )
 from holdfast.runtime import fields, run_dir
 from holdfast.runtime.guest import layout, protocol
@@ -47,13 +51,20 @@ ERRORS: dict[str, type[HoldfastError]] = {
     "invalid": InvalidArgument,
     "kernel_died": KernelDied,
     "key_conflict": InvalidArgument,
+    "line_too_long": InvalidArgument,
     "outcome_unknown": OutcomeUnknown,
     "protocol": ProtocolError,
+    "unknown_exec": CommandNotFound,
+    "unknown_kernel": KernelNotFound,
+    "unknown_shell": ShellNotFound,
+    "unknown_task": TaskNotFound,
     "unsupported_version": ProtocolError,
 }
 
 
 HINTS = {
+    "unknown_task": "`holdfast tasks S` lists those that are known",
+    "line_too_long": "send it in shorter lines, or have `exec` write it to a file (a here-document)",
     "held": "`holdfast lease S` shows who it is; a command waits with `--lease-wait SECONDS`",
 }
 

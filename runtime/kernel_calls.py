@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast, get_args
 
 from holdfast.errors import GuestDisconnected, GuestError, InvalidArgument, KernelDied
-from holdfast.runtime import fields, ids
+from holdfast.runtime import fields, given, ids
 from holdfast.runtime.guest import protocol
 from holdfast.runtime.guest.actor import id_of
 from holdfast.runtime.guest.protocol import Frame
@@ -48,6 +48,7 @@ class KernelCall:
         joined: CellResult | None = None,
         key: str | None = None,
         reason: str | None = None,
+        busy_wait: float | None = None,
     ) -> None:
         """`joined` is what a cell came to that waited: it is followed from there, whatever the code is."""
         self._client = client
@@ -55,6 +56,7 @@ class KernelCall:
         self._payload = _payload(code)
         self._kernel = kernel
         id_ = ids.new_id() if key is None else id_of(key)
+        timeout = given.seconds(timeout, "timeout")
         self._args: dict[str, Any] = {"id": id_, "kernel": kernel, "timeout": timeout}
         self._args |= {name: text for name, text in (("key", key), ("reason", reason)) if text is not None}
         self._on_event = on_event
@@ -72,7 +74,9 @@ class KernelCall:
         self._lost = 0
         self._recorded = False
         self._began = time.monotonic()
-        self._overdue = None if timeout is None else self._began + timeout + OVERDUE
+        busy = given.patience(busy_wait, "busy_wait") or 0.0
+        self._busy_until = self._began + busy
+        self._overdue = None if timeout is None else self._began + timeout + busy + OVERDUE
 
     def run(self) -> CellResult:
         """Run the cell and wait for its end.
@@ -93,6 +97,8 @@ class KernelCall:
         args = dict(self._args)
         if self._seen is not None:
             args["after_seq"] = self._seen
+        if (left := self._busy_until - time.monotonic()) > 0:
+            args["busy_wait"] = left
         with self._client.open("cell", self._payload, **args) as connection:
             if self._overdue is not None:
                 connection.socket.settimeout(max(0.01, self._overdue - time.monotonic()))
@@ -242,7 +248,7 @@ def _event(kind: str, seq: int, frame: Frame) -> CellEvent | None:
 
 
 def _payload(code: str) -> bytes:
-    data = code.encode("utf-8", "replace")
+    data = given.text(code, "code").encode("utf-8", "replace")
     if len(data) > protocol.MAX_PAYLOAD:
         raise InvalidArgument(
             f"cannot run the cell: it has {len(data)} bytes, the limit is {protocol.MAX_PAYLOAD}",

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.errors import (
     InvalidArgument,
+    KernelNotFound,
     OutcomeUnknown,
     SessionBusy,
     SessionDead,
     SessionNotFound,
+    ShellNotFound,
     StoreError,
 )
 from holdfast.runtime import fields
@@ -118,7 +120,7 @@ def run(
         intents.add(order, "intent")
     try:
         return call()
-    except (SessionBusy, InvalidArgument):
+    except (SessionBusy, InvalidArgument, ShellNotFound, KernelNotFound):
         intents.add(order, "refused")
         raise
     except (SessionDead, SessionNotFound) as dead:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from holdfast.runtime.events import Event
+from holdfast.runtime.guest import layout
 from holdfast.runtime.guest.pulse.state import State
 
 CellStatus = Literal["ok", "error", "interrupted", "died", "timeout", "restarted", "waiting"]
@@ -32,7 +33,10 @@ class ExecResult:
     that were not kept, `lost` those that the session itself had no room for.  Offsets are positions in the
     shell's whole output.  `duration` is in seconds.  `recorded`: it ran before, under its key, and this is
     what was written down; output that is no longer kept is in `lost`.  `news` tells what died in the session
-    since the caller's last command, at most five events.
+    since the caller's last command, at most five events.  `message` explains an end that the exit code alone
+    does not: text that is not finished (then `incomplete`) or that bash could not read, and `set -e` that
+    ended the shell.  `cwd` is the directory of the shell at the end, None while it runs.  `rows` and `cols`
+    are those of the terminal when the result was asked for.
     """
 
     exit_code: int | None
@@ -50,11 +54,25 @@ class ExecResult:
     recorded: bool = False
     waiting: State | None = None
     news: tuple[Event, ...] = ()
+    message: str = ""
+    cwd: str | None = None
+    rows: int = layout.DEFAULT_ROWS
+    cols: int = layout.DEFAULT_COLUMNS
 
     @property
     def text(self) -> str:
         """The output as text; what is not UTF-8 shows as �."""
         return self.output.decode("utf-8", "replace")
+
+    @property
+    def plain(self) -> str:
+        """The output as a terminal shows it in the end: no colours, and of lines drawn again the last.
+
+        Of output that moves the cursor the last 256 KiB are shown, which takes up to a second.
+        """
+        from holdfast.runtime.terminal.scroll import plain_text
+
+        return plain_text(self.output, self.rows, self.cols)
 
     @property
     def running(self) -> bool:
@@ -65,6 +83,28 @@ class ExecResult:
     def ok(self) -> bool:
         """Whether the command ended by itself with 0."""
         return self.exit_code == 0 and not self.timed_out
+
+
+@dataclass(frozen=True, slots=True)
+class SyntaxCheck:
+    """What the session's bash makes of a text that it did not run.
+
+    `message` is empty if it is complete and correct. `incomplete` if more text could make it so: a quote, a
+    block or a here-document is open. `line` counts from 1.
+    """
+
+    message: str = ""
+    line: int | None = None
+    incomplete: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether bash would run all of it."""
+        return not self.message
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return {"ok": self.ok, "message": self.message, "line": self.line, "incomplete": self.incomplete}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +190,7 @@ class ShellInfo:
     """What the supervisor says about a shell.
 
     `command_id` is that of the command `exec` runs in it now; `observed` is what the shell, or what has its
-    terminal, does; `holder` is who holds it, if somebody does.
+    terminal, does; `holder` is who holds it, if somebody does; `cwd` is its directory.
     """
 
     name: str
@@ -162,6 +202,7 @@ class ShellInfo:
     command_id: str | None = None
     observed: State | None = None
     holder: str | None = None
+    cwd: str = ""
 
 
 @dataclass(frozen=True, slots=True)

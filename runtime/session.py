@@ -6,6 +6,7 @@ Holds nothing that matters: any number of handles, in any process, may stand for
 from __future__ import annotations
 
 import contextlib
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 from holdfast.errors import SessionNotFound
@@ -31,21 +32,23 @@ if TYPE_CHECKING:
 class Session:
     """One session. Attributes are as of the last call that looked; `refresh` looks again.
 
-    Its calls are grouped by concern, and the groups' are here too, as they are used all the time: those of
-    `SessionShell` (`exec`, `join`, `detach`, `send`, `answer`, `interrupt`), `cell` of `kernel`, and those of
-    `SessionInsight` (`pulse`, `port`, `drift`, `events`, `journal`, `tasks`, `task`), those of
-    `SessionSnapshots` (`snapshot`, `fork`, `suspend`, `resume`, `rewind`, `policy`, `serve_captures`), and
-    those of `SessionNetwork` (`network`, `allow`, `disallow`, `allow_domains`, `disallow_domains`,
-    `change_network`).
+    Its calls are grouped by concern, and the groups' are here too, as they are used all the time: those
+    of `SessionShell` (`exec`, `check_syntax`, `join`, `detach`, `send`, `answer`, `interrupt`), `cell` of
+    `kernel`, and those of `SessionInsight` (`pulse`, `port`, `drift`, `events`, `journal`, `tasks`,
+    `task`), those of `SessionSnapshots` (`snapshot`, `fork`, `suspend`, `resume`, `rewind`, `policy`,
+    `serve_captures`), and those of `SessionNetwork` (`network`, `allow`, `disallow`, `allow_domains`,
+    `disallow_domains`, `change_network`).
     `terminal` is what a person sees.
     """
 
-    def __init__(self, controller: Holdfast, row: SessionRow) -> None:
+    def __init__(self, controller: Holdfast, row: SessionRow, *, remove: bool = False) -> None:
         self._controller = controller
+        self._remove = remove
         self._row = row
         self._line = Line(controller, lambda: self._row)
         runs = SessionShell(self._line)
         self.exec, self.join, self.detach = runs.exec, runs.join, runs.detach
+        self.check_syntax = runs.check_syntax
         self.send, self.answer, self.interrupt = runs.send, runs.answer, runs.interrupt
         self.kernel = SessionKernel(self._line)
         self.cell = self.kernel.cell
@@ -62,6 +65,17 @@ class Session:
         self.network, self.change_network = egress.network, egress.change_network
         self.allow, self.disallow = egress.allow, egress.disallow
         self.allow_domains, self.disallow_domains = egress.allow_domains, egress.disallow_domains
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        """Leave the session as it is, or remove it if it was made for that (`new(remove=True)`)."""
+        if self._remove:
+            with contextlib.suppress(SessionNotFound):  # it is gone already
+                self.remove()
 
     def __repr__(self) -> str:
         return f"<Session {self.name} {self.id} {self.state}>"

@@ -22,6 +22,7 @@ class SessionKernel:
         code: str,
         *,
         timeout: float | None = None,
+        busy_wait: float | None = None,
         on_event: OnEvent | None = None,
         on_input: OnInput | None = None,
         key: str | None = None,
@@ -33,6 +34,7 @@ class SessionKernel:
         Args:
             code: in the kernel's language.
             timeout: seconds; then it is interrupted.
+            busy_wait: seconds to wait while the kernel runs another cell; else that is SessionBusy.
             on_event: is given output, displays and errors as they come.
             on_input: is asked for a line when the code reads input: (prompt, is it a password) -> line.
                 When it raises EOFError, the code is interrupted. Without it the result says what the code
@@ -41,6 +43,8 @@ class SessionKernel:
             kernel: which of the session's kernels.
 
         Raises:
+            SessionBusy: the kernel runs another cell.
+            KernelNotFound: the session has no kernel of that name.
             KernelDied: the kernel's process ended.
             InvalidArgument: `on_input` had no more, or the key stands for other code.
             OutcomeUnknown: as for `exec`.
@@ -61,6 +65,7 @@ class SessionKernel:
                 on_input=on_input,
                 key=key,
                 reason=reason,
+                busy_wait=busy_wait,
             ).run()
 
         return (

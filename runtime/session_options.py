@@ -152,6 +152,11 @@ class SessionOptions(BaseModel):
         Raises:
             InvalidArgument: one line that names the option and what is wrong with it.
         """
+        if unknown := sorted(set(chosen) - set(cls.model_fields)):
+            raise InvalidArgument(
+                f"cannot create session: there is no option '{plain(unknown[0], 60)}'",
+                hint=f"there are {', '.join(cls.model_fields)}",
+            )
         values = {key: value for key, value in chosen.items() if value is not None}
         if isinstance(env := values.get("env"), (list, tuple)):
             values["env"] = dict(_assignment(text) for text in env)

@@ -8,19 +8,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.runtime import tasks
-from holdfast.runtime.answering import answer
+from holdfast.runtime.answering import answer, interrupt
 from holdfast.runtime.guest import layout
 from holdfast.runtime.keeping import automatic
 from holdfast.runtime.keyed_calls import exec_once
 from holdfast.runtime.line import Line
-from holdfast.runtime.results import ExecResult
-from holdfast.runtime.shell_calls import Following, OnOutput, OnWaiting, ShellCall
+from holdfast.runtime.results import ExecResult, SyntaxCheck
+from holdfast.runtime.shell_calls import Following, OnBytes, OnOutput, OnWaiting, ShellCall, check_syntax
 from holdfast.runtime.terminal.handle import SessionTerminal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holdfast.runtime.tasks import Task
+
+
+INTERRUPT_PATIENCE = 10.0
 
 
 class SessionShell:
@@ -34,9 +37,12 @@ class SessionShell:
         command: str,
         *,
         timeout: float | None = None,
+        patience: float | None = None,
         on_output: OnOutput | None = None,
+        on_bytes: OnBytes | None = None,
         wait: bool = False,
         lease_wait: float | None = None,
+        busy_wait: float | None = None,
         key: str | None = None,
         reason: str | None = None,
         on_waiting: OnWaiting | None = None,
@@ -52,8 +58,13 @@ class SessionShell:
             command: any text bash can read, also of several lines.
             wait: go on waiting for its end while it waits: another one answers it.
             lease_wait: seconds to wait for the shell while a person holds it; else that is SessionBusy.
+            busy_wait: seconds to wait while another command runs in the shell; else that is SessionBusy.
             timeout: seconds; then it is interrupted.
-            on_output: is given the output as it comes; the result then keeps the last MiB of it only.
+            patience: seconds from its start; then the result is that it still runs, as it does. `join`
+                follows it further.
+            on_output: is given the output as it comes, as text; the result then keeps the last MiB of it
+                only.
+            on_bytes: the same, as bytes, which may be cut within a character.
             key: under the same key it runs once, also if this process dies: later calls join it, or get what
                 was recorded.
             reason: why, for the journal.
@@ -62,6 +73,7 @@ class SessionShell:
 
         Raises:
             SessionBusy: something else runs in the shell, or somebody else holds it.
+            ShellNotFound: the session has no shell of that name.
             InvalidArgument: the key stands for another command.
             OutcomeUnknown: it may have run under its key, and the session is gone.
             SessionDead, SessionError: the session cannot be used.
@@ -79,8 +91,11 @@ class SessionShell:
                 shell=shell,
                 timeout=timeout,
                 on_output=on_output,
+                on_bytes=on_bytes,
                 wait=wait,
                 lease_wait=lease_wait,
+                busy_wait=busy_wait,
+                patience=patience,
                 key=key,
                 reason=reason,
             )
@@ -93,12 +108,25 @@ class SessionShell:
             else exec_once(self._line.controller, self._line.known, key, command, shell, call)
         )
 
+    def check_syntax(self, text: str, *, shell: str = layout.MAIN) -> SyntaxCheck:
+        """Whether bash would read all of a text, without running any of it; the shell may be busy.
+
+        It is read as the shell reads now: with its aliases, `extglob` and the like. What the text itself
+        changes of that is not known before it runs.
+
+        Raises:
+            GuestError: bash could not be asked, or took longer than ten seconds.
+        """
+        with self._line.explained():
+            return self._line.persistence().run(lambda: check_syntax(self._line.client(), text, shell))
+
     def join(
         self,
         command_id: str,
         *,
         start: int | None = None,
         on_output: OnOutput | None = None,
+        on_bytes: OnBytes | None = None,
         wait: bool = False,
         patience: float | None = None,
         shell: str = layout.MAIN,
@@ -109,13 +137,13 @@ class SessionShell:
             command_id: as in `shell().command_id` while it runs; the same in every session restored from a
                 snapshot that was taken then. The last 1000 commands are known.
             start: offset of the output to begin with, such as `end_offset` of an earlier result; else all.
-            on_output: is given the output from there, then as it comes.
+            on_output: is given the output from there, then as it comes, as text; `on_bytes` as bytes.
             wait: as for `exec`.
             patience: seconds; then the result is that it still runs. The command goes on.
             shell: which of the session's shells.
 
         Raises:
-            GuestError: the session does not know the command.
+            CommandNotFound: the session does not know the command.
         """
         with self._line.explained():
             return Following(
@@ -124,6 +152,7 @@ class SessionShell:
                 command_id,
                 shell=shell,
                 on_output=on_output,
+                on_bytes=on_bytes,
                 wait=wait,
                 patience=patience,
             ).run(start)
@@ -152,7 +181,11 @@ class SessionShell:
         return tasks.start(self._line, command, name=name, env=env, cwd=cwd, lease_wait=lease_wait)
 
     def send(self, text: str | bytes, *, shell: str = layout.MAIN) -> None:
-        """Type text into the terminal, as it is."""
+        """Type text into the terminal, as it is.
+
+        Raises:
+            InvalidArgument: as `SessionTerminal.send`: the terminal would cut a line of it.
+        """
         SessionTerminal(self._line, shell).send(text)
 
     def answer(
@@ -160,19 +193,43 @@ class SessionShell:
         text: str | bytes,
         *,
         on_output: OnOutput | None = None,
+        on_bytes: OnBytes | None = None,
         wait: bool = False,
+        patience: float | None = None,
         shell: str = layout.MAIN,
     ) -> ExecResult:
         """Type text for the command that runs, and follow it from there: as `send`, then as `join`.
 
-        The output of the result is what came after the text. Most programs want a newline at its end.
+        The output of the result is what came after the text. Most programs want a newline at its end: without
+        it they wait as before. After `patience` seconds the result is that it still runs.
 
         Raises:
-            InvalidArgument: no command of `exec` runs; the text was typed all the same.
+            InvalidArgument: no command of `exec` runs; the text was typed all the same. Or as `send`.
         """
         with self._line.explained():
-            return answer(self._line, text, shell=shell, on_output=on_output, wait=wait)
+            return answer(
+                self._line,
+                text,
+                shell=shell,
+                on_output=on_output,
+                on_bytes=on_bytes,
+                wait=wait,
+                patience=patience,
+            )
 
-    def interrupt(self, *, shell: str = layout.MAIN) -> None:
-        """Send the terminal's interrupt (SIGINT) to what runs in its foreground."""
-        self._line.request("signal", shell=shell, signal="INT")
+    def interrupt(
+        self, *, patience: float = INTERRUPT_PATIENCE, shell: str = layout.MAIN
+    ) -> ExecResult | None:
+        """Send the terminal's interrupt (SIGINT) to what runs in its foreground, and say what it came to.
+
+        Args:
+            patience: seconds for the command to end, or to wait for somebody again, as a Python prompt does;
+                then the result is that it still runs.
+            shell: which of the session's shells.
+
+        Returns:
+            The result of the command that `exec` had begun, with the output that came after the interrupt;
+            None if there was none.
+        """
+        with self._line.explained():
+            return interrupt(self._line, shell=shell, patience=patience)

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import codecs
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from holdfast.errors import GuestDisconnected, GuestError, InvalidArgument, SessionBusy
-from holdfast.runtime import fields, ids
+from holdfast.errors import GuestDisconnected, GuestError, SessionBusy, ShellNotFound
+from holdfast.runtime import fields, given, ids
 from holdfast.runtime.events import parse
-from holdfast.runtime.guest import protocol
+from holdfast.runtime.guest import layout
 from holdfast.runtime.guest.actor import id_of
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.guest.pulse.state import State
-from holdfast.runtime.guest_client import GuestClient
+from holdfast.runtime.guest_client import Connection, GuestClient
 from holdfast.runtime.persistence import Persistence
-from holdfast.runtime.results import ExecResult, ShellInfo
+from holdfast.runtime.results import ExecResult, ShellInfo, SyntaxCheck
 from holdfast.runtime.terminal.leasing import lease
 from holdfast.runtime.terminal.uncook import Tail, Uncook
+from holdfast.runtime.text import plain
 from holdfast.runtime.waiting import state
 
-OnOutput = Callable[[bytes], None]
+OnOutput = Callable[[str], object]
+OnBytes = Callable[[bytes], object]
 OnWaiting = Callable[[State], None]
+_Decoder = codecs.getincrementaldecoder("utf-8")
 
 # What a result keeps of its output, from its end: as much as a program will look at for one who asked for
 # nothing else; a little for one who was given everything as it came. `dropped` counts the rest.
@@ -32,6 +36,9 @@ KEEP_STREAMED = 1 << 20
 OVERDUE = 120.0
 # How long a command may take to obey an interrupt before its caller is let go.
 INTERRUPT_SECONDS = 3.0
+MAX_PATH = 4096
+# The greatest terminal that is drawn, in rows or columns.
+MAX_SIDE = 1000
 
 
 class Following:
@@ -44,22 +51,27 @@ class Following:
         command_id: str,
         *,
         shell: str,
-        on_output: OnOutput | None,
+        on_output: OnOutput | None = None,
+        on_bytes: OnBytes | None = None,
         wait: bool = False,
         patience: float | None = None,
     ) -> None:
+        """`on_output` is given text, each character whole; `on_bytes` what came, as it came."""
         self._client = client
         self._persistence = persistence
         self._op, self._payload = "wait", b""
         self._args: dict[str, Any] = {"id": command_id, "shell": shell}
-        self._on_output = on_output
+        self._on_output, self._on_bytes = on_output, on_bytes
+        self._decoder = None if on_output is None else _Decoder("replace")
         self._wait = wait
+        patience = given.patience(patience, "patience")
         self._until = None if patience is None else time.monotonic() + patience
         self._uncook = Uncook()
-        self._tail = Tail(KEEP if on_output is None else KEEP_STREAMED)
+        self._tail = Tail(KEEP if on_output is None and on_bytes is None else KEEP_STREAMED)
         self._start = 0
         self._next: int | None = None
         self._lost = 0
+        self._size = (layout.DEFAULT_ROWS, layout.DEFAULT_COLUMNS)
         self._deadline: float | None = None
         self._overdue: float | None = None
         self.on_waiting: OnWaiting | None = None
@@ -74,13 +86,11 @@ class Following:
         return self._persistence.run(self._follow)
 
     def _follow(self) -> ExecResult:
-        args = dict(self._args)
+        args = self._request()
         if self._next is not None:
             args["from_offset"] = self._next
         with self._client.open(self._op, self._payload, **args) as connection:
-            ends = self._deadline or self._until or self._overdue
-            if ends is not None:
-                connection.socket.settimeout(max(0.01, ends - time.monotonic()))
+            self._limit(connection)
             for frame in self._patient(connection.events()):
                 self._persistence.heard()
                 result = self._hear(frame)
@@ -88,15 +98,27 @@ class Following:
                     result = self._goes_on()
                 if result is not None:
                     return result
+                self._limit(connection)
         if self._until is not None and time.monotonic() >= self._until:
             return self._goes_on()
         raise GuestDisconnected("cannot go on: the session ended the call without a result")
+
+    def _request(self) -> dict[str, Any]:
+        """What the session is asked, now."""
+        return dict(self._args)
+
+    def _limit(self, connection: Connection) -> None:
+        """Listen no longer than until the next time that counts."""
+        ends = self._deadline or self._until or self._overdue
+        if ends is not None:
+            connection.socket.settimeout(max(0.01, ends - time.monotonic()))
 
     def _hear(self, frame: Frame) -> ExecResult | None:
         """Take an event; return the result if it is the last that is waited for."""
         kind = fields.event(frame)
         if kind == "started":
             self._start = fields.integer(frame, "offset")
+            self._size = _size(frame)
             self._next = self._start if self._next is None else self._next
         elif kind == "output":
             self._take(frame)
@@ -147,8 +169,16 @@ class Following:
         if not data:
             return
         self._tail.feed(data)
-        if self._on_output is not None:
-            self._on_output(data)
+        if self._on_bytes is not None:
+            self._on_bytes(data)
+        if self._on_output and self._decoder and (text := self._decoder.decode(data)):
+            self._on_output(text)
+
+    def _end_output(self) -> None:
+        """Give what was held back for what might follow it."""
+        self._emit(self._uncook.end())
+        if self._on_output and self._decoder and (text := self._decoder.decode(b"", final=True)):
+            self._on_output(text)
 
     def _waits(self, frame: Frame) -> ExecResult:
         """The command goes on; its caller is told what it waits for."""
@@ -157,7 +187,7 @@ class Following:
         return replace(self._goes_on(), waiting=found, duration=fields.number(frame, "duration"))
 
     def _goes_on(self) -> ExecResult:
-        self._emit(self._uncook.end())
+        self._end_output()
         return ExecResult(
             exit_code=None,
             output=self._tail.value(),
@@ -166,10 +196,12 @@ class Following:
             dropped=self._tail.dropped,
             lost=self._lost,
             command_id=str(self._args["id"]),
+            rows=self._size[0],
+            cols=self._size[1],
         )
 
     def _finish(self, frame: Frame) -> ExecResult:
-        self._emit(self._uncook.end())
+        self._end_output()
         output = self._tail.value()
         return ExecResult(
             exit_code=fields.optional_integer(frame, "exit_code", -255),
@@ -186,6 +218,10 @@ class Following:
             command_id=str(self._args["id"]),
             recorded=fields.flag(frame, "recorded"),
             news=tuple(parse(row) for row in fields.rows(frame, "news")),
+            message=plain(fields.text(frame, "message", ""), 500),
+            cwd=_path(frame),
+            rows=self._size[0],
+            cols=self._size[1],
         )
 
 
@@ -200,19 +236,27 @@ class ShellCall(Following):
         *,
         shell: str,
         timeout: float | None,
-        on_output: OnOutput | None,
+        on_output: OnOutput | None = None,
+        on_bytes: OnBytes | None = None,
         wait: bool = False,
         lease_wait: float | None = None,
+        busy_wait: float | None = None,
+        patience: float | None = None,
         key: str | None = None,
         reason: str | None = None,
     ) -> None:
         id_ = ids.new_id() if key is None else id_of(key)
-        super().__init__(client, persistence, id_, shell=shell, on_output=on_output, wait=wait)
-        self._op, self._payload = "exec", _payload(command)
-        self._args["timeout"] = _seconds(timeout)
-        self._args["lease_wait"] = _seconds(lease_wait)
+        super().__init__(
+            client, persistence, id_, shell=shell, on_output=on_output, on_bytes=on_bytes, wait=wait
+        )
+        self._op, self._payload = "exec", given.command(command)
+        self._args["timeout"] = given.seconds(timeout, "timeout")
+        self._args["lease_wait"] = given.seconds(lease_wait, "lease_wait")
+        self._patience = given.patience(patience, "patience")
+        now, busy = time.monotonic(), given.patience(busy_wait, "busy_wait") or 0.0
+        self._busy_until = now + busy
         if timeout is not None:
-            self._overdue = time.monotonic() + timeout + (lease_wait or 0.0) + OVERDUE
+            self._overdue = now + timeout + (lease_wait or 0.0) + busy + OVERDUE
         self._args |= {name: text for name, text in (("key", key), ("reason", reason)) if text is not None}
 
     def run(self, start: int | None = None) -> ExecResult:
@@ -232,6 +276,15 @@ class ShellCall(Following):
                 raise KeyboardInterrupt from error
             raise
 
+    def _request(self) -> dict[str, Any]:
+        left = self._busy_until - time.monotonic()
+        return {**self._args, "busy_wait": left} if left > 0 else dict(self._args)
+
+    def _hear(self, frame: Frame) -> ExecResult | None:
+        if self._patience is not None and self._until is None and fields.event(frame) == "started":
+            self._until = time.monotonic() + self._patience  # for the shell it has waited by other rules
+        return super()._hear(frame)
+
     def interrupt(self) -> None:
         """Send the terminal's interrupt to what runs in the foreground."""
         self._client.request("signal", shell=self._args["shell"], signal="INT")
@@ -241,7 +294,7 @@ def shell_info(client: GuestClient, shell: str) -> ShellInfo:
     """What the supervisor says about a shell.
 
     Raises:
-        InvalidArgument: there is none of that name.
+        ShellNotFound: there is none of that name.
     """
     for row in fields.rows(client.request("hello"), "shells"):
         frame = Frame({"event": "hello", **row})
@@ -249,36 +302,36 @@ def shell_info(client: GuestClient, shell: str) -> ShellInfo:
             return ShellInfo(
                 name=shell,
                 pid=fields.integer(frame, "pid"),
-                rows=min(fields.integer(frame, "rows", 1), 1000),
-                cols=min(fields.integer(frame, "cols", 1), 1000),
+                rows=min(fields.integer(frame, "rows", 1), MAX_SIDE),
+                cols=min(fields.integer(frame, "cols", 1), MAX_SIDE),
                 offset=fields.integer(frame, "offset"),
                 state=fields.text(frame, "state", ""),
                 command_id=fields.optional_text(frame, "exec"),
                 observed=state(row["observed"]) if "observed" in row else None,
                 holder=lease(frame).holder,
+                cwd=plain(fields.text(frame, "cwd", ""), MAX_PATH),
             )
-    raise InvalidArgument(f"cannot find shell '{shell}': the session has none of that name")
+    raise ShellNotFound(
+        f"cannot find shell '{given.text(shell, 'shell')}': the session has none of that name"
+    )
 
 
-def _payload(command: str) -> bytes:
-    data = command.encode("utf-8", "surrogateescape")
-    if b"\0" in data:
-        raise InvalidArgument("cannot run the command: it contains a NUL byte")
-    if not data.strip():
-        raise InvalidArgument(
-            "cannot run the command: it is empty", hint="for example `holdfast exec S 'ls -l'`"
-        )
-    if len(data) > protocol.MAX_PAYLOAD:
-        raise InvalidArgument(
-            f"cannot run the command: it has {len(data)} bytes, the limit is {protocol.MAX_PAYLOAD}",
-            hint="put it into a file of the session and run that",
-        )
-    return data
+def _path(frame: Frame) -> str | None:
+    found = fields.optional_text(frame, "cwd")
+    return None if found is None else plain(found, MAX_PATH)
 
 
-def _seconds(timeout: float | None) -> float | None:
-    if timeout is None:
-        return None
-    if not 0 < timeout < 1e9:
-        raise InvalidArgument("cannot use this timeout: it must be more than 0 seconds")
-    return float(timeout)
+def _size(frame: Frame) -> tuple[int, int]:
+    rows = fields.optional_integer(frame, "rows", 1) or layout.DEFAULT_ROWS
+    cols = fields.optional_integer(frame, "cols", 1) or layout.DEFAULT_COLUMNS
+    return min(rows, MAX_SIDE), min(cols, MAX_SIDE)
+
+
+def check_syntax(client: GuestClient, text: str, shell: str) -> SyntaxCheck:
+    """What the bash of a shell makes of a text. Raises as `given.command` does."""
+    frame = client.request("check_syntax", payload=given.command(text), shell=shell)
+    return SyntaxCheck(
+        message=plain(fields.text(frame, "message", ""), 400),
+        line=fields.optional_integer(frame, "line", 1),
+        incomplete=fields.flag(frame, "incomplete"),
+    )

@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import InvalidArgument, ProtocolError
-from holdfast.runtime import fields, ids
+from holdfast.runtime import fields, given, ids, typing_in
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest_client import MAX_ANSWER_BYTES
-from holdfast.runtime.shell_calls import Following, OnOutput
+from holdfast.runtime.shell_calls import Following, OnBytes, OnOutput
 from holdfast.runtime.text import plain
 from holdfast.runtime.waiting import state as state_of
 
@@ -77,39 +77,49 @@ class Task:
         """What the session says about it now.
 
         Raises:
-            GuestError: the session does not know it.
+            TaskNotFound: the session does not know it.
         """
         return listed(self._line, self.id)[0]
 
     def wait(
-        self, *, on_output: OnOutput | None = None, wait: bool = False, patience: float | None = None
+        self,
+        *,
+        on_output: OnOutput | None = None,
+        on_bytes: OnBytes | None = None,
+        wait: bool = False,
+        patience: float | None = None,
     ) -> ExecResult:
         """Wait until it ends, or waits for somebody to answer it; `send` does that. As `Session.join`.
 
         Args:
-            on_output: is given the output from its beginning, then as it comes.
+            on_output: is given the output from its beginning, then as it comes, as text; `on_bytes` as bytes.
             wait: go on also while it waits.
             patience: seconds; then the result is that it still runs.
         """
         with self._line.explained():
-            return _Following(self._line, self.id, on_output, wait=wait, patience=patience).run()
+            return _Following(self._line, self.id, on_output, on_bytes, wait=wait, patience=patience).run()
 
     def output(self, offset: int = 0) -> bytes:
         """What it wrote to its terminal so far, from an offset on; a negative one counts from the end."""
         pieces: list[bytes] = []
-        self.follow(pieces.append, offset=offset, follow=False)
+        self.follow(on_bytes=pieces.append, offset=offset, follow=False)
         return b"".join(pieces)
 
-    def follow(self, on_output: OnOutput, *, offset: int = 0, follow: bool = True) -> None:
-        """Give its output from an offset on, and what comes until it ends."""
+    def follow(
+        self,
+        on_output: OnOutput | None = None,
+        *,
+        on_bytes: OnBytes | None = None,
+        offset: int = 0,
+        follow: bool = True,
+    ) -> None:
+        """Give its output from an offset on, and what comes until it ends: as text, or as bytes."""
         with self._line.explained():
-            _Reading(self._line, self.id, on_output, offset, follow=follow).read()
+            _Reading(self._line, self.id, on_output, on_bytes, offset, follow=follow).read()
 
     def send(self, text: str | bytes) -> None:
-        """Type text into its terminal, as it is."""
-        data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
-        for start in range(0, len(data), 1 << 20):
-            self._line.request("task_send", data[start : start + (1 << 20)], id=self.id)
+        """Type text into its terminal, as it is. Raises InvalidArgument as `Session.send` does."""
+        typing_in.send(self._line, "task_send", given.typed(text, "text"), id=self.id)
 
     def signal(self, name: str = "TERM") -> None:
         """Send a signal to all that runs in its terminal; INT as Ctrl-C does.
@@ -128,6 +138,7 @@ class _Following(Following):
         line: Line,
         id_: str,
         on_output: OnOutput | None,
+        on_bytes: OnBytes | None,
         *,
         wait: bool = True,
         patience: float | None = None,
@@ -138,6 +149,7 @@ class _Following(Following):
             id_,
             shell="",
             on_output=on_output,
+            on_bytes=on_bytes,
             wait=wait,
             patience=patience,
         )
@@ -147,8 +159,17 @@ class _Following(Following):
 class _Reading(_Following):
     """Reads the output alone."""
 
-    def __init__(self, line: Line, id_: str, on_output: OnOutput, offset: int, *, follow: bool) -> None:
-        super().__init__(line, id_, on_output)
+    def __init__(
+        self,
+        line: Line,
+        id_: str,
+        on_output: OnOutput | None,
+        on_bytes: OnBytes | None,
+        offset: int,
+        *,
+        follow: bool,
+    ) -> None:
+        super().__init__(line, id_, on_output, on_bytes)
         self._args |= {"offset": offset, "follow": follow}
         self._follow_on = follow
         self._got = 0
@@ -172,7 +193,7 @@ class _Reading(_Following):
                     self._next = fields.integer(frame, "offset") + fields.integer(frame, "size")
                 if self._next != before:
                     self._persistence.heard()
-        self._emit(self._uncook.end())
+        self._end_output()
 
 
 def start(
@@ -185,15 +206,16 @@ def start(
     lease_wait: float | None,
 ) -> Task:
     """Start a command. It is started once, whatever becomes of the connection."""
-    data = command.encode("utf-8", "surrogateescape")
+    data = given.text(command, "command").encode("utf-8", "surrogateescape")
+    lease_wait = given.seconds(lease_wait, "lease_wait")
     if not data.strip():
         raise InvalidArgument(
             "cannot start the task: its command is empty", hint="for example `holdfast exec --detach S make`"
         )
     args = {"id": ids.new_id(), "name": name, "env": dict(env or {}), "cwd": cwd, "lease_wait": lease_wait}
-    given = {key: value for key, value in args.items() if value}
+    wanted = {key: value for key, value in args.items() if value}
     with line.explained():
-        frame = line.persistence().run(lambda: line.client().request("task_start", payload=data, **given))
+        frame = line.persistence().run(lambda: line.client().request("task_start", payload=data, **wanted))
     return Task(line, fields.text(frame, "id"))
 
 

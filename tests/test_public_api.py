@@ -52,6 +52,7 @@ def test_what_is_public_is_pinned() -> None:
         "Snapshot",
         "Spread",
         "State",
+        "SyntaxCheck",
         "Task",
         "TaskInfo",
         "Thawed",

@@ -139,9 +139,9 @@ class Run:
     def _follow(self) -> None:
         try:
             if self._joined is None:
-                self._result = self.session.exec(COMMAND, on_output=self._take, timeout=PATIENCE_SECONDS)
+                self._result = self.session.exec(COMMAND, on_bytes=self._take, timeout=PATIENCE_SECONDS)
             else:
-                self._result = self.session.join(self._joined, on_output=self._take)
+                self._result = self.session.join(self._joined, on_bytes=self._take)
         except HoldfastError as error:
             self._error = error
 

@@ -113,7 +113,7 @@ CASES = (
     Case("less", "less /etc/services", "pager"),
     Case("less at the end of a pipe", "seq 10000 | less", "pager"),
     Case("more", "more /etc/services", "pager"),
-    Case("git log", "cd /srv/repo; git log", "pager"),
+    Case("git log", "cd /srv/repo; GIT_PAGER=less git log", "pager"),
     # Programs that read commands.
     Case("python", "python3", "repl"),
     Case("python, without its editor", "PYTHON_BASIC_REPL=1 python3", "repl"),

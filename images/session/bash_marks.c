@@ -74,6 +74,8 @@ extern struct bash_input bash_input;
 extern volatile sig_atomic_t interrupt_state;
 extern int volatile _rl_caught_signal;
 extern int executing_builtin, last_command_exit_value, shell_tty, current_command_line_count;
+extern int exit_immediately_on_error;
+extern int (*this_shell_builtin)(struct word_list *), exit_builtin(struct word_list *), logout_builtin(struct word_list *);
 extern int history_expansion_inhibited, remember_on_history;
 extern char *ps0_prompt, *ps1_prompt, *ps2_prompt, *current_prompt_string;
 
@@ -422,6 +424,21 @@ static void next_epoch(void)
     number = (uint64_t)epoch << 32;
 }
 
+/* Leaves word that `set -e` ended the shell: nobody asked for that by name, and the exit code does not say it. */
+static void last_words(void)
+{
+    char path[4200];
+    if (owner != getpid() || !exit_immediately_on_error || !last_command_exit_value ||
+        this_shell_builtin == exit_builtin || this_shell_builtin == logout_builtin)
+        return;
+    int fd = open(path_of("ended", path, sizeof path), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0) {
+        if (write(fd, "errexit\n", 8) < 0)
+            unlink(path);
+        close(fd);
+    }
+}
+
 static void load(const char *where)
 {
     char *text;
@@ -438,6 +455,7 @@ static void load(const char *where)
     free(text);
     next_epoch();
     self_begin();
+    atexit(last_words);
     loaded = 1;
 
     old_startup = rl_startup_hook;

@@ -85,6 +85,11 @@ class Kernel:
         return self._process.pid if self._process else None
 
     @property
+    def taken(self) -> bool:
+        """Whether a cell has it."""
+        return self._current is not None
+
+    @property
     def state(self) -> str:
         """One of starting, idle, busy and dead."""
         if self._starting:

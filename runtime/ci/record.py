@@ -136,5 +136,5 @@ def _why(watched: Watched, seconds: float) -> tuple[Reason, str]:
     if result is not None and result.shell_exited:
         return "failed", "it ended the shell"
     if result is not None and result.incomplete:
-        return "failed", "the command is incomplete: a quote or a block is open at its end"
+        return "failed", result.message or "the command is not finished: a quote or a block is open"
     return "failed", ""

@@ -68,7 +68,7 @@ class Watching:
                     return found
         except KeyboardInterrupt:
             with suppress(HoldfastError):
-                self._session.interrupt()
+                self._session.interrupt(patience=INTERRUPT_SECONDS)
                 follower.join(INTERRUPT_SECONDS)
             raise
 
@@ -137,7 +137,7 @@ class Watching:
 
     def _follow(self, command: str) -> None:
         try:
-            result = self._session.exec(command, on_output=self._output, on_waiting=self._heard.put)
+            result = self._session.exec(command, on_bytes=self._output, on_waiting=self._heard.put)
         except BaseException as error:  # noqa: BLE001  handed to the thread that watches
             self._heard.put(error)
         else:

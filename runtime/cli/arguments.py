@@ -55,6 +55,14 @@ LeaseWait = Annotated[
     float | None,
     typer.Option("--lease-wait", help="Seconds to wait for the shell while somebody holds it.", metavar="S"),
 ]
+BusyWait = Annotated[
+    float | None,
+    typer.Option("--busy-wait", help="Seconds to wait while something else runs there.", metavar="S"),
+]
+Patience = Annotated[
+    float | None,
+    typer.Option("--patience", help="Seconds; then it is left running, and `wait` follows it.", metavar="S"),
+]
 Key = Annotated[
     str | None,
     typer.Option("--key", metavar="KEY", help="Run it once under this key; later calls get what it came to."),

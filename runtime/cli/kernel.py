@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdfast.runtime.cli import output
-from holdfast.runtime.cli.arguments import Json, Key, Reason, SessionRef, Timeout, controller, wants_json
+from holdfast.runtime.cli.arguments import (
+    BusyWait,
+    Json,
+    Key,
+    Reason,
+    SessionRef,
+    Timeout,
+    controller,
+    wants_json,
+)
 from holdfast.runtime.text import colored
 
 if TYPE_CHECKING:
@@ -24,6 +33,7 @@ def cell(
     session: SessionRef,
     code: Annotated[str, typer.Argument(help="Code for the kernel, or `-` for standard input.")],
     timeout: Timeout = None,
+    busy_wait: BusyWait = None,
     key: Key = None,
     reason: Reason = None,
     json: Json = False,
@@ -32,11 +42,12 @@ def cell(
     if code == "-":
         code = sys.stdin.read()
     found = controller().session(session)
+    how: dict[str, Any] = {"timeout": timeout, "busy_wait": busy_wait, "key": key, "reason": reason}
     if wants_json(json):
-        result = found.cell(code, timeout=timeout, on_input=_read, key=key, reason=reason)
+        result = found.cell(code, **how, on_input=_read)
         output.emit({"id": found.id, "name": found.name, **output.cell_result(result)})
     else:
-        result = found.cell(code, timeout=timeout, on_event=_show, on_input=_ask, key=key, reason=reason)
+        result = found.cell(code, **how, on_event=_show, on_input=_ask)
         if result.recorded:
             output.note("it ran before under this key; what it showed is no longer kept")
         if result.lost:

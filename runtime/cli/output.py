@@ -154,6 +154,8 @@ def exec_result(value: ExecResult) -> dict[str, Any]:
         "timed_out": value.timed_out,
         "shell_exited": value.shell_exited,
         "incomplete": value.incomplete,
+        "message": value.message,
+        "cwd": value.cwd,
         "signal": value.signal,
         "duration": value.duration,
         "dropped": value.dropped,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import output
 from holdfast.runtime.cli.arguments import (
     Allow,
@@ -21,6 +22,9 @@ from holdfast.runtime.keeping import texts
 
 
 def new(
+    given: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Name of the new session.", show_default=False)
+    ] = None,
     name: NameOption = None,
     image: Annotated[str | None, typer.Option(help="Image made FROM the session image.")] = None,
     network: Annotated[
@@ -49,8 +53,10 @@ def new(
     json: Json = False,
 ) -> None:
     """Make a session."""
+    if given is not None and name is not None:
+        raise InvalidArgument("cannot name the session twice", hint=f"`holdfast new {given}`")
     made = controller().new(
-        name,
+        name if given is None else given,
         image=image,
         network=network,
         allow=allow,

@@ -13,9 +13,11 @@ import typer
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import long_json, output, tasks
 from holdfast.runtime.cli.arguments import (
+    BusyWait,
     Json,
     Key,
     LeaseWait,
+    Patience,
     Raw,
     Reason,
     SessionRef,
@@ -42,42 +44,59 @@ def exec_(
         typer.Argument(metavar="TEXT | -- ARG...", help="Text for bash, `-` for standard input, or words."),
     ],
     timeout: Timeout = None,
+    patience: Patience = None,
     wait: Wait = False,
     lease_wait: LeaseWait = None,
+    busy_wait: BusyWait = None,
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Start it apart from the shell, and say its id.")
     ] = False,
     name: Annotated[str | None, typer.Option(help="With --detach: a name for it.")] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only say whether bash could read all of it: 0, else 2.")
+    ] = False,
     key: Key = None,
     reason: Reason = None,
     raw: Raw = False,
     json: Json = False,
 ) -> None:
-    """Run a command in the session's shell. The exit code is the command's; 124 after a timeout.
+    """Run a command in the session's shell. The exit code is the command's; 124 if its time was over.
 
     75 says that it waits for somebody: `send` answers, `wait` goes on waiting for its end.
     """
     text = command_text(command, separated=bool(context.meta.get("separated")))
     found = controller().session(session)
+    if check:
+        raise typer.Exit(_checked(found, text, as_json=wants_json(json)))
     if detach and key is not None:
         raise InvalidArgument("cannot use a key with --detach", hint="give the task a --name instead")
     if detach:
         tasks.detach(found, text, name, lease_wait, json=wants_json(json))
         return
     how: dict[str, Any] = {"timeout": timeout, "wait": wait, "lease_wait": lease_wait}
-    how |= {"key": key, "reason": reason}
+    how |= {"patience": patience, "busy_wait": busy_wait, "key": key, "reason": reason}
     if wants_json(json):
         result = found.exec(text, **how)
         raise typer.Exit(_told(found, result, as_json=True))
     try:
         with output.guest_output(raw=raw) as show:
-            result = found.exec(text, **how, on_output=show)
+            result = found.exec(text, **how, on_bytes=show)
     except BrokenPipeError:
-        found.interrupt()  # nobody reads on: what still writes would hold the shell for ever
+        found.interrupt(patience=0)  # nobody reads on: what still writes would hold the shell for ever
         raise
     if result.timed_out:
         output.note(f"the command was interrupted after {timeout:g} s")
     raise typer.Exit(_told(found, result))
+
+
+def _checked(found: Session, text: str, *, as_json: bool) -> int:
+    """Tell what bash makes of a text that is not run, and return the exit code bash has for it."""
+    checked = found.check_syntax(text)
+    if as_json:
+        output.emit({"id": found.id, "name": found.name, **checked.as_dict()})
+    elif not checked.ok:
+        output.note(f"line {checked.line}: {checked.message}" + " (not finished)" * checked.incomplete)
+    return 0 if checked.ok else 2
 
 
 def wait(
@@ -103,9 +122,9 @@ def wait(
     known = [] if command is None else found.tasks()
     with _shown(as_json=wants_json(json), raw=raw) as show:
         if command is not None and any(each.name == command or each.id.startswith(command) for each in known):
-            result = found.task(command).wait(on_output=show, wait=through, patience=timeout)
+            result = found.task(command).wait(on_bytes=show, wait=through, patience=timeout)
         else:
-            result = found.join(name, wait=through, patience=timeout, on_output=show)
+            result = found.join(name, wait=through, patience=timeout, on_bytes=show)
     raise typer.Exit(_told(found, result, as_json=wants_json(json)))
 
 
@@ -135,22 +154,30 @@ def _notes(found: Session, result: ExecResult) -> None:
         output.note(f"{output.size(result.lost)} of its output are no longer kept")
     elif result.lost:
         output.note(f"{output.size(result.lost)} of the output were lost: it came faster than it was read")
-    if result.incomplete:
-        output.note("the command is incomplete: a quote or a block is open at its end")
+    if result.message:
+        output.note(result.message)
     for event in result.news:
         output.note(f"since your last command: {event.text}; `holdfast events {found.name}`")
-    if result.shell_exited:
+    if result.shell_exited and not result.message:
         output.note("the shell ended; the next command gets a new one")
     if result.running:
-        from holdfast.runtime.waiting import advice
+        _note_running(found, result)
 
-        if result.output and not result.output.endswith(b"\n"):
-            sys.stderr.write("\n")  # behind a prompt
-        state = result.waiting or found.shell().observed
-        output.note(state.told(time.time()) if state else "the command still runs")
-        if result.waiting:
-            mine = found.shell().command_id == result.command_id
-            output.note(advice(found.name, result.waiting, "" if mine else result.command_id))
+
+def _note_running(found: Session, result: ExecResult) -> None:
+    from holdfast.runtime.suggestion import command
+    from holdfast.runtime.waiting import advice
+
+    if result.output and not result.output.endswith(b"\n"):
+        sys.stderr.write("\n")  # behind a prompt
+    shell = found.shell()
+    mine = shell.command_id == result.command_id
+    state = result.waiting or (shell.observed if mine else None)
+    output.note(state.told(time.time()) if state and state.pid else "the command still runs")
+    if result.waiting:
+        output.note(advice(found.name, result.waiting, "" if mine else result.command_id))
+    else:
+        output.note(f"`{command('wait', found.name, result.command_id)}` follows it")
 
 
 def send(
@@ -164,6 +191,10 @@ def send(
     through: Annotated[
         bool, typer.Option("--wait", help="Then follow the command that runs, as `wait` does.")
     ] = False,
+    patience: Annotated[
+        float | None,
+        typer.Option("--patience", metavar="S", help="With --wait: seconds; then it goes on alone."),
+    ] = None,
     task: Annotated[
         str | None, typer.Option("--task", metavar="TASK", help="Into the terminal of a task.")
     ] = None,
@@ -187,7 +218,8 @@ def send(
         found.send(data)
     if through:
         with _shown(as_json=as_json, raw=raw) as show:
-            result = wanted.wait(on_output=show) if wanted else found.answer(data, on_output=show)
+            how: dict[str, Any] = {"on_bytes": show, "patience": patience}
+            result = wanted.wait(**how) if wanted else found.answer(data, **how)
         raise typer.Exit(_told(found, result, as_json=as_json))
     if as_json:
         output.emit({"id": found.id, "name": found.name, "bytes": len(data)})

@@ -64,7 +64,7 @@ def output_(
     """Print what a task wrote to its terminal."""
     found = controller().session(session).task(task)
     with output.guest_output(raw=raw) as show:
-        found.follow(show, offset=begin, follow=follow)
+        found.follow(on_bytes=show, offset=begin, follow=follow)
 
 
 def kill(

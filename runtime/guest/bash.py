@@ -5,6 +5,7 @@ It knows the files of `images/session/bash_marks.c`; it does not know why or whe
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shlex
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from holdfast.runtime.guest.account import OOM_SCORE, Account, working_directory
 from holdfast.runtime.guest.layout import Layout, ShellPaths
-from holdfast.runtime.guest.shell_state import StateFile
+from holdfast.runtime.guest.shell_state import StateFile, read
 from holdfast.runtime.guest.terminal import Size, Terminal
 
 TAKE_COMMAND = b"\x1b[9517~"
@@ -40,7 +41,7 @@ class Bash:
         paths = self._paths
         paths.control.mkdir(parents=True, exist_ok=True)
         paths.control.chmod(0o700)
-        for path in (paths.command, paths.abort, *paths.control.glob("typed-*")):
+        for path in (paths.command, paths.abort, paths.ended, *paths.control.glob("typed-*")):
             path.unlink(missing_ok=True)
         _write(paths.nonce, f"{self.nonce}\n".encode())
         _write(paths.pid, b"")
@@ -110,6 +111,13 @@ class Bash:
         finally:
             os.close(fd)
             path.unlink(missing_ok=True)
+
+    def failed_fast(self) -> bool:
+        """Whether `set -e` ended the shell; said once."""
+        found = read(self._paths.ended, limit=64) == b"errexit\n"
+        with contextlib.suppress(OSError):  # the user may have put a folder there
+            self._paths.ended.unlink()
+        return found
 
     def abort(self) -> None:
         """Make the shell drop the lines of the current command that it has not run yet."""

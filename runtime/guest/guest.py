@@ -45,8 +45,8 @@ class Guest:
     def __init__(self, layout: Layout, identity: Identity, account: Account, reaper: Reaper) -> None:
         self.layout = layout
         self.identity = identity
-        self._account = account
-        self._reaper = reaper
+        self.account = account
+        self.reaper = reaper
         self.journal = Journal(layout.journal, layout.journal_copy)
         self.keyed = Keyed(layout.keys)
         self.lineage = Origins()
@@ -198,6 +198,7 @@ class Guest:
                     "cols": shell.size.columns,
                     "offset": shell.log.end,
                     "state": shell.state,
+                    "cwd": shell.cwd(),
                     "exec": shell.current.id if shell.current else None,
                     **self.desks[shell.name].describe(),
                     "observed": shell.observed().as_dict(),
@@ -231,9 +232,9 @@ class Guest:
             name,
             spec,
             layout.kernel(name),
-            self._account,
+            self.account,
             layout.workspace,
-            self._reaper,
+            self.reaper,
             self.lineage,
             self.notice,
             CellChronicle(name, self.journal, self.keyed),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from contextlib import suppress
 
 from holdfast.kernels.guest.journal import Record
 from holdfast.kernels.guest.kernel import Kernel, KernelBusy
@@ -23,7 +25,7 @@ async def cell(guest: Guest, call: Call) -> None:
     if record is None and known is not None:
         await _recall(call, known)
         return
-    record = record or _submit(guest, kernel, call)
+    record = record or await _begin(guest, kernel, call)
     running = record.cell
     while not running.started and not running.over:
         await kernel.journal.changed()
@@ -96,6 +98,18 @@ async def _recall(call: Call, known: Known) -> None:
     ended = known.ended
     await call.send("started", id=call.id(), epoch=ended["epoch"])
     await call.finish("finished", **{**ended, "id": call.id(), "recorded": True})
+
+
+async def _begin(guest: Guest, kernel: Kernel, call: Call) -> Record:
+    """Begin a cell when the kernel is free, for which it waits as long as the caller wants."""
+    clock = asyncio.get_running_loop().time
+    until = clock() + (call.seconds("busy_wait") or 0.0)
+    while kernel.taken and clock() < until:
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                await kernel.journal.changed()
+    # The same request may have come by another connection meanwhile.
+    return kernel.journal.find(call.id()) or _submit(guest, kernel, call)
 
 
 def _submit(guest: Guest, kernel: Kernel, call: Call) -> Record:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from holdfast.runtime.guest.line_limit import LineLimit
 from holdfast.runtime.guest.shell import Shell
-from holdfast.runtime.guest.typed import Burst, Typing
+from holdfast.runtime.guest.typed import Burst, Echo, Typing
 
 PAUSE = 1.0
 """Seconds without input that end a burst."""
@@ -24,14 +25,26 @@ class Keyboard:
         self._shell = shell
         self._note = note
         self._typing = Typing()
+        self._limit, self._prompts = LineLimit(), 0
         self._burst: Burst | None = None
         self._timer: asyncio.TimerHandle | None = None
+
+    def excess(self, data: bytes) -> int:
+        """Return how long the line is of which the terminal would drop a part, or 0."""
+        terminal = self._shell.terminal
+        if terminal is None:
+            return 0
+        if self._shell.echo() is Echo.PROMPT:
+            return self._limit.later_excess(data)
+        return self._limit.excess(data, terminal.line_ends(), begun=self._prompts == self._shell.prompts)
 
     async def type(self, actor: str, data: bytes) -> None:
         """Type data for an actor; returns when the terminal has taken all of it."""
         shell = self._shell
         shell.chronicle.typist = actor
         before, prompts = shell.echo(), shell.prompts
+        self._limit.typed(data, shell.terminal.line_ends() if shell.terminal else b"")
+        self._prompts = prompts
         await shell.write(data)
         parts = self._typing.judge(data, before, shell.echo(), prompts)
         shell.chronicle.hidden |= any(part.text is None for part in parts)

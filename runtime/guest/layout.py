@@ -76,6 +76,11 @@ class ShellPaths:
         return self.control / "abort"
 
     @property
+    def ended(self) -> Path:
+        """What the shell leaves when `set -e` ends it."""
+        return self.control / "ended"
+
+    @property
     def state(self) -> Path:
         """What the shell holds, as it wrote it at the end of its last command; see `bash_state.h`."""
         return self.control / "state"

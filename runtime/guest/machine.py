@@ -90,6 +90,10 @@ class Exec:
     duration: float = 0.0
     refusal: str = ""
     """Why it was refused, if not because the shell is busy."""
+    cwd: str | None = None
+    """Where the shell was at its end."""
+    message: str | None = None
+    """What explains its end; None as long as nobody has looked."""
 
     @property
     def over(self) -> bool:

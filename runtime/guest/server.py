@@ -18,7 +18,7 @@ AGAIN = 0.2
 """Seconds between two attempts to make the socket in a full folder."""
 _LOOKS = (
     "prepare moment look files holdings journal kernel_variables read recording task_list task_read hooks "
-    "captures"
+    "captures check_syntax"
 )
 LOOKING = frozenset(_LOOKS.split())
 """Operations that change nothing in the session; of all others it must be assumed that they do."""

@@ -36,6 +36,10 @@ from holdfast.runtime.guest.watching import Watching
 
 OUTPUT_CAPACITY = 256 << 20
 KEPT_COMMANDS = 1000
+FAILED_FAST = (
+    "`set -e` ended the shell when a command failed: its variables, its directory and its jobs are gone; "
+    "`(set -e; …)` ends only itself"
+)
 _RESPAWN_PATIENCE = 1.0
 _MAX_RESPAWN_DELAY = 5.0
 _SIGNALS = {Action.TERMINATE: signal.SIGTERM, Action.KILL: signal.SIGKILL}
@@ -68,7 +72,7 @@ class Shell:
         self._machine = ShellMachine()
         self._terminal: Terminal | None = None
         self._commands: dict[str, Exec] = {}
-        self._command = b""
+        self._newest: tuple[Exec, bytes] | None = None
         self._serial = 0
         self._timer: asyncio.TimerHandle | None = None
         self._pursuit: Pursuit | None = None
@@ -79,6 +83,8 @@ class Shell:
         self.recording = Recording(layout.shell(name).recording, self.size)
         self.picture = Picture()
         self.prompts = 0
+        self.touched = 0.0
+        """When something was last typed or interrupted, by the loop's clock."""
         self._marks = MarkReader(self._bash.nonce)
         self._filter = MarkFilter(self._bash.nonce)
         self.watching = Watching(self)
@@ -141,7 +147,7 @@ class Shell:
         self._serial += 1
         request = Exec(id_, self._serial, timeout)
         actions = self._machine.submit(request, self._loop.time())
-        self._command = command
+        self._newest = request, command
         self._commands[id_] = request
         self.chronicle.given(request, command, who)
         self._do(actions)
@@ -154,6 +160,10 @@ class Shell:
         """Return the command of that id, if it is known."""
         return self._commands.get(id_)
 
+    def text_of(self, command: Exec) -> bytes | None:
+        """Return the text of a command; only that of the newest is kept."""
+        return self._newest[1] if self._newest and self._newest[0] is command else None
+
     def forget(self, id_: str) -> None:
         """Forget a command that was refused: its id may be used again."""
         self._commands.pop(id_, None)
@@ -161,6 +171,7 @@ class Shell:
     async def write(self, data: bytes) -> None:
         """Type data into the terminal."""
         if self._terminal:
+            self.touched = self._loop.time()
             self.watching.typed(data)
             await self._terminal.write(data)
 
@@ -186,6 +197,7 @@ class Shell:
         """Do what Ctrl-C does; of a running command, drop the lines that have not run yet."""
         if self._terminal is None:
             return
+        self.touched = self._loop.time()
         self.watching.typed(b"")
         current = self._machine.current
         if current and current.phase is not Phase.WAITING:
@@ -289,6 +301,7 @@ class Shell:
             current = self._machine.current
             actions = self._machine.mark(mark, now)
             if current and current.over:
+                current.cwd = self.cwd()
                 self._rest()
             self._do(actions)
 
@@ -342,7 +355,7 @@ class Shell:
     def _offer(self, current: Exec) -> None:
         self.chronicle.offered()
         try:
-            self._bash.offer(current.serial, self._command)
+            self._bash.offer(current.serial, self.text_of(current) or b"")
         except OSError as error:
             self._machine.refuse(f"its text cannot be left for the shell ({error.strerror})")
             return
@@ -371,6 +384,8 @@ class Shell:
         now = self._loop.time()
         self._hasty_ends = self._hasty_ends + 1 if now - self._started_at < _RESPAWN_PATIENCE else 0
         exit_code, number = (code, None) if code >= 0 else (None, -code)
+        if (current := self._machine.current) and self._bash.failed_fast():
+            current.message = FAILED_FAST
         self.chronicle.shell_ended(self.log.end, now, exit_code=exit_code, signal=number)
         self._do(self._machine.exited(self.log.end, now, exit_code=exit_code, signal=number))
         self._start_later()

@@ -7,10 +7,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from holdfast.runtime.guest import syntax, turn
 from holdfast.runtime.guest.call import Call, Operations
 from holdfast.runtime.guest.connection import Refusal
+from holdfast.runtime.guest.explaining import explained
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.keyed import Known
+from holdfast.runtime.guest.line_limit import refusal
 from holdfast.runtime.guest.machine import Busy, Exec, Phase
 from holdfast.runtime.guest.marks import MAX_MARK, Piece
 from holdfast.runtime.guest.output import Gap
@@ -41,10 +44,7 @@ async def run(guest: Guest, call: Call) -> None:
         await _recall(call, shell, known)
         return
     if command is None:
-        desk = guest.desk(shell.name)
-        await desk.admitted(str(call.actor()), "run command", call.seconds("lease_wait"))
-        # The same request may have come by another connection meanwhile.
-        command = shell.find(id_) or _submit(guest, shell, call)
+        command = await _begin(guest, shell, call)
     await _follow(guest, call, shell, command)
 
 
@@ -72,8 +72,11 @@ async def send(guest: Guest, call: Call) -> None:
     """Type bytes into the terminal; tell which command runs, and where its output goes on."""
     actor, shell = str(call.actor()), guest.shell(call.target("shell"))
     await guest.desk(shell.name).admitted(actor, "type", call.seconds("lease_wait"))
+    keyboard = guest.keyboards[shell.name]
+    if excess := keyboard.excess(call.frame.payload):
+        raise Refusal("line_too_long", refusal(excess))
     offset, current = shell.log.end, shell.current
-    await guest.keyboards[shell.name].type(actor, call.frame.payload)
+    await keyboard.type(actor, call.frame.payload)
     await call.finish("ok", offset=offset, exec=current.id if current else None)
 
 
@@ -86,11 +89,26 @@ async def send_signal(guest: Guest, call: Call) -> None:
     if shell.current is None:
         # What runs was typed by who holds the lease; a command of `exec` may be interrupted by its caller.
         guest.desk(shell.name).require(str(call.actor()), f"send signal {name}")
+    offset, current = shell.log.end, shell.current
     if name == "INT":
         shell.interrupt()
     else:
         shell.signal(signal.Signals[f"SIG{name}"])
-    await call.finish("ok")
+    begun = current is not None and current.phase is not Phase.WAITING
+    await call.finish("ok", offset=offset, exec=current.id if current and begun else None)
+
+
+async def check_syntax(guest: Guest, call: Call) -> None:
+    """Tell whether a text is complete and correct for the shell, which need not be free."""
+    shell, text = guest.shell(call.target("shell")), call.frame.payload
+    if b"\0" in text:
+        raise Refusal("invalid", "cannot check the text: it contains a NUL byte, which no shell can read")
+    try:
+        fault = await syntax.check(text, shell.held(), guest.account, guest.reaper)
+    except syntax.CannotCheck as error:
+        raise Refusal("failed", f"cannot check the text: {error}") from None
+    found = {"line": fault.line, "message": fault.message, "incomplete": fault.incomplete} if fault else {}
+    await call.finish("syntax", **found)
 
 
 async def resize(guest: Guest, call: Call) -> None:
@@ -98,6 +116,24 @@ async def resize(guest: Guest, call: Call) -> None:
     shell = guest.shell(call.target("shell"))
     guest.desk(shell.name).set_size(size_of(call, shell.size))
     await call.finish("ok")
+
+
+async def _begin(guest: Guest, shell: Shell, call: Call) -> Exec:
+    """Begin a command when the shell is free, for which it waits as long as the caller wants."""
+    until = shell.clock() + (call.seconds("busy_wait") or 0.0)
+    while True:
+        await turn.free(shell, until)
+        await guest.desk(shell.name).admitted(str(call.actor()), "run command", call.seconds("lease_wait"))
+        if shell.current and shell.clock() < until:
+            continue
+        # The same request may have come by another connection meanwhile.
+        command = shell.find(call.id()) or _submit(guest, shell, call)
+        while command.phase in (Phase.WAITING, Phase.OFFERED):
+            await shell.log.more()
+        # What was typed may have the shell: nothing tells then when it ends, but the next attempt.
+        if command.phase is not Phase.REFUSED or command.refusal or shell.clock() >= until:
+            return command
+        shell.forget(command.id)
 
 
 def _submit(guest: Guest, shell: Shell, call: Call) -> Exec:
@@ -124,10 +160,12 @@ async def _follow(guest: Guest, call: Call, shell: Shell, command: Exec) -> None
         shell.forget(command.id)
         raise _busy(shell, None) if not command.refusal else _impossible(command.refusal)
     start = max(call.integer("from_offset", 0, low=0), command.start_offset)
-    await call.send("started", id=command.id, offset=command.start_offset)
+    await call.send("started", id=command.id, offset=command.start_offset, **about(shell.size))
     await _tell(call, shell, command, start)
     while not command.over:
         await shell.log.more()
+    if command.message is None:
+        command.message = await explained(guest, shell, command)
     news = guest.news.since(str(call.actor()))
     await call.finish(
         "finished",
@@ -140,7 +178,8 @@ async def _follow(guest: Guest, call: Call, shell: Shell, command: Exec) -> None
         shell_exited=command.shell_exited,
         incomplete=command.incomplete,
         duration=round(command.duration, 6),
-        **({"message": _INCOMPLETE} if command.incomplete else {}),
+        cwd=command.cwd,
+        **({"message": command.message} if command.message else {}),
         **({"news": news} if news else {}),
     )
 
@@ -169,11 +208,6 @@ async def _tell(call: Call, shell: Shell, command: Exec, start: int) -> None:
             offset=item.offset,
             duration=round(max(0.0, shell.clock() - command.began), 6),
         )
-
-
-_INCOMPLETE = (
-    "cannot run command: the shell waits for the rest of it; close its quotes, blocks or here-document"
-)
 
 
 async def _recall(call: Call, shell: Shell, known: Known) -> None:
@@ -234,6 +268,11 @@ async def send_output(call: Call, item: Piece | Gap) -> None:
         await call.send("output", item.data, offset=item.offset, next=item.next)
 
 
+def about(size: Size) -> dict[str, int]:
+    """Return the size of a terminal, for clients."""
+    return {"rows": size.rows, "cols": size.columns}
+
+
 def size_of(call: Call, default: Size) -> Size:
     """Return the size of a terminal that a request names."""
     return Size(
@@ -243,6 +282,7 @@ def size_of(call: Call, default: Size) -> Size:
 
 
 OPERATIONS: Operations = {
+    "check_syntax": check_syntax,
     "exec": run,
     "wait": wait,
     "read": read,

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from holdfast.runtime.guest.pulse import access
+
 FORMAT = "1"
 MAX_BYTES = 3 << 20
 """The shell writes up to 1 MiB, plus the one record that passes it (an exported value of 64 KiB, a name)."""
@@ -164,10 +166,13 @@ class StateFile:
 
     def cwd(self, pid: int | None) -> str | None:
         """Return the shell's directory as the kernel knows it, else as the shell does."""
-        with contextlib.suppress(OSError):
-            found = str(Path(f"/proc/{pid}/cwd").readlink())
-            if not found.endswith(" (deleted)"):
-                return found
+        path = f"/proc/{pid}/cwd"
+        found = access.link(path)
+        if found is None and pid is not None and (who := access.owner(pid)) is not None:
+            with access.reading_as(*who):
+                found = access.link(path)
+        if found is not None and not found.endswith(" (deleted)"):
+            return found
         return self.state(pid).cwd
 
 

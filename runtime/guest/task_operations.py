@@ -9,7 +9,8 @@ from holdfast.runtime.guest import shell_operations
 from holdfast.runtime.guest.call import Call, Operations
 from holdfast.runtime.guest.connection import Refusal
 from holdfast.runtime.guest.guest import Guest
-from holdfast.runtime.guest.shell_operations import SIGNALS, Waiting, send_output
+from holdfast.runtime.guest.line_limit import refusal
+from holdfast.runtime.guest.shell_operations import SIGNALS, Waiting, about, send_output
 from holdfast.runtime.guest.tasks import CannotStart, Order, Task, exit_code
 
 MAX_NAME = 64
@@ -38,7 +39,7 @@ async def list_(guest: Guest, call: Call) -> None:
 async def wait(guest: Guest, call: Call) -> None:
     """Give the output of a task from its beginning, or from an offset; what it waits for; and its end."""
     task = _task(guest, call)
-    await call.send("started", id=task.id, offset=0)
+    await call.send("started", id=task.id, offset=0, **about(task.order.size))
     await _tell(guest, call, task, call.integer("from_offset", 0, low=0))
     while task.end is None:
         await task.log.more()
@@ -80,7 +81,10 @@ async def read(guest: Guest, call: Call) -> None:
 
 async def send(guest: Guest, call: Call) -> None:
     """Type bytes into the task's terminal."""
-    await _running(guest, call).write(call.frame.payload)
+    task = _running(guest, call)
+    if excess := task.excess(call.frame.payload):
+        raise Refusal("line_too_long", refusal(excess))
+    await task.write(call.frame.payload)
     await call.finish("ok")
 
 

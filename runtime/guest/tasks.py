@@ -23,6 +23,7 @@ from holdfast.runtime.guest.account import OOM_SCORE, Account
 from holdfast.runtime.guest.bash import TERM
 from holdfast.runtime.guest.facts import told
 from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
+from holdfast.runtime.guest.line_limit import LineLimit
 from holdfast.runtime.guest.marks import MarkFilter, Piece
 from holdfast.runtime.guest.output import Gap, T, no_pause, visible
 from holdfast.runtime.guest.pulse.deaths import End, Notice
@@ -89,6 +90,7 @@ class Task:
         self.watching: TaskWatching | None = None
         """While it runs."""
         self._filter = MarkFilter(secrets.token_hex(8))
+        self._limit = LineLimit()
 
     @property
     def id(self) -> str:
@@ -106,9 +108,14 @@ class Task:
         """Yield the output from `start` on. See `output.visible`."""
         return visible(self.log, self._filter, start, until, pause)
 
+    def excess(self, data: bytes) -> int:
+        """Return how long the line is of which its terminal would drop a part, or 0."""
+        return self._limit.excess(data, self.terminal.line_ends()) if self.terminal else 0
+
     async def write(self, data: bytes) -> None:
         """Type data into its terminal."""
         if self.terminal:
+            self._limit.typed(data, self.terminal.line_ends())
             if self.watching:
                 self.watching.typed()
             await self.terminal.write(data)

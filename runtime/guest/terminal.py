@@ -22,6 +22,10 @@ READS_PER_TURN = 64
 _IUTF8 = 0x4000
 _TIOCGPTPEER = 0x5441
 _TIOCSIG = 0x40045436
+_LINE_ENDS = (
+    *(termios.VEOF, termios.VEOL, termios.VEOL2, termios.VKILL),
+    *(termios.VINTR, termios.VQUIT, termios.VSUSP),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,17 @@ class Terminal:
         except termios.error:
             return False, False
         return bool(modes & termios.ICANON), bool(modes & termios.ECHO)
+
+    def line_ends(self) -> bytes:
+        """Return the characters that end or discard a line, none if it does not read lines."""
+        try:
+            attributes = termios.tcgetattr(self.fd)
+        except termios.error:
+            return b""
+        if not attributes[3] & termios.ICANON:
+            return b""
+        special: list[bytes] = [attributes[6][index] for index in _LINE_ENDS]
+        return b"\n" + b"".join(special).replace(b"\0", b"") + b"\r" * bool(attributes[0] & termios.ICRNL)
 
     def foreground(self) -> int | None:
         """Return the foreground process group, if there is one."""

@@ -46,6 +46,11 @@ class Watching:
         """Counts how often something began to wait."""
         return self._sampler.episode
 
+    @property
+    def waiting(self) -> bool:
+        """Whether something is known to wait for somebody."""
+        return self._sampler.state.waits
+
     def foreground_group(self) -> int | None:
         """Return the process group that has the terminal."""
         terminal = self._shell.terminal

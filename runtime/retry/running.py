@@ -28,7 +28,7 @@ class _Patient(ShellCall):
             command,
             shell=layout.MAIN,
             timeout=None,
-            on_output=lambda _data: None,  # keeps the end alone
+            on_bytes=lambda _data: None,  # keeps the end alone
         )
         self._until = None if patience is None else time.monotonic() + patience
 
@@ -44,7 +44,7 @@ def run(session: Session, line: Line, number: int, command: str, limit: float | 
         except SessionBusy:
             # The captured command still runs in the shell: beside it there is room for another.
             apart = True
-            result = session.detach(command).wait(on_output=lambda _data: None, patience=limit)
+            result = session.detach(command).wait(on_bytes=lambda _data: None, patience=limit)
     except InvalidArgument:
         raise  # it could not be run anywhere
     except HoldfastError as error:

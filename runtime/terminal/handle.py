@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holdfast.runtime import given, typing_in
 from holdfast.runtime.guest import layout
 from holdfast.runtime.shell_calls import shell_info
 from holdfast.runtime.terminal import leasing
@@ -72,10 +73,13 @@ class SessionTerminal:
         return leasing.lease(frame)
 
     def send(self, text: str | bytes) -> None:
-        """Type text, as it is."""
-        data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
-        for start in range(0, len(data), 1 << 20):
-            self._line.request("send", data[start : start + (1 << 20)], shell=self.shell)
+        """Type text, as it is.
+
+        Raises:
+            InvalidArgument: a line of it is longer than what the terminal takes, 4095 bytes, and a program
+                reads lines from it; the rest would be lost.
+        """
+        typing_in.send(self._line, "send", given.typed(text, "text"), shell=self.shell)
 
     def send_keys(self, *names: str) -> None:
         """Press keys, named as in `C-c`, `Enter`, `Up`. Raises InvalidArgument for a name no key has."""

@@ -1,10 +1,11 @@
 """Sandbox sessions whose live execution state can be captured, restored and forked.
 
+import sys
 from holdfast import Holdfast
 
 with Holdfast() as hf:
     work = hf.new("work")
-    work.exec("make test", timeout=600, on_output=print)
+    work.exec("make test", timeout=600, on_output=sys.stdout.write)
     before = work.snapshot("before-the-change")
     again = before.restore("again")
 """
@@ -18,6 +19,7 @@ from holdfast.errors import (
     BundleRefused,
     BundleUntrusted,
     CaptureFailed,
+    CommandNotFound,
     EngineError,
     EngineUnavailable,
     GuestDisconnected,
@@ -27,6 +29,7 @@ from holdfast.errors import (
     Interrupted,
     InvalidArgument,
     KernelDied,
+    KernelNotFound,
     LiveUnsupported,
     NetworkNotClosed,
     OutcomeUnknown,
@@ -45,11 +48,13 @@ from holdfast.errors import (
     SessionNotFound,
     SessionRewound,
     SessionUnhealthy,
+    ShellNotFound,
     SnapshotDamaged,
     SnapshotError,
     SnapshotInUse,
     SnapshotNotFound,
     StoreError,
+    TaskNotFound,
 )
 
 if TYPE_CHECKING:
@@ -72,6 +77,7 @@ if TYPE_CHECKING:
         Check,
         ExecResult,
         Screen,
+        SyntaxCheck,
     )
     from holdfast.runtime.retry.spread import Spread
     from holdfast.runtime.session import Session
@@ -94,6 +100,7 @@ __all__ = [
     "CellEvent",
     "CellResult",
     "Check",
+    "CommandNotFound",
     "Drift",
     "EngineError",
     "EngineUnavailable",
@@ -111,6 +118,7 @@ __all__ = [
     "Interrupted",
     "InvalidArgument",
     "KernelDied",
+    "KernelNotFound",
     "LiveUnsupported",
     "Mount",
     "NetworkNotClosed",
@@ -140,6 +148,7 @@ __all__ = [
     "SessionRewound",
     "SessionTerminal",
     "SessionUnhealthy",
+    "ShellNotFound",
     "Snapshot",
     "SnapshotDamaged",
     "SnapshotError",
@@ -148,8 +157,10 @@ __all__ = [
     "Spread",
     "State",
     "StoreError",
+    "SyntaxCheck",
     "Task",
     "TaskInfo",
+    "TaskNotFound",
     "Thawed",
     "Verification",
     "Verified",
@@ -184,6 +195,7 @@ _LATE = {
     "Snapshot": "snapshot",
     "Spread": "retry.spread",
     "State": "guest.pulse.state",
+    "SyntaxCheck": "results",
     "Task": "tasks",
     "TaskInfo": "tasks",
     "Thawed": "thawing",

@@ -23,6 +23,10 @@ HoldfastError
     GuestDisconnected  also a ConnectionError: the connection to the supervisor was lost
     ProtocolError      the guest sent something that is not the protocol
     KernelDied         the kernel's process ended while a cell ran
+    ShellNotFound      also a LookupError, as the next: the session has no shell of that name
+    KernelNotFound     it has no kernel of that name
+    TaskNotFound       it knows no task of that name or id, or not any more
+    CommandNotFound    it knows no command of that id, or not any more
   SnapshotError
     SnapshotNotFound   also a LookupError
     SnapshotDamaged    a stored file or image is missing or does not match its digest
@@ -192,6 +196,30 @@ class KernelDied(GuestError):
     """The kernel's process ended while a cell ran."""
 
     code = "kernel_died"
+
+
+class ShellNotFound(GuestError, LookupError):
+    """The session has no shell of that name."""
+
+    code = "shell_not_found"
+
+
+class KernelNotFound(GuestError, LookupError):
+    """The session has no kernel of that name."""
+
+    code = "kernel_not_found"
+
+
+class TaskNotFound(GuestError, LookupError):
+    """The session knows no task of that name or id, or not any more."""
+
+    code = "task_not_found"
+
+
+class CommandNotFound(GuestError, LookupError):
+    """The session knows no command of that id, or not any more."""
+
+    code = "command_not_found"
 
 
 class SnapshotError(HoldfastError):

@@ -113,7 +113,7 @@ def test_the_journal_and_its_keys_outlive_the_container(hf: Holdfast) -> None:
     session = hf.new("short")
     session.exec("echo done; (exit 3)", key="done")
     with pytest.raises(OutcomeUnknown):
-        session.exec("echo begun; sleep 1000", key="open", on_output=_remove(hf, session))
+        session.exec("echo begun; sleep 1000", key="open", on_bytes=_remove(hf, session))
     with pytest.raises(OutcomeUnknown):
         session.exec("echo begun; sleep 1000", key="open")
 

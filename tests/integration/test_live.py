@@ -309,7 +309,7 @@ def test_a_command_goes_on_across_captures(hf: Holdfast) -> None:
             taken.append(session.snapshot())
 
     result = session.exec(
-        "for i in $(seq 500); do seq 1 300; done; echo end of it", timeout=1200, on_output=capture
+        "for i in $(seq 500); do seq 1 300; done; echo end of it", timeout=1200, on_bytes=capture
     )
 
     expected = "".join(f"{number}\n" for number in range(1, 301)) * 500 + "end of it\n"
@@ -319,5 +319,5 @@ def test_a_command_goes_on_across_captures(hf: Holdfast) -> None:
     command = next(found for found in commands if found is not None)
     for number, snapshot in enumerate(taken):
         pieces: list[bytes] = []
-        snapshot.restore(f"later-{number}").join(command, on_output=pieces.append)
+        snapshot.restore(f"later-{number}").join(command, on_bytes=pieces.append)
         assert b"".join(pieces).decode() == expected

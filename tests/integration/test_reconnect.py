@@ -186,7 +186,7 @@ def test_a_hundred_megabytes_through_every_cut(hf: Holdfast, home: Home, cli: An
             Persistence(lambda: None),
             command,
             shell=layout.MAIN,
-            on_output=take,
+            on_bytes=take,
         )
         results: list[Any] = []
         third = threading.Thread(target=lambda: results.append(following.run()), daemon=True)

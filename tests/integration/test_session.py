@@ -56,7 +56,7 @@ def test_the_exit_code_is_the_commands(shared: Session, command: str, code: int)
 def test_output_comes_as_it_is_written(shared: Session) -> None:
     """Output is given in pieces while the command runs, and comes to the same as the whole."""
     pieces: list[bytes] = []
-    result = shared.exec("for i in 1 2 3; do echo $i; done", on_output=pieces.append)
+    result = shared.exec("for i in 1 2 3; do echo $i; done", on_bytes=pieces.append)
 
     assert b"".join(pieces) == result.output == b"1\n2\n3\n"
 
@@ -86,7 +86,7 @@ def test_a_large_command_and_a_large_output(shared: Session) -> None:
         nonlocal counted
         counted += len(data)
 
-    result = shared.exec("head -c 30000000 /dev/zero | tr '\\0' x", on_output=count)
+    result = shared.exec("head -c 30000000 /dev/zero | tr '\\0' x", on_bytes=count)
 
     assert counted + result.lost == 30_000_000
     assert len(result.output) <= 1 << 20

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Event, GuestError, Holdfast, Session
+from holdfast import Event, GuestError, Holdfast, Session, TaskNotFound
 
 pytestmark = pytest.mark.engine
 
@@ -83,7 +83,7 @@ def test_a_detached_command_is_killed_on_purpose(shared: Session, shared_cli: An
     assert (info.signal, info.killed_by, info.running) == (signal.SIGTERM, "agent:b", False)
     failed = shared_cli("kill", "shared", "sleeper", "--json")
     assert (failed.code, failed.error["code"]) == (1, "guest_error")
-    with pytest.raises(GuestError, match="cannot find task nothing: there is none"):
+    with pytest.raises(TaskNotFound, match="cannot find task nothing: there is none"):
         shared.task("nothing")
 
 

@@ -114,3 +114,11 @@ def test_a_relative_source_is_meant_from_here(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.chdir(tmp_path)
 
     assert str(tmp_path / "data") == Mount.parse("data:/data").source
+
+
+def test_an_option_that_there_is_not_is_named() -> None:
+    """In words of this program, with those there are."""
+    with pytest.raises(InvalidArgument, match="there is no option 'memroy'") as raised:
+        SessionOptions.parse(memroy="1g")
+
+    assert "memory" in raised.value.hint

@@ -8,12 +8,16 @@ from typing import Any
 import pytest
 
 from holdfast.errors import (
+    CommandNotFound,
     GuestDisconnected,
     GuestError,
     InvalidArgument,
+    KernelNotFound,
     ProtocolError,
     SessionBusy,
     SessionDead,
+    ShellNotFound,
+    TaskNotFound,
 )
 from holdfast.runtime import guest_client, persistence, shell_calls
 from holdfast.runtime.guest import protocol
@@ -41,8 +45,10 @@ def _call(
     command: Any = "true",
     *,
     on_output: Any = None,
+    on_bytes: Any = None,
     check: Any = lambda: None,
     timeout: Any = None,
+    **more: Any,
 ) -> Any:
     return ShellCall(
         GuestClient(guest.folder),
@@ -51,6 +57,8 @@ def _call(
         shell="main",
         timeout=timeout,
         on_output=on_output,
+        on_bytes=on_bytes,
+        **more,
     ).run()
 
 
@@ -77,6 +85,69 @@ def test_a_command_yields_its_output_uncooked(guest: Any) -> None:
     ) == (b"make", "exec", 1, 5.0)
 
 
+def test_text_is_given_by_whole_characters(guest: Any) -> None:
+    """However the frames cut them; what is no UTF-8 shows as one; bytes come as they were."""
+    cut = "a€\u0301\r\n".encode() + b"\xff" + b"\xe2\x82"
+
+    def answer(peer: Any, request: Any) -> None:
+        peer.send(event="started", id=request.head["id"], offset=0)
+        for at in range(len(cut)):
+            peer.send(cut[at : at + 1], event="output", offset=at, next=at + 1)
+        peer.send(**FINISHED)
+
+    guest(answer)
+    texts: list[str] = []
+    pieces: list[bytes] = []
+    result = _call(guest, on_output=texts.append, on_bytes=pieces.append)
+
+    assert texts == ["a", "€", "\u0301", "\n", "\ufffd", "\ufffd"]
+    assert b"".join(pieces) == result.output == cut.replace(b"\r", b"")
+
+
+def test_patience_begins_with_the_command(guest: Any) -> None:
+    """For the shell it waits by other rules; then the result is that the command still runs."""
+    asked: list[Any] = []
+
+    def answer(peer: Any, request: Any) -> None:
+        asked.append(request.head.get("busy_wait"))
+        if len(asked) == 1:
+            return  # the connection is lost before it began
+        peer.send(event="started", id=request.head["id"], offset=10)
+        peer.send(b"so far", event="output", offset=10, next=16)
+        peer.receive()
+
+    guest(answer, answer)
+    result = _call(guest, patience=0, busy_wait=50.0)
+
+    assert result.running
+    assert (result.exit_code, result.command_id) == (None, guest.requests[0].head["id"])
+    assert 0 < asked[1] < asked[0] <= 50
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"command": None}, "must be text, not NoneType"),
+        ({"command": ["echo", "a b"]}, "must be text, not list"),
+        ({"command": b"true"}, "must be text, not bytes"),
+        ({"timeout": "3"}, "timeout: it must be a number of seconds, not str"),
+        ({"timeout": True}, "timeout: it must be a number of seconds, not bool"),
+        ({"timeout": 0}, "timeout: it must be more than 0 seconds"),
+        ({"timeout": float("nan")}, "timeout: it must be less than"),
+        ({"patience": -1}, "patience: it must be 0 seconds or more"),
+        ({"busy_wait": "1"}, "busy_wait: it must be a number of seconds, not str"),
+        ({"lease_wait": 0}, "lease_wait: it must be more than 0 seconds"),
+    ],
+)
+def test_wrong_arguments_are_told_where_they_were_given(guest: Any, arguments: Any, said: str) -> None:
+    """By their name and type, before anything is sent."""
+    with pytest.raises(InvalidArgument, match=said) as raised:
+        _call(guest, **arguments)
+
+    assert guest.requests == []
+    assert ("echo 'a b'" in raised.value.hint) == (arguments.get("command") == ["echo", "a b"])
+
+
 def test_a_lost_connection_goes_on_where_it_stopped(guest: Any) -> None:
     """After a cut the same call is joined from the next offset, and nothing is shown twice."""
 
@@ -92,7 +163,7 @@ def test_a_lost_connection_goes_on_where_it_stopped(guest: Any) -> None:
 
     guest(first, second)
     shown: list[bytes] = []
-    result = _call(guest, on_output=shown.append)
+    result = _call(guest, on_bytes=shown.append)
 
     assert b"abcd" == result.output == b"".join(shown)
     assert guest.requests[0].head["id"] == guest.requests[1].head["id"]
@@ -146,7 +217,16 @@ def test_a_gap_is_counted(guest: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"), [("busy", SessionBusy), ("unknown_exec", GuestError), ("os.system", GuestError)]
+    ("code", "kind"),
+    [
+        ("busy", SessionBusy),
+        ("unknown_exec", CommandNotFound),
+        ("unknown_shell", ShellNotFound),
+        ("unknown_kernel", KernelNotFound),
+        ("unknown_task", TaskNotFound),
+        ("line_too_long", InvalidArgument),
+        ("os.system", GuestError),
+    ],
 )
 def test_errors_come_from_a_closed_table(guest: Any, code: Any, kind: Any) -> None:
     """The guest names an error; which class it becomes is decided here, and its text is made plain."""
@@ -156,6 +236,7 @@ def test_errors_come_from_a_closed_table(guest: Any, code: Any, kind: Any) -> No
         _call(guest)
 
     assert str(raised.value).isprintable()
+    assert isinstance(raised.value, LookupError) == kind.__name__.endswith("NotFound")
 
 
 @pytest.mark.parametrize(
@@ -227,7 +308,7 @@ def test_a_callback_that_fails_ends_the_call(guest: Any) -> None:
 
     guest(answer)
     with pytest.raises(BrokenPipeError):
-        _call(guest, on_output=broken)
+        _call(guest, on_bytes=broken)
 
 
 def test_an_interrupt_is_passed_on_and_raised_after_the_end(guest: Any) -> None:
@@ -255,7 +336,7 @@ def test_an_interrupt_is_passed_on_and_raised_after_the_end(guest: Any) -> None:
 
     guest(first, second, third)
     with pytest.raises(KeyboardInterrupt):
-        _call(guest, on_output=show)
+        _call(guest, on_bytes=show)
 
     assert shown == [b"x", b"^C"]
     assert [request.op for request in guest.requests] == ["exec", "signal", "exec"]
@@ -277,9 +358,9 @@ def test_a_joined_command_is_followed_and_never_interrupted(guest: Any) -> None:
     def interrupted(_data: Any) -> None:
         raise KeyboardInterrupt
 
-    def join(on_output: Any = None) -> Any:
+    def join(on_bytes: Any = None) -> Any:
         return Following(
-            GuestClient(guest.folder), Persistence(lambda: None), "aa", shell="main", on_output=on_output
+            GuestClient(guest.folder), Persistence(lambda: None), "aa", shell="main", on_bytes=on_bytes
         ).run()
 
     guest(first, second, first)
@@ -297,7 +378,7 @@ def test_what_the_supervisor_says_about_a_shell(guest: Any) -> None:
 
     info = shell_info(GuestClient(guest.folder), "main")
     assert (info.rows, info.command_id) == (40, None)
-    with pytest.raises(InvalidArgument):
+    with pytest.raises(ShellNotFound):
         shell_info(GuestClient(guest.folder), "other")
 
 

@@ -27,7 +27,8 @@ SETTLED = 0.05
 THRIFT = 20
 """A look is followed by so many times its own duration without one."""
 SHELL = "bash"
-"""Name of the leader, whose arguments say nothing."""
+"""Name of the leader as it was started, whose arguments say nothing: of a shell, or of a task."""
+STARTED = ("/bin/bash --rcfile ", "/bin/bash -c ")
 UNTAKEN = 0.25
 """Seconds after which what was typed is held to be not what the program waits for: half a line, say."""
 
@@ -232,7 +233,10 @@ class Sampler:
     def _command(self, pid: int | None) -> str:
         if pid is None:
             return ""
-        return SHELL if pid == self._subject.leader else access.command(pid)
+        found = access.command(pid)
+        # It may have become another program, by exec: bash does so with the last one of a task.
+        ours = pid == self._subject.leader and (not found or found.startswith(STARTED))
+        return SHELL if ours else found
 
     def _publish(self, state: State) -> None:
         changed = state.waits or self.state.waits

@@ -137,6 +137,28 @@ def test_errexit_ends_the_shell_and_a_new_one_follows(guest: Guest) -> None:
     assert guest.exec("echo new").output == b"new\r\n"
 
 
+def test_a_result_says_that_errexit_ended_the_shell(guest: Guest) -> None:
+    """In words, and only then: not after an exit, a signal, or the end of a subshell."""
+    for command in ("set -e; false", "set -e\nls /nothing\necho not reached"):
+        result = guest.exec(command, id="one")
+        assert result.shell_exited
+        assert result.message.startswith("`set -e` ended the shell")
+    assert guest.ask("wait", id="one")[-1].head["message"] == result.message
+    for command in (
+        "set -e; exit 3",
+        "exit 3",
+        "set -e; kill -9 $$",
+        "set -e; (exit 0); exit",
+        "(set -e; false)",
+    ):
+        assert "message" not in guest.exec(command).finished, command
+    guest.exec(
+        "mkdir $HOME/../state/shells/main/control/ended; chmod 0 $HOME/../state/shells/main/control/ended"
+    )
+    assert guest.exec("set -e; false").shell_exited
+    assert guest.exec("echo on").output == b"on\r\n"
+
+
 def test_exit_and_exec_end_the_shell(guest: Guest) -> None:
     """`exit`, a program that replaces the shell, and a killed shell give a result and a new shell."""
     first = guest.shell()["pid"]

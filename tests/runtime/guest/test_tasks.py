@@ -201,3 +201,27 @@ def test_tasks_are_limited(guest: Guest) -> None:
     wait(guest, "t0")
     start(guest, "true", id="one more")
     assert wait(guest, "one more").exit_code == 0
+
+
+def test_a_task_is_named_as_what_it_has_become(guest: Guest) -> None:
+    """bash becomes the last program of its text; while it is bash itself, its arguments say nothing new."""
+    source = "python3 -c 'input(\"who? \")'"
+    start(guest, source)
+    with guest.call("task_wait", id="t") as task:
+        state = task.until("waiting").head["state"]
+    assert (state["command"], state["prompt"]) == ('python3 -c input("who? ")', "who? ")
+    assert told(guest, "waiting")[0]["state"]["command"] == state["command"]
+    start(guest, "read x; echo $x", id="u")
+    with guest.call("task_wait", id="u") as task:
+        assert task.until("waiting").head["state"]["command"] == "bash"
+
+
+def test_a_shell_is_named_as_what_it_has_become(guest: Guest) -> None:
+    """After `exec` it is that program, whatever its pid was before."""
+    with guest.begin("read x") as command:
+        assert command.until("waiting").head["state"]["command"] == "bash"
+        guest.ask("send", b"x\n")
+    with guest.begin("exec python3 -c 'input(\"who? \")'") as command:
+        assert command.until("waiting").head["state"]["command"] == 'python3 -c input("who? ")'
+        guest.ask("send", b"x\n")
+        command.until("finished")
