@@ -1,9 +1,10 @@
-"""Which processes cannot be born again into their sessions, by how CRIU goes about it. Pure.
+"""How processes are born again into their sessions, where CRIU alone cannot do it. Pure.
 
 A process is born into the session of the one that forks it, and leaves it only to begin one of its own. CRIU
 forks the tree anew and so needs the leader of each session above its members. For children of the root it
-makes a stand-in for a leader that is gone (`prepare_pstree_ids` of CRIU's pstree.c); a process that another
-subreaper than the root adopted (PR_SET_CHILD_SUBREAPER, prctl(2)) it cannot place.
+makes a stand-in for a leader that is gone (`prepare_pstree_ids` of CRIU's pstree.c). For those that another
+process than the root adopted (PR_SET_CHILD_SUBREAPER, prctl(2)) it is told of another tree, and the guard
+makes of it what there was (guard_adoption.c): who forks such a process may give it to its own parent.
 """
 
 from __future__ import annotations
@@ -11,18 +12,124 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+MOST = 256
+"""Processes that are adopted (guard_adoption.c)."""
+
 
 class Task(NamedTuple):
-    """A process by the session's own numbers: itself, its parent, its session."""
+    """A process by the session's own numbers: itself, parent, session, group; and whether it has ended."""
 
     pid: int
     parent: int
     session: int
+    group: int = 0
+    ended: bool = False
+
+
+class Birth(NamedTuple):
+    """A process that is given to the parent of the one that forks it, by CRIU's order.
+
+    `leader` is a session that has to be begun for it by a process that ends at once; 0: it is born into that
+    of the one that forks it. In it, CRIU is told `session` and `group` where there is none any more.
+    """
+
+    pid: int
+    leader: int = 0
+    session: int = 0
+    group: int = 0
+
+
+class Plan(NamedTuple):
+    """What CRIU is told of the tree, parents first; what the guard does; pids that cannot be placed so."""
+
+    tasks: list[Task]
+    births: list[Birth]
+    lost: set[int]
+
+
+def plan(tasks: Iterable[Task]) -> Plan:
+    """How a tree is to be made; the first of the tasks is the root."""
+    every = list(tasks)
+    astray = _unplaced(every)
+    if not astray or len(astray) > MOST:
+        return Plan(every, [], astray)
+    told = {one.pid: one for one in every}
+    births: list[Birth] = []
+    # Those above first: an adopter may be within a session that CRIU is told otherwise of.
+    for session in dict.fromkeys(one.session for one in every if one.pid in astray):
+        orphans = [one for one in every if one.pid in astray and one.session == session]
+        if session in told:
+            births += _under_leader(told, orphans, told[session])
+        else:
+            births += _without_leader(told, every, orphans)
+    _bury(told, astray - {one.pid for one in births})
+    ordered = _parents_first(told, every[0].pid)
+    lost = _unplaced(ordered) | {pid for pid in told if pid not in {one.pid for one in ordered}}
+    if lost:
+        return Plan(every, [], lost & astray or astray)
+    return Plan(ordered, births, set())
 
 
 def lost(tasks: Iterable[Task]) -> set[int]:
     """The pids of those that cannot be placed; the first of the tasks is the root."""
-    every = list(tasks)
+    return plan(tasks).lost
+
+
+def spelled(births: Iterable[Birth]) -> str:
+    """As the guard is told of them."""
+    return " ".join(f"{one.pid}:{one.leader}:{one.session}:{one.group}" for one in births)
+
+
+def _under_leader(told: dict[int, Task], orphans: list[Task], leader: Task) -> list[Birth]:
+    """Have the leader fork them, whose parent adopted them.
+
+    One that ended does not fork; and CRIU has one that ended waited for by the one that forked it.
+    """
+    fit = [one for one in orphans if one.parent == leader.parent and not one.ended and not leader.ended]
+    for one in fit:
+        told[one.pid] = told[one.pid]._replace(parent=leader.pid)
+    return [Birth(one.pid) for one in fit]
+
+
+def _without_leader(told: dict[int, Task], every: list[Task], orphans: list[Task]) -> list[Birth]:
+    """Have the first one forked by one that begins the session anew, and the others by the first."""
+    first = next((one for one in orphans if not one.ended), orphans[0])
+    session, parent = first.session, first.parent
+    others = [one for one in orphans if one is not first and not one.ended]
+    # The number must be free, and not be taken for a stand-in, which gets one above all others.
+    numbered = max(told) > session and all(one.group != session or one.session == session for one in every)
+    if not numbered or any(one.parent != parent for one in others) or parent not in told:
+        return []
+    above = told[parent]
+    for one in every:
+        if one.session == session:
+            group = above.group if one.group == session else one.group
+            told[one.pid] = told[one.pid]._replace(session=above.session, group=group)
+    for one in others:
+        told[one.pid] = told[one.pid]._replace(parent=first.pid)
+    return [Birth(first.pid, session, above.session, above.group), *(Birth(one.pid) for one in others)]
+
+
+def _bury(told: dict[int, Task], pids: Iterable[int]) -> None:
+    """Have those that ended be of the session of their parent, who still has to collect them."""
+    for one in [told[pid] for pid in pids if told[pid].ended]:
+        if one.parent in told:
+            above = told[one.parent]
+            told[one.pid] = one._replace(session=above.session, group=above.group)
+
+
+def _parents_first(told: dict[int, Task], root: int) -> list[Task]:
+    below: dict[int, list[Task]] = {}
+    for one in told.values():
+        if one.pid != root:
+            below.setdefault(one.parent, []).append(one)
+    ordered = [told[root]]
+    for one in ordered:
+        ordered += below.get(one.pid, [])
+    return ordered
+
+
+def _unplaced(every: list[Task]) -> set[int]:
     if not every:
         return set()
     root = every[0]
@@ -34,23 +141,38 @@ def lost(tasks: Iterable[Task]) -> set[int]:
             if one.session not in parents:
                 parents[one.session], sessions[one.session] = root.pid, one.session
             parents[one.pid] = one.session
-    born: dict[int, int] = {}
+    born: dict[int, tuple[int, bool]] = {}
     return {one.pid for one in every[1:] if not _placed(one, root.pid, sessions, parents, born)}
 
 
 def _placed(
-    one: Task, root: int, sessions: dict[int, int], parents: dict[int, int], born: dict[int, int]
+    one: Task,
+    root: int,
+    sessions: dict[int, int],
+    parents: dict[int, int],
+    born: dict[int, tuple[int, bool]],
 ) -> bool:
-    """Whether its session is its parent's, or an ancestor began it after the next one down was born."""
+    """Whether its session is its parent's, or an ancestor began it after the next one down was born.
+
+    `born` are the sessions that ancestors must be born into, by their pids, and whether those have a leader.
+    """
     if one.session == one.pid:
         return True
     above = parents.get(one.pid, root)
     if sessions.get(above) == one.session:
         return True
-    for _ in range(len(sessions)):
+    passed: list[int] = []
+    found = False
+    while above not in passed[-1:] and len(passed) <= len(sessions):
         if above == one.session:
-            return True
-        if born.setdefault(above, one.session) != one.session or above == root:
-            return False
+            found = True
+            break
+        if above in born:
+            found = born[above] == (one.session, True)
+            break
+        passed.append(above)
+        if above == root:
+            break
         above = parents.get(above, root)
-    return False
+    born.update(dict.fromkeys(passed, (one.session, found)))
+    return found

@@ -13,7 +13,7 @@
  *   openat   adoption: see become_subreaper.
  *   read, write  what is on its way in a terminal: see guard_queues.c
  *   setsid   controlling terminals of what is restored: see guard_terminals.c
- *   syscall  limits of processes: see guard_limits.c
+ *   syscall  limits of processes: see guard_limits.c; processes that were adopted: see guard_adoption.c
  *   setsockopt, recv  connections that CRIU reads: see guard_repair.c
  *   ptrace   stopping all of a container at once: see guard_seize.c; what is restored and not judged yet: see
  *            guard_unjudged.c
@@ -25,7 +25,8 @@
  * capture, and names what is left out of it: see guard_substitute.c. HOLDFAST_FREEZER is there in a capture, too:
  * see guard_seize.c; then nothing of the session is entered before the checkpointer says that it is frozen.
  * HOLDFAST_TERMINALS is there in a restore,
- * and names the terminals that come back: see guard_terminals.c. HOLDFAST_ENDS is there if the tasks end with
+ * and names the terminals that come back: see guard_terminals.c. HOLDFAST_ADOPTED is there in a restore, too: see
+ * guard_adoption.c. HOLDFAST_ENDS is there if the tasks end with
  * their capture.
  */
 #define _GNU_SOURCE
@@ -94,6 +95,8 @@ __attribute__((constructor)) static void enter_session(void)
 	unsetenv("HOLDFAST_GUARD");
 	read_substitutions(getenv("HOLDFAST_SUBSTITUTE"));
 	unsetenv("HOLDFAST_SUBSTITUTE");
+	read_births(getenv("HOLDFAST_ADOPTED"));
+	unsetenv("HOLDFAST_ADOPTED");
 	tasks_end = getenv("HOLDFAST_ENDS") != NULL;
 	unsetenv("HOLDFAST_ENDS");
 	if (root_pid != 0)

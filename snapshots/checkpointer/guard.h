@@ -60,6 +60,12 @@ void connection_was_read(void);
 /* Have connections closed in silence when the tasks end, as CRIU wants it. */
 void repair_again(void);
 
+/* Note who was adopted out of their session; NULL: nobody. */
+void read_births(const char *spec);
+
+/* Whether clone3(2) is done already, with what came of it: it was asked for one of those. */
+int makes_adopted(const void *arguments, size_t size, long *made);
+
 /* Is this a capture? */
 int is_capture(void);
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import ancestry, folders, restore, tree
+from holdfast.snapshots.checkpointer import ancestry, births, folders, restore, tree
 from holdfast.snapshots.checkpointer.record import leading
 from holdfast.snapshots.checkpointer.record.outside import strange
 from holdfast.snapshots.checkpointer.record.source import Source
@@ -40,9 +40,7 @@ def hindrances(request: Describe, source: Source) -> list[str]:
 
 def _found(source: Source, target: Target | None) -> Iterator[str]:
     yield from strange(source)
-    lost = ancestry.lost(
-        ancestry.Task(int(one.pid), int(one.ppid), int(one.sid)) for one in source.messages("pstree")
-    )
+    lost = ancestry.lost(births.tasks(source))
     if lost:
         yield f"has processes whose session cannot be begun again: {', '.join(map(str, sorted(lost)[:5]))}"
     if target is not None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.snapshots.checkpointer import (
+    births,
     bounded,
     cgroups,
     criu,
@@ -79,7 +80,9 @@ def run(request: Restore, channel: Channel) -> None:
         with audit.frozen():
             tmpfs.load(target.init_pid, kept, facts["tmpfs"])
             # Links in there lead, too: what is looked at must be all that CRIU will find.
-            login_ids.forget(images, audit.images(images))
+            judged = audit.images(images)
+            login_ids.forget(images, judged)
+            adopted = births.prepare(images, judged)
             labelled = profiles.give(images, labels.apparmor_of(target.init_pid))
         # What is restored inherits these from CRIU, and CRIU from this process.
         cgroups.join(target.init_pid)
@@ -92,7 +95,7 @@ def run(request: Restore, channel: Channel) -> None:
         if prepared.lazy:
             line = Lifeline(target.init_pid)
             lazy = _start_lazy_pages(folder)
-        _restore(request, folder, prepared, audit, labelled)
+        _restore(request, folder, prepared, audit, {**labelled, **adopted})
         ended = time.monotonic()
         channel.send(
             "done",

@@ -15,26 +15,71 @@ from holdfast.runtime.verification import taken
 
 pytestmark = pytest.mark.engine
 
-# A parent that adopts orphans, with two: of a leader that is gone, and of one that goes on.
+# A parent that adopts: a family whose leader is gone, an orphan whose leader goes on, and one that has ended.
 ADOPTING = """
-import ctypes, os, signal, time
+import ctypes, os, signal
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
-def orphan(leader_stays):
+def orphan(then):
     if os.fork() == 0:
+        then()
+        os._exit(0)
+    os.wait()
+def stay():
+    if os.fork() == 0:
+        signal.pause()
+def family():
+    if os.fork() == 0:
+        os.setpgid(0, 0)
+        stay()
+        signal.pause()
+def leader(then, stays=False, collected=True):
+    child = os.fork()
+    if child == 0:
         os.setsid()
-        if os.fork() == 0:
-            if os.fork() == 0:
-                signal.pause()
-            os._exit(0)
-        os.wait()
-        if leader_stays:
+        then()
+        if stays:
             signal.pause()
         os._exit(0)
-orphan(False)
-orphan(True)
-os.wait()
+    if collected:
+        os.waitpid(child, 0)
+leader(lambda: (stay(), family()))
+leader(lambda: orphan(stay), stays=True, collected=False)
+leader(lambda: os.fork() or os._exit(0))
+while True:
+    text = os.popen("ps -o stat= --ppid %d" % os.getpid()).read()
+    if "Z" in text and text.count("S") >= 5:
+        break
 open("/srv/adopting", "w").close()
 signal.pause()
+"""
+# A session of which two have adopted: whoever begins it anew has only one parent to give them to.
+SHARED = """
+import ctypes, os, signal
+adopt = lambda: ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+def orphan():
+    if os.fork() == 0:
+        if os.fork() == 0:
+            signal.pause()
+        os._exit(0)
+    os.wait()
+adopt()
+if os.fork() == 0:
+    there, here = os.pipe()
+    back, answer = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        orphan()
+        os.write(here, b"x")
+        os.read(back, 1)
+        orphan()
+        os._exit(0)
+    os.read(there, 1)
+    adopt()
+    os.write(answer, b"x")
+    os.wait()
+    open("/srv/shared", "w").close()
+    signal.pause()
+os.wait()
 """
 # One socket's folder is another place by now: its name leads into /proc.
 ASTRAY = """
@@ -124,7 +169,7 @@ entries.write(path, magic, [core])
     "a session that cannot be begun": (
         """
 magic, found = entries.read(images / "pstree.img")
-found[-1].ppid, found[-1].sid, found[-1].pgid = found[1].pid, 7, 7
+found[-1].ppid, found[-1].sid, found[-1].pgid = found[1].pid, 99999, 99999
 entries.write(images / "pstree.img", magic, found)
 """,
         "session",
@@ -150,24 +195,42 @@ def session(shared_hf: Holdfast) -> Session:
     return made
 
 
-def test_processes_adopted_out_of_their_session_are_refused_by_name(
-    session: Session, shared_cli: Any
-) -> None:
-    """Both are told before anything is done; without them it is captured, and comes back."""
+def shape(session: Session) -> str:
+    """Parents, groups, sessions, terminals and states of programs in Python."""
+    text = session.exec("ps -eo pid,ppid,pgid,sid,tty,stat,comm | grep python3", timeout=60).text
+    return "\n".join(sorted(line.strip() for line in text.splitlines()))
+
+
+def test_processes_adopted_out_of_their_session_come_back(session: Session) -> None:
+    """To the parent that adopted them, into sessions whose leaders are not above them."""
     begin(session, "adopting", ADOPTING)
+    before = shape(session)
+    assert (before.count("\n"), before.count("Z")) == (7, 1)
+    assert not session.check().blocks
+    snapshot = session.snapshot()
+    copy = snapshot.restore("adopted")
+    assert copy.verification is not None
+    assert [str(one) for one in copy.verification.deviations] == []
+    assert shape(copy) == before
+    assert not copy.check().blocks
+    copy.remove()
+    snapshot.remove()
+    session.exec("pkill -f adopting.py; wait", timeout=60)
+
+
+def test_processes_that_no_copy_can_place_are_refused_by_name(session: Session, shared_cli: Any) -> None:
+    """Both are told before anything is done; without them it is captured, and comes back."""
+    begin(session, "shared", SHARED)
     told = shared_cli("snapshot", "kept", "--check", "--json")
     blocking = [one for one in told.json["findings"] if one["verdict"] == "blocks"]
 
     assert told.code == 3
     assert [one["kind"] for one in blocking] == ["adopted", "adopted"]
-    assert all("adopting.py" in one["command"] for one in blocking)
-    with pytest.raises(LiveUnsupported, match=r"adopting\.py.*adopted by another process.*and 1 more"):
+    assert all("shared.py" in one["command"] for one in blocking)
+    with pytest.raises(LiveUnsupported, match=r"shared\.py.*adopted .*and 1 more"):
         session.snapshot()
-    session.exec("pkill -f adopting.py; wait", timeout=60)
+    session.exec("pkill -f shared.py; wait", timeout=60)
     snapshot = session.snapshot("without")
-    copy = snapshot.restore("copy")
-    assert copy.exec("echo $value", timeout=60).text == "here\n"
-    copy.remove()
     snapshot.remove()
 
 

@@ -122,16 +122,16 @@ def test_a_tracer_within_the_session_is_named() -> None:
 
 
 def test_a_process_adopted_out_of_its_session_is_told() -> None:
-    """Its leader is gone, and not the supervisor but another process is its parent now."""
+    """Its leader is gone, another process than the supervisor is its parent, and no copy can make it so."""
     shell = process("Pid:4200\nNSpid:4200 42\nNSsid:4200 42", pid=4200, inner=42)
-    daemon = process("Pid:4300\nNSpid:4300 43\nPPid:4200\nNSsid:4299 39", pid=4300, inner=43)
+    daemon = process("Pid:4300\nNSpid:4300 43\nPPid:4200\nNSsid:4399 50", pid=4300, inner=43)
     found = verdicts(shell, daemon)
 
     assert [(one.kind, one.pid, one.verdict) for one in found] == [
         ("process", 42, "survives"),
         ("adopted", 43, "blocks"),
     ]
-    assert found[1].what == "of session 39"
+    assert found[1].what == "of session 50"
     below = dataclasses.replace(daemon, status=dataclasses.replace(daemon.status, parent=4000))
     assert [one.kind for one in verdicts(shell, below)] == ["process", "process"]
 

@@ -70,8 +70,8 @@ CATALOGUE: dict[str, Kind] = {
     "adopted": Kind(
         BLOCKS,
         "process adopted out of its session",
-        "belongs to a session whose leader is not above it, for it was adopted by another process than the "
-        "session's supervisor (a subreaper, such as `tini -s`), where a copy cannot begin it",
+        "belongs to a session whose leader is not above it, and was adopted in a way that a copy cannot "
+        "repeat (by a subreaper, such as `tini -s`)",
         "end it, or start it below a process that does not adopt (PR_SET_CHILD_SUBREAPER, prctl(2))",
         passing=True,
     ),

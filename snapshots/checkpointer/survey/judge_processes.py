@@ -49,7 +49,13 @@ def process(world: World, one: Process) -> Iterator[Finding]:
 def adopted(world: World) -> set[int]:
     """The inner pids of processes that cannot be born into their sessions again."""
     return ancestry.lost(
-        ancestry.Task(one.inner, world.pids.get(one.status.parent, 0), _session(one))
+        ancestry.Task(
+            one.inner,
+            world.pids.get(one.status.parent, 0),
+            _session(one),
+            one.status.inner_groups[-1] if one.status.inner_groups else 0,
+            one.status.state in "ZX",
+        )
         for one in world.processes
     )
 

@@ -1,0 +1,51 @@
+"""Tells CRIU of a tree that it can make, and the guard how to make of it the one that was captured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from holdfast.snapshots.checkpointer import ancestry, entries
+from holdfast.snapshots.checkpointer.ancestry import Task
+from holdfast.snapshots.checkpointer.record.source import Source
+
+_ZOMBIE = 2
+"""CRIU's task_state of protobuf core.proto."""
+
+
+def tasks(source: Source) -> list[Task]:
+    """The processes in images, as they were. Raises Unreadable."""
+    return [
+        Task(int(one.pid), int(one.ppid), int(one.sid), int(one.pgid), _ended(source, int(one.pid)))
+        for one in source.messages("pstree")
+    ]
+
+
+def prepare(images: Path, source: Source) -> dict[str, str]:
+    """Rewrite the tree in a scratch folder, `source`, if need be; returns what the guard is told.
+
+    Images are replaced, not changed: they share their inodes with the kept snapshot.
+
+    Raises:
+        Unreadable: they are not images of CRIU.
+        OSError: they cannot be written.
+    """
+    captured = tasks(source)
+    plan = ancestry.plan(captured)
+    if plan.tasks == captured:
+        return {}
+    path = images / "pstree.img"
+    magic, found = entries.read(path)
+    known = {int(one.pid): one for one in found}
+    path.unlink()
+    entries.write(path, magic, [_told(known[task.pid], task) for task in plan.tasks])
+    return {"HOLDFAST_ADOPTED": ancestry.spelled(plan.births)}
+
+
+def _told(entry: Any, task: Task) -> Any:
+    entry.ppid, entry.sid, entry.pgid = task.parent, task.session, task.group
+    return entry
+
+
+def _ended(source: Source, pid: int) -> bool:
+    return any(int(core.tc.task_state) == _ZOMBIE for core in source.messages(f"core-{pid}")[:1])
