@@ -12,7 +12,7 @@ import os
 import re
 import shlex
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import FileIO
 from typing import Any
 
@@ -58,7 +58,10 @@ def judge(complaints: str, before: int) -> Fault | None:
         found = _COMPLAINT.fullmatch(line)
         if found is None:
             continue
-        message, number = found[2][:MAX_MESSAGE], max(1, int(found[1]) - before)
+        message, number = (
+            found[2].removeprefix("syntax error: ")[:MAX_MESSAGE],
+            max(1, int(found[1]) - before),
+        )
         if here := _HERE.match(message):
             return Fault(number, f"the here-document has no end (wanted {here[1]})", incomplete=True)
         if not message.startswith("warning: "):
@@ -89,7 +92,10 @@ async def check(text: bytes, state: ShellState, account: Account, reaper: Reaper
     """Return what is wrong with a text, if anything is. Raises CannotCheck."""
     ahead, words = prelude(state).encode("utf-8", "surrogateescape"), options(state)
     before = ahead.count(b"\n")
-    return judge(await _complaints(ahead + text, words, account, reaper), before)
+    fault = judge(await _complaints(ahead + text, words, account, reaper), before)
+    lines = text.rstrip(b"\n").count(b"\n") + 1
+    # The end of the file is a line of its own to bash.
+    return fault and replace(fault, line=min(fault.line, lines))
 
 
 async def _complaints(script: bytes, words: list[str], account: Account, reaper: Reaper) -> str:

@@ -121,7 +121,7 @@ class Followed:
 
     def _run(self) -> None:
         try:
-            self.result = self._call(on_output=self._take)
+            self.result = self._call(on_bytes=self._take)
         except Exception as error:  # noqa: BLE001  # it is a test's to look at
             self.error = error
 

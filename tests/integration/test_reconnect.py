@@ -41,7 +41,7 @@ JOIN = """
 import sys
 from holdfast import Holdfast
 with Holdfast() as hf, open(sys.argv[3], "wb", buffering=0) as kept:
-    hf.session(sys.argv[1]).join(sys.argv[2], on_output=kept.write)
+    hf.session(sys.argv[1]).join(sys.argv[2], on_bytes=kept.write)
 """
 
 

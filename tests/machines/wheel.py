@@ -21,7 +21,7 @@ def copy_source(to: Path) -> Path:
     """
     package = to / "src" / "holdfast"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns(*_LEFT_BEHIND))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "src/holdfast_pytest_option.py"):
         shutil.copy2(ROOT / name, to / name)
     return package
 

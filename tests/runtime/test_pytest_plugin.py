@@ -8,10 +8,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pexpect
 import pytest
+
+import holdfast_pytest_option
+from holdfast.runtime.pytest_plugin import holdfast_pytest
 
 SESSION = """
 import json, os
@@ -250,3 +253,39 @@ def test_a_worker_has_the_terminal_to_itself(run: Run) -> None:
     child.expect_exact("KeyboardInterrupt")
     child.expect(pexpect.EOF)
     assert child.wait() == 2
+
+
+def test_without_its_option_nothing_of_it_is_loaded(tmp_path: Path) -> None:
+    """A run of pytest pays for two options, where the package happens to be installed."""
+    loaded = "[name for name in sys.modules if name.startswith('holdfast')]"
+    (tmp_path / "test_a.py").write_text(
+        f"import sys\ndef test_a(): assert {loaded} == ['holdfast_pytest_option']\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore", "test_a.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout
+
+
+class Options:
+    """Takes what pytest's parser would be given."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, Any] = {}
+
+    def getgroup(self, name: str, about: str) -> Options:
+        self.told.setdefault("about", (name, about))
+        return self
+
+    def addoption(self, name: str, **how: Any) -> None:
+        self.told[name] = how
+
+
+def test_the_options_are_those_of_a_session() -> None:
+    """There the plugin is one file that brings its own."""
+    mine, theirs = Options(), Options()
+    holdfast_pytest_option.pytest_addoption(cast("pytest.Parser", mine))
+    holdfast_pytest.pytest_addoption(cast("pytest.Parser", theirs))
+
+    assert mine.told == theirs.told
+    assert list(mine.told) == ["about", "--holdfast", "--holdfast-max"]
