@@ -98,6 +98,12 @@ def clear() -> Callable[[Holdfast], None]:
     return clear_home
 
 
+@pytest.fixture(scope="session")
+def remains() -> Callable[[Home], list[str]]:
+    """What is left of a home that a test makes itself."""
+    return left_behind
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     made = Home(tmp_path / "home").create()
