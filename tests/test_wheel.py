@@ -1,4 +1,4 @@
-"""Wheel and source archive: each has every file of the checkout. That they work: integration/test_installed."""
+"""Wheel and source archive: each has every file of the checkout. That they work: test_installed.py."""
 
 from __future__ import annotations
 
