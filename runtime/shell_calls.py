@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.errors import GuestDisconnected, GuestError, InvalidArgument, SessionBusy
-from holdfast.runtime import fields, ids
+from holdfast.runtime import fields, ids, overdue
 from holdfast.runtime.events import parse
 from holdfast.runtime.guest import protocol
 from holdfast.runtime.guest.actor import id_of
@@ -28,8 +28,6 @@ OnWaiting = Callable[[State], None]
 # nothing else; a little for one who was given everything as it came. `dropped` counts the rest.
 KEEP = 16 << 20
 KEEP_STREAMED = 1 << 20
-# Seconds after the time limit of a command in which the session must have ended it, captures included.
-OVERDUE = 120.0
 # How long a command may take to obey an interrupt before its caller is let go.
 INTERRUPT_SECONDS = 3.0
 
@@ -123,14 +121,9 @@ class Following:
 
     def _check_time(self) -> None:
         """Raise GuestError if a session does not do what it should have done by now."""
-        now = time.monotonic()
-        if self._deadline is not None and now >= self._deadline:
+        if self._deadline is not None and time.monotonic() >= self._deadline:
             raise GuestError("cannot interrupt: the command goes on")
-        if self._overdue is not None and now >= self._overdue:
-            raise GuestError(
-                "cannot wait any longer: the session has not ended the command at its time limit",
-                hint="it is damaged or hostile; go back to a snapshot of it, or remove it",
-            )
+        overdue.check(self._overdue, "command")
 
     def _take(self, frame: Frame) -> None:
         # After a reconnection the guest may begin a little earlier than asked.
@@ -212,7 +205,7 @@ class ShellCall(Following):
         self._args["timeout"] = _seconds(timeout)
         self._args["lease_wait"] = _seconds(lease_wait)
         if timeout is not None:
-            self._overdue = time.monotonic() + timeout + (lease_wait or 0.0) + OVERDUE
+            self._overdue = overdue.after(timeout + (lease_wait or 0.0))
         self._args |= {name: text for name, text in (("key", key), ("reason", reason)) if text is not None}
 
     def run(self, start: int | None = None) -> ExecResult:
