@@ -41,11 +41,7 @@ def checks(controller: Holdfast) -> list[Check]:
         guarded("shared folder", lambda: _shared_folder(controller)),
         guarded("disk limit", lambda: _disk_limit(controller)),
         guarded("proxies", lambda: _proxies(controller)),
-        *(
-            [guarded("gateway", lambda: _gateway(controller))]
-            if (controller.home.root / "gateway").exists()
-            else []
-        ),
+        *([guarded("gateway", lambda: _gateway(controller))] if controller.home.has_gateway else []),
         guarded("leftovers", lambda: _leftovers(controller)),
     ]
     images_ready = all(check.ok for check in found if check.name.endswith("image"))

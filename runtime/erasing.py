@@ -44,7 +44,7 @@ def erase(controller: Holdfast, session_id: str) -> None:
 
 def _close_gateway(controller: Holdfast, session_id: str) -> None:
     """Nothing of a session is left at the gateway; most homes have none."""
-    if (controller.home.root / "gateway").exists():
+    if controller.home.has_gateway:
         from holdfast.runtime.egress import session_policy
 
         session_policy.end(controller.engine, controller.home, session_id)

@@ -76,6 +76,16 @@ class Home:
         return self.root / "init"
 
     @property
+    def gateway(self) -> Path:
+        """Parent of what sessions with secrets or domains may do; made for the first of them."""
+        return self.root / "gateway"
+
+    @property
+    def has_gateway(self) -> bool:
+        """Whether any session of this home needed the gateway; else nothing of it has to be looked at."""
+        return self.gateway.exists()
+
+    @property
     def intents(self) -> Path:
         """Parent of one file per session in which something was run under a key."""
         return self.root / "intents"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast, get_args
 
 from holdfast.errors import GuestDisconnected, GuestError, InvalidArgument, KernelDied
-from holdfast.runtime import fields, given, ids
+from holdfast.runtime import fields, given, ids, overdue
 from holdfast.runtime.guest import protocol
 from holdfast.runtime.guest.actor import id_of
 from holdfast.runtime.guest.protocol import Frame
@@ -27,8 +27,6 @@ OnInput = Callable[[str, bool], str]
 KEEP_TEXT = 16 << 20
 KEEP_DISPLAYS = 32 << 20
 KEEP_OUTPUTS = 1000
-# Seconds after the time limit of a cell in which the session must have ended it, captures included.
-OVERDUE = 120.0
 DISPLAYS = ("display_data", "execute_result", "update_display_data", "clear_output")
 
 
@@ -76,7 +74,7 @@ class KernelCall:
         self._began = time.monotonic()
         busy = given.patience(busy_wait, "busy_wait") or 0.0
         self._busy_until = self._began + busy
-        self._overdue = None if timeout is None else self._began + timeout + busy + OVERDUE
+        self._overdue = None if timeout is None else overdue.after(timeout + busy)
 
     def run(self) -> CellResult:
         """Run the cell and wait for its end.
@@ -126,17 +124,10 @@ class KernelCall:
         try:
             for frame in events:
                 yield frame
-                self._check_time()
+                overdue.check(self._overdue, "cell")
         except GuestDisconnected:
-            self._check_time()
+            overdue.check(self._overdue, "cell")
             raise
-
-    def _check_time(self) -> None:
-        if self._overdue is not None and time.monotonic() >= self._overdue:
-            raise GuestError(
-                "cannot wait any longer: the session has not ended the cell at its time limit",
-                hint="it is damaged or hostile; go back to a snapshot of it, or remove it",
-            )
 
     def _take(self, event: CellEvent | None, size: int) -> None:
         if event is None:  # a kind of a newer guest

@@ -177,7 +177,7 @@ def _remove_shared(controller: Holdfast, session_id: str) -> None:
     from holdfast.runtime import shared_folder
 
     shared_folder.remove(controller.engine, controller.home, session_id)
-    if (controller.home.root / "gateway").exists():
+    if controller.home.has_gateway:
         from holdfast.runtime.egress import session_policy
 
         session_policy.end(controller.engine, controller.home, session_id)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.errors import GuestDisconnected, GuestError, SessionBusy, ShellNotFound
-from holdfast.runtime import fields, given, ids
+from holdfast.runtime import fields, given, ids, overdue
 from holdfast.runtime.events import parse
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest.actor import id_of
@@ -32,8 +32,6 @@ _Decoder = codecs.getincrementaldecoder("utf-8")
 # nothing else; a little for one who was given everything as it came. `dropped` counts the rest.
 KEEP = 16 << 20
 KEEP_STREAMED = 1 << 20
-# Seconds after the time limit of a command in which the session must have ended it, captures included.
-OVERDUE = 120.0
 # How long a command may take to obey an interrupt before its caller is let go.
 INTERRUPT_SECONDS = 3.0
 MAX_PATH = 4096
@@ -145,14 +143,9 @@ class Following:
 
     def _check_time(self) -> None:
         """Raise GuestError if a session does not do what it should have done by now."""
-        now = time.monotonic()
-        if self._deadline is not None and now >= self._deadline:
+        if self._deadline is not None and time.monotonic() >= self._deadline:
             raise GuestError("cannot interrupt: the command goes on")
-        if self._overdue is not None and now >= self._overdue:
-            raise GuestError(
-                "cannot wait any longer: the session has not ended the command at its time limit",
-                hint="it is damaged or hostile; go back to a snapshot of it, or remove it",
-            )
+        overdue.check(self._overdue, "command")
 
     def _take(self, frame: Frame) -> None:
         # After a reconnection the guest may begin a little earlier than asked.
@@ -256,7 +249,7 @@ class ShellCall(Following):
         now, busy = time.monotonic(), given.patience(busy_wait, "busy_wait") or 0.0
         self._busy_until = now + busy
         if timeout is not None:
-            self._overdue = now + timeout + (lease_wait or 0.0) + busy + OVERDUE
+            self._overdue = overdue.after(timeout + (lease_wait or 0.0) + busy)
         self._args |= {name: text for name, text in (("key", key), ("reason", reason)) if text is not None}
 
     def run(self, start: int | None = None) -> ExecResult:

@@ -236,7 +236,7 @@ def _put_away(controller: Holdfast, session: SessionRow, taken: SnapshotRow, ope
         controller.engine.kill_remove(session.container_id)
     happenings.taken(controller, session, taken, "suspended")
     shared_folder.remove(controller.engine, controller.home, session.id)
-    if (controller.home.root / "gateway").exists():
+    if controller.home.has_gateway:
         from holdfast.runtime.egress import session_policy
 
         session_policy.leave(controller.home, session.id)

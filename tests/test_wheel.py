@@ -1,7 +1,8 @@
-"""The wheel: a package that is installed from it works as the checkout does, images included."""
+"""Wheel and source archive: each has every file of the checkout. That they work: test_installed.py."""
 
 from __future__ import annotations
 
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -28,3 +29,14 @@ def test_the_wheel_has_every_file_of_the_checkout(tmp_path: Path) -> None:
     assert "snapshots/checkpointer/guard.h" in expected
     assert sorted(expected.keys() ^ found.keys()) == []
     assert expected == found
+
+
+def test_the_source_archive_has_every_file_of_the_checkout(tmp_path: Path) -> None:
+    """What is built from it elsewhere is the same."""
+    expected = _contents(wheel.copy_source(tmp_path / "source"))
+
+    with tarfile.open(wheel.build_archive(tmp_path / "source", tmp_path)) as archive:
+        archive.extractall(tmp_path / "unpacked", filter="data")
+    (unpacked,) = (tmp_path / "unpacked").iterdir()
+
+    assert _contents(unpacked / "src" / "holdfast") == expected

@@ -9,7 +9,8 @@
 #   HOLDFAST_ENV      variables that the job needs, names separated by spaces; `NAME*` for several
 #   HOLDFAST_LIMIT    how long all of it may take (30m)
 #   HOLDFAST_KEYS     who signs: `tar -czC HOME keys | base64 -w0` of a home in which `holdfast key new` was run;
-#                     keep it as a secret. Without it others can take only the files of what is captured.
+#                     keep it as a secret. Without it a fresh machine makes a key for each job, which its log
+#                     names: whoever thaws must trust that one, or take the files only.
 #   HOLDFAST_CHECK    anything: first try out whether this machine allows what is needed
 #
 # The exit code is the command's; 124 if it took too long or did nothing any more, 75 if it waited for input.

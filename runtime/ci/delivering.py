@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 
 SUFFIX = ".holdfast"
 READABLE = "whoever gets it can read that; --encrypt-to KEY or --passphrase keep it from others"
-UNSIGNED = (
-    "it is signed by nobody, so that other machines take its files only; "
-    "the job needs a key of `holdfast key new` in its home"
-)
 _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -38,8 +34,10 @@ class Destination:
     reference: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    def check(self, home: Home) -> None:
+    def check(self, home: Home, note: Callable[[str], None]) -> None:
         """See that it can be, before an hour is spent on what would be delivered there.
+
+        If there is no key to sign with, one is made, and `note` is told.
 
         Raises:
             InvalidArgument: the reference is none; the key that is to sign is not there or locked.
@@ -47,15 +45,18 @@ class Destination:
         """
         if self.reference is None and self.folder is None:
             return
+        from holdfast.runtime.moving import trust
         from holdfast.snapshots.bundle.keys import Keys
 
-        Keys(home).signer(self.options.get("key"), self.options.get("passphrase"))
         if self.reference is not None:
             from holdfast.snapshots.registry.reference import Reference
 
             Reference.parse(self.reference)
         if self.folder is not None:
             _make(self.folder)
+        key, new = Keys(home).sending(self.options.get("key"), self.options.get("passphrase"))
+        if new:
+            note(trust.made(key.public))
 
 
 class Deliveries:
@@ -102,8 +103,6 @@ class Deliveries:
         options = self._destination.options
         if sent.warnings and not (options.get("encrypt_to") or options.get("bundle_passphrase")):
             note(READABLE)
-        if sent.signed_by is None and snapshot.kind == "live":
-            note(UNSIGNED)
         snapshot.remove()
         return Kept(title, command(place), sent.bytes, snapshot.kind)
 

@@ -77,7 +77,7 @@ class Run:
             KeyboardInterrupt: Ctrl-C; the session is gone.
             HoldfastError: it could not be run: no engine, no image, a checkout that cannot be read.
         """
-        self._job.destination.check(self._controller.home)
+        self._job.destination.check(self._controller.home, self._remark)
         taken = None if self._job.checkout is None else checkout.look(self._job.checkout)
         try:
             return self._run(taken)

@@ -1,7 +1,8 @@
 """Where the command `holdfast` begins and ends as a process.
 
 Signals first: until the verbs are imported, Ctrl-C ends the process without a traceback; from then on SIGINT,
-SIGTERM and SIGHUP all unwind it, so that what was begun is undone.
+SIGTERM and SIGHUP all unwind it, so that what was begun is undone. That is so however it was started: scripts
+start what they put in the background with SIGINT ignored. Only nohup is obeyed, which says what it wants.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ UNWINDING = (signal.SIGTERM, signal.SIGHUP)
 
 def run() -> None:
     """Run the command line of this process and end the process."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it hides how programs end that are run from here
     from holdfast.runtime.cli import app, output
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in UNWINDING:
-        signal.signal(number, _end)
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _end)
     code = app.call(sys.argv[1:])
     try:
         sys.stdout.flush()

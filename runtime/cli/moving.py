@@ -13,6 +13,7 @@ import typer
 
 from holdfast.runtime.cli import output
 from holdfast.runtime.cli.arguments import Allow, Json, Network, SnapshotRef, controller, wants_json
+from holdfast.runtime.moving import trust
 
 if TYPE_CHECKING:
     from holdfast.runtime.moving.handles import Progress
@@ -82,7 +83,9 @@ def export(
             bundle_passphrase=secret,
             progress=progress,
         )
-    notes(done.warnings, done.signed_by, encrypted=bool(secret or encrypt_to))
+    notes(done.warnings, encrypted=bool(secret or encrypt_to))
+    if done.new_key:
+        output.note(trust.made(done.signed_by))
     if wants_json(json):
         output.emit(
             {
@@ -90,6 +93,7 @@ def export(
                 "digest": done.digest,
                 "bytes": done.bytes,
                 "signed_by": done.signed_by,
+                "new_key": done.new_key,
                 "warnings": list(done.warnings),
                 "findings": [one.as_dict() for one in done.findings],
                 "scrubbed": dict(done.scrubbed),
@@ -139,14 +143,12 @@ def arrived(found: Snapshot, *, as_json: bool) -> None:
         output.say(found.name)
 
 
-def notes(warnings: Sequence[str], signed_by: str | None, *, encrypted: bool) -> None:
+def notes(warnings: Sequence[str], *, encrypted: bool) -> None:
     """What whoever gives a snapshot away should know."""
     for warning in warnings:
         output.note(warning)
     if warnings and not encrypted:
         output.note("whoever gets it can read that: --encrypt-to KEY or --passphrase keep it from others")
-    if signed_by is None:
-        output.note("it is not signed: others can take its files only; `holdfast key new`, then once more")
 
 
 def bundle_passphrase(*, wanted: bool) -> str | None:

@@ -29,6 +29,7 @@ from holdfast.runtime.cli.moving import (
     notes,
     opening_passphrase,
 )
+from holdfast.runtime.moving import trust
 
 Reference = Annotated[str, typer.Argument(metavar="REFERENCE", help="host[:port]/name[:tag]")]
 PlainHttp = Annotated[
@@ -62,7 +63,9 @@ def push(
             plain_http=plain_http,
             progress=progress,
         )
-    notes(done.warnings, done.signed_by, encrypted=bool(secret or encrypt_to))
+    notes(done.warnings, encrypted=bool(secret or encrypt_to))
+    if done.new_key:
+        output.note(trust.made(done.signed_by))
     if wants_json(json):
         output.emit(
             {
@@ -72,6 +75,7 @@ def push(
                 "bytes": done.bytes,
                 "sent": done.sent,
                 "signed_by": done.signed_by,
+                "new_key": done.new_key,
                 "warnings": list(done.warnings),
                 "findings": [one.as_dict() for one in done.findings],
                 "scrubbed": dict(done.scrubbed),

@@ -185,7 +185,7 @@ def _uncounted(known: Iterable[Refusal]) -> list[Refusal]:
 
 def _by_gateway(controller: Holdfast, session_id: str) -> list[dict[str, Any]]:
     """What the gateway refused a session, in the form in which the rules tell it."""
-    if not (controller.home.root / "gateway").exists():
+    if not controller.home.has_gateway:
         return []
     from holdfast.runtime.egress import session_policy
 

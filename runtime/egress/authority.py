@@ -23,7 +23,7 @@ _YEARS = 10
 
 def ensure(home: Home) -> Path:
     """The folder with the authority, made if it is missing; the gateway reads its key. Raises StoreError."""
-    folder = home.root / "gateway" / "authority"
+    folder = home.gateway / "authority"
     if not (folder / "mitmproxy-ca.pem").exists():
         key, certificate = _made(home)
         write_private(folder / "certificate.pem", certificate, owner())
@@ -33,7 +33,7 @@ def ensure(home: Home) -> Path:
 
 def folder(home: Home, session_id: str) -> Path:
     """What a session mounts; there before its container is made. Raises StoreError."""
-    made = home.root / "gateway" / "trust" / session_id
+    made = home.gateway / "trust" / session_id
     try:
         for above in (made.parent.parent, made.parent):
             above.mkdir(mode=0o700, exist_ok=True)

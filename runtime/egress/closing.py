@@ -126,7 +126,7 @@ class Closing:
     ) -> Opening | None:
         """Where the gateway is that lets this session through, if one is to; nobody else's policy is left."""
         if not options.by_gateway:
-            if (self.home.root / "gateway").exists():
+            if self.home.has_gateway:
                 from holdfast.runtime.egress import session_policy
 
                 session_policy.clear(self.home, state.addresses)

@@ -86,7 +86,7 @@ def ensure(engine: Engine, home: Home, progress: Callable[[str], None], address:
     if state is not None:
         engine.kill_remove(state.id)
     place = Place(address, _port(home, address, place))
-    write_private(home.root / "gateway" / "address.json", json.dumps([place.address, place.port]))
+    write_private(home.gateway / "address.json", json.dumps([place.address, place.port]))
     _run(engine, home, image, place, labels, folders)
     _await(engine, home, place)
     return place
@@ -95,7 +95,7 @@ def ensure(engine: Engine, home: Home, progress: Callable[[str], None], address:
 def known(home: Home) -> Place | None:
     """Where it listens, if it was ever started."""
     try:
-        address, port = json.loads((home.root / "gateway" / "address.json").read_text())
+        address, port = json.loads((home.gateway / "address.json").read_text())
         return Place(str(address), int(port))
     except (OSError, ValueError, TypeError):
         return None
@@ -113,7 +113,7 @@ def _name(home: Home) -> str:
 
 def _prepare(home: Home) -> dict[str, Path]:
     """The folders it sees, by their names in there; whether they are writable is said elsewhere."""
-    root = home.root / "gateway"
+    root = home.gateway
     root.mkdir(mode=0o700, exist_ok=True)
     folders = {"authority": authority.ensure(home)}
     try:

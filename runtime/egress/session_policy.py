@@ -85,13 +85,13 @@ def end(engine: Engine, home: Home, session_id: str) -> None:
     """
     import shutil
 
-    if not (home.root / "gateway").exists():
+    if not home.has_gateway:
         return
     with gateway.alone(home):
         _forget(home, session_id)
-        shutil.rmtree(home.root / "gateway" / "trust" / session_id, ignore_errors=True)
+        shutil.rmtree(home.gateway / "trust" / session_id, ignore_errors=True)
         for name in (session_id, f"{session_id}.old"):
-            _remove(home.root / "gateway" / "refused" / name)
+            _remove(home.gateway / "refused" / name)
         if not any(_all(home)):
             gateway.stop(engine, home)
 
@@ -115,7 +115,7 @@ def parse_domain(text: str) -> Domain:
 
 def refused(home: Home, session_id: str) -> list[Refusal]:
     """What the gateway refused a session, oldest first."""
-    return refusals.read(home.root / "gateway" / "refused", session_id)
+    return refusals.read(home.gateway / "refused", session_id)
 
 
 def _forget(home: Home, session_id: str) -> None:
@@ -151,7 +151,7 @@ def _policy(
 
 
 def _files(home: Home) -> list[Path]:
-    return sorted((home.root / "gateway" / "sessions").glob("*.json"))
+    return sorted((home.gateway / "sessions").glob("*.json"))
 
 
 def _all(home: Home) -> Iterator[tuple[Path, Policy]]:
@@ -161,7 +161,7 @@ def _all(home: Home) -> Iterator[tuple[Path, Policy]]:
 
 
 def _path(home: Home, address: str) -> Path:
-    return home.root / "gateway" / "sessions" / f"{ip_address(address)}.json"
+    return home.gateway / "sessions" / f"{ip_address(address)}.json"
 
 
 def _remove(path: Path) -> None:

@@ -1,11 +1,12 @@
 """What /proc tells of a shell that does not answer: whether it is at work, and whether it is still ours.
 
-It looks and decides nothing; it is asked only when a patience ends, so it may read all of /proc.
+It looks and decides nothing. Where it is asked only when a patience ends, it may read all of /proc.
 """
 
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterable
 from enum import StrEnum
 
 from holdfast.runtime.guest.layout import MARKS_LIBRARY
@@ -33,24 +34,59 @@ class Group(StrEnum):
 
 
 def group_state(group: int, shell: int) -> Group:
-    """Return whether all in a process group are programs by now, and not still copies of the shell."""
+    """Return whether all in a process group are programs by now, and not still copies of the shell.
+
+    In a loop of short programs each lives for a millisecond: reading all of /proc would take longer, and find
+    every one of them gone.
+    """
     kept = access.read(f"/proc/{shell}/cmdline")
     found = Group.ENDED
-    for pid in access.numbers("/proc"):
+    for pid in _candidates(group, shell):
         status = access.stat(pid)
-        if status is None or status.group != group or status.state in ("Z", "X"):
+        if status is None or status.ended:
             continue
-        if pid != shell and access.read(f"/proc/{pid}/cmdline") == kept and _catches_interrupt(pid):
+        # A copy has a group of its own before it has the terminal.
+        ours = status.group == group or group == shell == status.parent
+        if ours and pid != shell and access.read(f"/proc/{pid}/cmdline") == kept and _catches_interrupt(pid):
             return Group.BEING_STARTED
-        found = Group.RUNS
+        if status.group == group:
+            found = Group.RUNS
+    return found
+
+
+def interrupt_waits(group: int) -> bool:
+    """Return whether the leader of a process group was sent a SIGINT that it has not taken yet."""
+    return _has_interrupt(group, "SigPnd", "ShdPnd")
+
+
+def _candidates(group: int, shell: int) -> Iterable[int]:
+    """Return processes among which are those of a group that a shell has just started.
+
+    As long as the first of them is there, the others are known by their parent: this shell, or another in it.
+    """
+    leader = access.stat(group)
+    if leader is None or leader.ended:
+        return access.numbers("/proc")
+    found = [group]
+    for parent in {shell} if group == shell else {shell, leader.parent}:
+        children = _whole(f"/proc/{parent}/task/{parent}/children")
+        if children is None:  # a kernel without CONFIG_PROC_CHILDREN
+            return access.numbers("/proc")
+        found += map(int, children.split())
     return found
 
 
 def _catches_interrupt(pid: int) -> bool:
     """Return whether a process has a handler for SIGINT: a copy has its shell's until it is set up."""
-    for line in (access.read(f"/proc/{pid}/status") or b"").splitlines():
-        if line.startswith(b"SigCgt:"):
-            return bool(int(line.split()[1], 16) >> (signal.SIGINT - 1) & 1)
+    return _has_interrupt(pid, "SigCgt")
+
+
+def _has_interrupt(pid: int, *sets: str) -> bool:
+    """Return whether SIGINT is in one of the sets of signals of a process, see proc_pid_status(5)."""
+    for line in (access.read(f"/proc/{pid}/status") or b"").decode("ascii", "replace").splitlines():
+        name, _, value = line.partition(":")
+        if name in sets and int(value, 16) >> (signal.SIGINT - 1) & 1:
+            return True
     return False
 
 

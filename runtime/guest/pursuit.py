@@ -13,7 +13,7 @@ from asyncio import TimerHandle
 from collections.abc import Callable
 from typing import Protocol
 
-from holdfast.runtime.guest.progress import Group, group_state
+from holdfast.runtime.guest.progress import Group, group_state, interrupt_waits
 
 SOON, AGAIN = 0.005, 0.05
 """Seconds from one look to the next: at first, and later."""
@@ -21,7 +21,7 @@ EARLY = 20
 """So many looks follow each other soon."""
 LOOKS = 200
 SETTLED = 4
-"""So many looks that find the same program at work: it has the signal."""
+"""So many looks that find the same program at work, with no signal waiting for it: it has the signal."""
 QUIET = 3
 """So many looks in a row find only the shell before it is interrupted: it is not between programs."""
 PATIENCE = 10
@@ -57,14 +57,20 @@ class Pursuit:
         runs: Callable[[], bool],
         begun: Callable[[], bool],
         state: Callable[[int, int], Group] = group_state,
+        waits: Callable[[int], bool] = interrupt_waits,
     ) -> None:
-        """`begun` tells whether the command runs already; `state` tells of a group, by it and the shell."""
+        """`begun` tells whether the command runs already; `state` tells of a group, by it and the shell.
+
+        `waits` tells whether a group was sent the signal and has not taken it yet.
+        """
         self._loop = loop
         self._terminal = terminal
         self._runs = runs
         self._begun = begun
         self._state = state
+        self._waits = waits
         self._hit: set[int] = set()
+        self._hit_as_copies: set[int] = set()
         self._found: int | None = None
         self._same = 0
         self._looks = 0
@@ -85,9 +91,15 @@ class Pursuit:
         if self._begun() and (now := self._terminal.foreground()) is not None:
             self._judge(now)
         self._looks += 1
-        settled = self._found != self._terminal.pid and self._found in self._hit and self._same >= SETTLED
-        if self._looks < LOOKS and not settled:
+        if self._looks < LOOKS and not self._settled():
             self._timer = self._loop.call_later(SOON if self._looks < EARLY else AGAIN, self._look)
+
+    def _settled(self) -> bool:
+        """Whether a program has the signal, and goes on: on a busy machine it may not have run since."""
+        found = self._found
+        if found is None or found == self._terminal.pid or found not in self._hit or self._same < SETTLED:
+            return False
+        return not self._waits(found)
 
     def _judge(self, now: int) -> None:
         state = self._state(now, self._terminal.pid)
@@ -95,11 +107,16 @@ class Pursuit:
             self._found, self._same = now, 0
         if state is Group.ENDED:
             return
+        if state is Group.RUNS and now in self._hit_as_copies:  # it is a program now, which got nothing
+            self._hit_as_copies.remove(now)
+            self._hit.remove(now)
         self._same += 1
         wait = QUIET if now == self._terminal.pid else 1
         if state is Group.BEING_STARTED:
             wait = PATIENCE
         if now not in self._hit and self._same >= wait:
             self._hit.add(now)
+            if state is Group.BEING_STARTED and now != self._terminal.pid:
+                self._hit_as_copies.add(now)
             self._same = 0
             self._terminal.signal_group(now, signal.SIGINT)

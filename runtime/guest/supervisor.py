@@ -41,6 +41,8 @@ from holdfast.runtime.guest.server import Server
 
 _M_ARENA_MAX = -8
 _PR_SET_DUMPABLE = 4
+_IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
+"""In itself; what it starts gets their defaults."""
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +53,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     # One malloc arena: others would be made for the threads of zmq, and hold megabytes.
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
     _detach()
+    _heed_signals()
     _close_to_tracers()
     for folder in (layout.state, layout.state / "shells", layout.state / "kernels"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -137,6 +140,14 @@ def _detach() -> None:
         os.setsid()
     os.chdir("/")
     os.umask(0o022)
+
+
+def _heed_signals() -> None:
+    """Ignore and block no signal that whoever started us did: what we start would inherit it."""
+    for number in signal.valid_signals() - _IGNORED_BY_PYTHON:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def _ignore() -> None:

@@ -34,11 +34,11 @@ def export(
 
     Raises as `sending.send`, and InvalidArgument.
     """
-    sign = Keys(controller.home).signer(*key)
     encrypt = Sealing.new(*sealed_for) if any(sealed_for) else None
     rules = rules_file.read(controller.home)
     scrubs = rules_file.action(secrets, rules) != "ignore"
     name = Scrubber(rules.matcher()).text(snapshot.name) if scrubs else snapshot.name
+    sign, new_key = Keys(controller.home).sending(*key)
     with FileDestination(path, name) as destination:
         sent = sending.send(
             controller,
@@ -54,10 +54,11 @@ def export(
         Path(sent.where),
         sent.digest,
         path.stat().st_size,
-        sent.signed_by,
+        sign.public,
         sent.warnings,
         sent.findings,
         sent.scrubbed,
+        new_key,
     )
 
 

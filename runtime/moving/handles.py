@@ -24,19 +24,21 @@ def _quiet(_done: int, _all: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """A snapshot in a file: its path, the digest of the bundle, bytes, and the key that signed it, if any.
+    """A snapshot in a file: its path, the digest of the bundle, bytes, and the key that signed it.
 
     `warnings` say what is in it that others should perhaps not have, in words; `findings` which secrets were
-    found where, `scrubbed` how many of each rule were taken out of texts.
+    found where, `scrubbed` how many of each rule were taken out of texts. `new_key`: there was no key, and
+    this one was made for it.
     """
 
     path: Path
     digest: str
     bytes: int
-    signed_by: str | None
+    signed_by: str
     warnings: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     scrubbed: Mapping[str, int] = field(default_factory=dict)
+    new_key: bool = False
 
 
 class Outgoing(Pushing):
@@ -61,8 +63,8 @@ class Outgoing(Pushing):
 
         Args:
             path: of the file; one of that name is replaced when all is written.
-            key: the name of the key to sign with; by default the only one, or the one called default. Without
-                any it is not signed, and others can take its files only.
+            key: the name of the key to sign with; by default the only one, or the one called default. If
+                there is none at all, one is made.
             passphrase: of the key, if it has one.
             compression: of the image's layers: `gzip`, or `zstd` for engines since Docker 23.
             secrets: about those found in memory and files: `warn`, `refuse` or `ignore`; None for what

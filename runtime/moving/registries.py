@@ -46,9 +46,9 @@ def push(
 
     Raises as `sending.send`, InvalidArgument, and RegistryError.
     """
-    sign = Keys(controller.home).signer(*key)
     encrypt = Sealing.new(*sealed_for) if any(sealed_for) else None
     wire = way(reference, plain_http=plain_http)
+    sign, new_key = Keys(controller.home).sending(*key)
     with RegistryDestination(wire, controller.home.root / "uploads") as destination:
         sent = sending.send(
             controller,
@@ -66,10 +66,11 @@ def push(
         sent.digest,
         sent.bytes,
         sent.sent,
-        sent.signed_by,
+        sign.public,
         sent.warnings,
         sent.findings,
         sent.scrubbed,
+        new_key,
     )
 
 

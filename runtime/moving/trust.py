@@ -21,9 +21,14 @@ def check(name: str, signed_by: str | None, trusted_as: str | None, *, files_onl
     if signed_by is None:
         raise BundleUntrusted(
             f"cannot import {name}: nobody signed it",
-            hint=f"where it was made: `holdfast key new`, then export it once more; {FILES}",
+            hint=f"where it was made: export it once more, which signs it; {FILES}",
         )
     raise BundleUntrusted(
         f"cannot import {name}: it is signed by nobody you trust ({signed_by})",
         hint=f"if that is whom you expect: `holdfast key trust {signed_by}`; {FILES}",
     )
+
+
+def made(key: str) -> str:
+    """What is said of a key that was made because there was none to sign with."""
+    return f"a key to sign with was made, as there was none; where it is to count: `holdfast key trust {key}`"

@@ -3,15 +3,14 @@
     keys/NAME.pem        a private key (PKCS 8), readable by the owner only; encrypted if it has a passphrase
     keys/trusted.json    keys of others, by name
 
-No key is made unless somebody asks for one.
+Whoever sends something and has no key gets one, so that nothing leaves unsigned.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
-from contextlib import suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from holdfast.errors import InvalidArgument, StoreError
+from holdfast.runtime import locks
 from holdfast.runtime.home import Home
 from holdfast.snapshots import private_files
 from holdfast.snapshots.bundle import form, sealing, signing
@@ -48,6 +48,7 @@ class Keys:
 
     def __init__(self, home: Home) -> None:
         self._folder = home.root / "keys"
+        self._locks = home.locks
 
     def known(self) -> list[Known]:
         """Own keys, then those trusted."""
@@ -64,9 +65,14 @@ class Keys:
 
         Raises:
             InvalidArgument: the name is taken.
+            SessionBusy: another process makes one, and does not end.
             StoreError: it cannot be written.
         """
         _check(name)
+        with self._alone():
+            return self._new(name, passphrase)
+
+    def _new(self, name: str, passphrase: str | None) -> Known:
         key = Key(Ed25519PrivateKey.generate())
         locking: serialization.KeySerializationEncryption = serialization.NoEncryption()
         if passphrase:
@@ -75,26 +81,32 @@ class Keys:
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, locking
         )
         path = self._folder / f"{name}.pem"
-        try:
-            self._folder.mkdir(mode=0o700, exist_ok=True)
-            with suppress(FileNotFoundError):
-                if not path.exists():  # a public half that was left alone
-                    path.with_suffix(".pub").unlink()
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        except FileExistsError as error:
+        if path.exists():
             raise InvalidArgument(
                 f"cannot make key {name}: there is one of that name",
                 hint=f"`holdfast key list`; choose another name, or `holdfast key rm {name}`",
-            ) from error
-        except OSError as error:
-            raise self._unwritable(error) from error
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(pem)
-            file.flush()
-            os.fsync(file.fileno())
+            )
         to = sealing.recipient(key.opens)
+        # A public half that is left alone, if this is killed, is none.
         self._write(path.with_suffix(".pub"), f"{key.public} {to}\n")
+        self._write(path, pem)
         return Known(name, key.public, own=True, locked=bool(passphrase), recipient=to)
+
+    def sending(self, name: str | None = None, passphrase: str | None = None) -> tuple[Key, bool]:
+        """The key that what leaves is signed with, and whether it was made just now: there was none at all.
+
+        The passphrase, if there is one, is the new one's, too.
+
+        Raises:
+            InvalidArgument: as `signer`.
+            SessionBusy, StoreError: as `new`.
+        """
+        if (key := self.signer(name, passphrase)) is not None:
+            return key, False
+        with self._alone():
+            if (key := self.signer(name, passphrase)) is not None:  # another process was faster
+                return key, False
+            return self._open(self._new(DEFAULT, passphrase), passphrase), True
 
     def signer(self, name: str | None = None, passphrase: str | None = None) -> Key | None:
         """The key to sign with: the one named, else the only one or the default; None if there is none.
@@ -213,7 +225,10 @@ class Keys:
     def _write_trusted(self, trusted: dict[str, str]) -> None:
         self._write(self._folder / "trusted.json", json.dumps(trusted, indent=2, sort_keys=True) + "\n")
 
-    def _write(self, path: Path, text: str) -> None:
+    def _alone(self) -> AbstractContextManager[None]:
+        return locks.exclusive(self._locks, "keys", "make a key", locks.PATIENCE)
+
+    def _write(self, path: Path, text: str | bytes) -> None:
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             private_files.replace(path, text)

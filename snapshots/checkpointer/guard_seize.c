@@ -69,7 +69,7 @@ static int has_ended(pid_t thread)
 /* Does it take until the thaw to seize a frozen thread? Only on cgroup v1, if a signal had stopped it before. The
  * kernel calls both uninterruptible there (proc(5)), but tells in which function of its own a thread sleeps. On v2
  * frozen threads wait where they look for signals, as stopped ones do, and answer a tracer at once. */
-static int was_stopped(pid_t thread)
+static int seized_after_thaw(pid_t thread)
 {
 	char path[64], function[64] = "";
 	FILE *wchan;
@@ -105,19 +105,19 @@ static void seize(ptrace_call *libc, pid_t thread)
 static void seize_all(ptrace_call *libc)
 {
 	FILE *list = fdopen(threads_fd, "re");
-	int thread, status, *stopped = NULL;
+	int thread, status, *later = NULL;
 	size_t count = 0, each;
 
 	if (list == NULL)
 		die("list the container's threads");
 	while (fscanf(list, "%d", &thread) == 1) {
-		if (!was_stopped(thread)) {
+		if (!seized_after_thaw(thread)) {
 			seize(libc, thread);
 			continue;
 		}
-		if (count % 64 == 0 && (stopped = realloc(stopped, (count + 64) * sizeof(*stopped))) == NULL)
-			die("list stopped threads");
-		stopped[count++] = thread;
+		if (count % 64 == 0 && (later = realloc(later, (count + 64) * sizeof(*later))) == NULL)
+			die("list threads to be seized after the thaw");
+		later[count++] = thread;
 	}
 	fclose(list);
 	threads_fd = -1;
@@ -128,8 +128,8 @@ static void seize_all(ptrace_call *libc)
 	 * continue them; a timer of one could, in the moment that this takes. What it did then, CRIU finds or is
 	 * found to be outside of the tree: the capture fails. */
 	for (each = 0; each < count; each++)
-		seize(libc, stopped[each]);
-	free(stopped);
+		seize(libc, later[each]);
+	free(later);
 	/* CRIU does not know of it, and would take its stop for that of a task of its own. */
 	while (waitpid(FIRST_PROCESS, &status, __WALL) < 0 && errno == EINTR)
 		;

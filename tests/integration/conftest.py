@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from tests.machines import fixtures as machines
+from tests.stepping_arena import Arena
 
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.engine import Engine
@@ -96,6 +97,12 @@ def clear_home(controller: Holdfast) -> None:
 def clear() -> Callable[[Holdfast], None]:
     """For a home that a test makes itself."""
     return clear_home
+
+
+@pytest.fixture(scope="session")
+def remains() -> Callable[[Home], list[str]]:
+    """What is left of a home that a test makes itself."""
+    return left_behind
 
 
 @pytest.fixture
@@ -198,6 +205,17 @@ def shared_hf(shared_home: Home) -> Iterator[Holdfast]:
 def shared(shared_hf: Holdfast) -> Session:
     """One session for the tests of a module that leave it as it was."""
     return shared_hf.new("shared")
+
+
+@pytest.fixture(scope="module")
+def arena(
+    request: pytest.FixtureRequest,
+    shared_hf: Holdfast,
+    shared_home: Home,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Arena:
+    """For the tests of a module that hold system calls; which ones is drawn from the module's SEED."""
+    return Arena(shared_hf, Cli(shared_home), tmp_path_factory.mktemp("arena"), request.module.SEED)
 
 
 @pytest.fixture

@@ -22,9 +22,10 @@ from tests.integration.test_egress import REFUSED, Place, tried
 from holdfast.errors import BundleRefused, BundleUntrusted, HoldfastError, InvalidArgument
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.home import Home
-from holdfast.runtime.moving import sending
+from holdfast.runtime.moving import files, sending
 from holdfast.runtime.moving.layers import KINDS, Remembered
 from holdfast.runtime.session import Session
+from holdfast.runtime.snapshot import Snapshot
 from holdfast.snapshots import manifest, policy
 from holdfast.snapshots.bundle import form, image_layers, media
 from holdfast.snapshots.bundle.ends import Descriptor
@@ -77,6 +78,14 @@ class Moment:
         return [base64.b64decode(text) for text in json.loads(done.output)]
 
 
+def remember_layers(hf: Holdfast, taken: Snapshot) -> None:
+    """Layers that are known to be there are not read: compressing them takes longer than all the rest."""
+    known = Remembered(hf.home.root / "cache" / "layers.json")
+    for layer in image_layers.look(hf.engine, str(taken.row.image_id)).layers:
+        packed = Descriptor(media.LAYER_ZSTD, layer, 1000, {media.RAW_BYTES: "5000"})
+        known.add(f"{KINDS['zstd'][2]} {layer}", packed)
+
+
 @pytest.fixture(scope="module")
 def moment(shared: Session, shared_hf: Holdfast, tmp_path_factory: pytest.TempPathFactory) -> Moment:
     shared.exec("cd /workspace; echo text > file; echo part > /dev/shm/part; MOMENT=kept; sleep 1000 &")
@@ -88,11 +97,7 @@ def moment(shared: Session, shared_hf: Holdfast, tmp_path_factory: pytest.TempPa
     key = keys.signer()
     assert key is not None
     file = tmp_path_factory.mktemp("bundles") / "moment.tar"
-    # Layers that are known to be there are not read: compressing the image takes longer than all the rest.
-    known = Remembered(shared_hf.home.root / "cache" / "layers.json")
-    for layer in image_layers.look(shared_hf.engine, str(taken.row.image_id)).layers:
-        packed = Descriptor(media.LAYER_ZSTD, layer, 1000, {media.RAW_BYTES: "5000"})
-        known.add(f"{KINDS['zstd'][2]} {layer}", packed)
+    remember_layers(shared_hf, taken)
     with Thin(file) as destination:
         done = sending.send(shared_hf, taken.row, destination, sign=key, compression="zstd")
     assert done.signed_by == key.public
@@ -145,7 +150,7 @@ def test_nothing_comes_in_from_who_is_not_trusted(
     assert f"holdfast key trust {moment.key.public}" in told.value.hint
     with pytest.raises(BundleUntrusted, match="nobody signed it") as told:
         elsewhere.import_(unsigned)
-    assert "holdfast key new" in told.value.hint
+    assert "--files-only" in told.value.hint
     assert kept(elsewhere) == before
 
 
@@ -178,6 +183,29 @@ def test_a_snapshot_goes_on_in_another_home(trusting: Holdfast, moment: Moment) 
     assert any("MOMENT=kept" in json.dumps(entry.as_dict()) for entry in restored.journal())
     restored.remove()
     came.remove()
+
+
+def test_what_leaves_a_home_comes_back_without_ceremony(
+    trusting: Holdfast, moment: Moment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The first export makes the key, which is as good as any trusted one where it was made."""
+    monkeypatch.setattr(files, "FileDestination", Thin)
+    came = trusting.import_(moment.file)
+    remember_layers(trusting, came)
+
+    first = came.export(tmp_path / "first.tar", compression="zstd")
+    second = came.export(tmp_path / "second.tar", compression="zstd")
+    came.remove()
+    back = trusting.import_(tmp_path / "first.tar")
+
+    (own,) = [one for one in Keys(trusting.home).known() if one.own]
+    assert (first.signed_by, second.signed_by) == (own.public, own.public)
+    assert (first.new_key, second.new_key) == (True, False)
+    restored = back.restore("back")
+    assert restored.exec("echo $MOMENT").text == "kept\n"
+    restored.remove()
+    back.remove()
+    Keys(trusting.home).remove(own.name)
 
 
 def test_exceptions_are_given_where_it_is_taken_in(

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -81,10 +82,21 @@ def test_exec_after_a_timeout(shared_cli: Any) -> None:
     assert shared_cli("exec", "shared", "echo on").out == "on\n"
 
 
-def test_ctrl_c_interrupts_the_command(shared_cli: Any) -> None:
+def _unheeded() -> None:
+    """Be as what a script puts in the background, or a service whose manager blocks signals."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+
+
+@pytest.mark.parametrize("starter", [None, _unheeded], ids=["", "that was started without an ear for it"])
+def test_ctrl_c_interrupts_the_command(shared_cli: Any, starter: Callable[[], None] | None) -> None:
     """Ctrl-C ends the command in the session, and the client with 130 and one line."""
     process = shared_cli.start(
-        "exec", "shared", "sh -c 'echo go; exec sleep 600'", stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        *("exec", "shared", "sh -c 'echo go; exec sleep 600'"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=starter,
     )
     assert process.stdout.readline() == b"go\n"
     process.send_signal(signal.SIGINT)
@@ -92,6 +104,34 @@ def test_ctrl_c_interrupts_the_command(shared_cli: Any) -> None:
 
     assert (process.returncode, err.decode()) == (130, "holdfast: interrupted\n")
     assert shared_cli("exec", "shared", "echo on").out == "on\n"
+
+
+_AWAIT = "mkfifo /srv/gate; echo go; read -r answer </srv/gate; rm /srv/gate; echo got $answer"
+_OPEN = ("exec", "--detach", "shared", "echo it >/srv/gate")
+
+
+def test_a_hangup_ends_the_client_alone(shared_cli: Any) -> None:
+    """As when it is killed, the command goes on."""
+    with shared_cli.start("exec", "shared", _AWAIT, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"go\n"
+        process.send_signal(signal.SIGHUP)
+        assert (process.stdout.read(), process.wait(60)) == (b"", 128 + signal.SIGHUP)
+    assert shared_cli(*_OPEN).code == 0
+    shared_cli("wait", "shared")  # may be over already
+    assert shared_cli("exec", "shared", "echo again $answer").out == "again it\n"
+
+
+def test_with_nohup_the_client_outlives_its_terminal(shared_cli: Any) -> None:
+    """A hangup is not heeded by what was started not to heed it."""
+    command = ["nohup", *shared_cli.command("exec", "shared", _AWAIT)]
+    with subprocess.Popen(
+        command, env=shared_cli.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"go\n"
+        process.send_signal(signal.SIGHUP)
+        assert shared_cli(*_OPEN).code == 0
+        assert (process.stdout.read(), process.wait(60)) == (b"got it\n", 0)
 
 
 def test_a_pipe_that_closes_ends_the_command(shared_cli: Any) -> None:

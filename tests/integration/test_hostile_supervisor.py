@@ -34,11 +34,10 @@ from holdfast.runtime import (
     guest,
     guest_client,
     inside_captures,
-    kernel_calls,
+    overdue,
     persistence,
     retrying,
     run_dir,
-    shell_calls,
 )
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.drift import observe
@@ -298,8 +297,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, names in {
         guest_client: ("ANSWER_SECONDS", "FRAME_SECONDS", "WHOLE_SECONDS"),
         persistence: ("SILENCE_SECONDS",),
-        shell_calls: ("OVERDUE",),
-        kernel_calls: ("OVERDUE",),
+        overdue: ("OVERDUE",),
         retrying: ("AWAKE_SECONDS",),
         aftermath: ("PATIENCE", "GLANCE"),
         inside_captures: ("BEGINNING", "ENDING"),

@@ -16,6 +16,7 @@ from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.home import Home
 from holdfast.snapshots import service
+from holdfast.snapshots.bundle.keys import Keys
 
 pytestmark = pytest.mark.engine
 
@@ -40,12 +41,13 @@ def home_in_the_open(
             ["snapshot", "a", "--label", "live"],
             ["snapshot", "a", "--label", "files", "--kind", "filesystem"],
             ["journal", "a"],
-            ["key", "new"],
             ["quota", "10G"],
             ["export", "files", str(above / "files.holdfast")],
         ):
             done = cli(*verb)
             assert done.code == 0, done.err
+        # The last one made a key to sign with, and said which.
+        assert f"`holdfast key trust {Keys(home).known()[0].public}`\n" in done.err
         yield home, cli
     finally:
         os.umask(before)

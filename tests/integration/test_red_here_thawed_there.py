@@ -89,7 +89,6 @@ def job(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Job]:
     """The tests are run once, with one command; whoever thaws what failed trusts the key of this machine."""
-    key = Keys(shared_home).new("default")
     summary = tmp_path_factory.mktemp("summary") / "summary.md"
     cli = make_cli(shared_home)
     done = subprocess.run(
@@ -107,6 +106,7 @@ def job(
         check=False,
     )
     assert done.stdout, done.stderr
+    (key,) = Keys(shared_home).known()  # the job has made it
     assert second.cli("key", "trust", key.public).returncode == 0
     door(registry)
     yield Job(done.returncode, json.loads(done.stdout), summary.read_text(), registry.address, second)
@@ -138,6 +138,7 @@ def test_the_job_tells_what_failed_and_how_to_thaw_it(job: Job) -> None:
     shown = html.unescape(re.sub("</?span>", "", job.summary))  # which keep text from becoming a link
     for test in ("test_remove_quotes", "test_the_first_of_a_set", "test_names_come_back", "hangs"):
         assert f"holdfast thaw {job.command(test)}" in shown
+    assert "holdfast key trust ed25519:" in shown
 
 
 def test_the_bug_is_there_at_its_frame(job: Job) -> None:

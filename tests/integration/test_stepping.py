@@ -7,7 +7,6 @@ gives another one. `tests/integration/long/test_all_steps.py` holds many more of
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import pytest
 from tests import stepping
@@ -15,19 +14,10 @@ from tests.stepping import Stop
 from tests.stepping_arena import Arena
 
 from holdfast.errors import HoldfastError
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.home import Home
 
 pytestmark = pytest.mark.engine
 
 SEED = int(os.environ.get("HOLDFAST_STEPPING_SEED", "1"))
-
-
-@pytest.fixture(scope="module")
-def arena(
-    shared_hf: Holdfast, shared_home: Home, make_cli: Any, tmp_path_factory: pytest.TempPathFactory
-) -> Arena:
-    return Arena(shared_hf, make_cli(shared_home), tmp_path_factory.mktemp("arena"), SEED)
 
 
 def test_acts_between_any_two_calls_reach_nothing_of_the_host(arena: Arena) -> None:

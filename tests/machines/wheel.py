@@ -1,4 +1,4 @@
-"""The package as others install it: a wheel built from a copy of the checkout."""
+"""The package as others install it: a wheel and a source archive, built from a copy of the checkout."""
 
 from __future__ import annotations
 
@@ -35,8 +35,17 @@ def copy_tests(to: Path) -> None:
         shutil.copy2(ROOT / name, to / name)
 
 
+def build_archive(source: Path, into: Path) -> Path:
+    """Build the source archive of a copied source."""
+    program = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
+    into.mkdir(exist_ok=True)
+    subprocess.run([sys.executable, "-c", program, into], cwd=source, stdout=subprocess.DEVNULL, check=True)
+    (archive,) = into.glob("holdfast-*.tar.gz")
+    return archive
+
+
 def build(source: Path, into: Path) -> Path:
-    """Build the wheel of a copied source."""
+    """Build the wheel of a copied source, or of a source archive."""
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
     subprocess.run([*command, "--no-build-isolation", "--wheel-dir", into, source], check=True)
     (wheel,) = into.glob("holdfast-*.whl")

@@ -19,7 +19,7 @@ from holdfast.errors import (
     ShellNotFound,
     TaskNotFound,
 )
-from holdfast.runtime import guest_client, persistence, shell_calls
+from holdfast.runtime import guest_client, overdue, persistence
 from holdfast.runtime.guest import protocol
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.guest_client import GuestClient
@@ -428,7 +428,7 @@ def test_an_answer_that_does_not_end_is_not_kept(guest: Any, monkeypatch: pytest
 
 def test_a_time_limit_is_kept_without_the_session(guest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A supervisor that never ends a command holds its caller for as long as was asked for, and a while."""
-    monkeypatch.setattr(shell_calls, "OVERDUE", 0.1)
+    monkeypatch.setattr(overdue, "OVERDUE", 0.1)
 
     def answer(peer: Any, _request: Any) -> None:
         peer.send(event="started", offset=0)

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 SMALL = 4096
 TICKS: float = os.sysconf("SC_CLK_TCK")
 
+_PF_EXITING = 0x4
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -43,6 +45,13 @@ class Stat:
     """Bytes."""
     resident: int
     """Bytes."""
+    flags: int = 0
+    """The kernel's PF_ flags."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended, or is about to and heeds no signal any more."""
+        return self.state in ("Z", "X") or bool(self.flags & _PF_EXITING)
 
 
 def parse_stat(data: bytes) -> Stat | None:
@@ -67,6 +76,7 @@ def parse_stat(data: bytes) -> Stat | None:
             start=int(fields[19]) / TICKS,
             virtual=int(fields[20]),
             resident=int(fields[21]) * _PAGE,
+            flags=int(fields[6]),
         )
     except ValueError:
         return None

@@ -7,13 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from tests.stepping_arena import Arena
-
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.home import Home
 
 pytestmark = pytest.mark.engine
 
@@ -30,13 +26,6 @@ COMMANDS = {
     "rewind": ("rewind", "evil", "before"),
     "new": ("new", "--name", "copy"),
 }
-
-
-@pytest.fixture(scope="module")
-def arena(
-    shared_hf: Holdfast, shared_home: Home, make_cli: Any, tmp_path_factory: pytest.TempPathFactory
-) -> Arena:
-    return Arena(shared_hf, make_cli(shared_home), tmp_path_factory.mktemp("arena"), SEED)
 
 
 def tidy(arena: Arena) -> None:

@@ -17,6 +17,7 @@ from holdfast.runtime.ci.delivering import Deliveries, Destination
 from holdfast.runtime.home import Home
 from holdfast.runtime.inside_captures import Asked, Served
 from holdfast.runtime.snapshot import Snapshot
+from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.failure import Failure
 
 BOO = Failure(reason="exception", where="tests/a.py::b", message="boo")
@@ -25,7 +26,7 @@ BOO = Failure(reason="exception", where="tests/a.py::b", message="boo")
 @dataclass
 class Sent:
     bytes: int = 7
-    signed_by: str | None = "ed25519:x"
+    signed_by: str = "ed25519:x"
     pinned: str = "host:1/ci:7@sha256:0"
     warnings: tuple[str, ...] = ("it holds memory",)
 
@@ -89,27 +90,32 @@ def test_what_is_delivered_need_not_stay_here(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_is_told_beforehand(tmp_path: Path) -> None:
     """A reference that is none, a folder that cannot be made, a key that is not there; not at the end."""
-    home = Home(tmp_path / "home").create()
+    home, notes = Home(tmp_path / "home").create(), list[str]()
     with pytest.raises(InvalidArgument):
-        Destination(reference="not a reference").check(home)
+        Destination(reference="not a reference").check(home, notes.append)
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="cannot make"):
-        Destination(tmp_path / "file" / "out").check(home)
+        Destination(tmp_path / "file" / "out").check(home, notes.append)
+    assert notes == []
     with pytest.raises(InvalidArgument, match="cannot sign"):
-        Destination(tmp_path / "out", options={"key": "missing"}).check(home)
-    Destination(tmp_path / "out").check(home)
-    Destination(reference="host:5000/ci/app:7").check(home)
-    Destination(options={"key": "missing"}).check(home)
+        Destination(tmp_path / "out", options={"key": "missing"}).check(home, notes.append)
+    Destination(tmp_path / "out").check(home, notes.append)
+    Destination(reference="host:5000/ci/app:7").check(home, notes.append)
+    Destination(options={"key": "missing"}).check(home, notes.append)
 
 
-def test_it_is_remarked_that_nobody_signed_it() -> None:
-    """Without a key other machines would refuse it, which is better known beforehand."""
-    fake, notes = Fake(sent=Sent(signed_by=None, warnings=())), list[str]()
-    to = Destination(reference="host:1/ci:7")
-    kept = Deliveries(to).deliver(snapshot(fake), "failure", "t", notes.append)
-    assert kept.thaw == "holdfast thaw host:1/ci:7@sha256:0"
-    assert fake.done[0][:2] == ("push", "host:1/ci:7")
-    assert "holdfast key new" in notes[0]
+def test_a_key_is_made_before_the_job(tmp_path: Path) -> None:
+    """It is said at once which one is to be trusted elsewhere; where nothing leaves, none is made."""
+    home, notes = Home(tmp_path / "home").create(), list[str]()
+    Destination().check(home, notes.append)
+    assert Keys(home).known() == []
+
+    for _ in range(2):
+        Destination(tmp_path / "out").check(home, notes.append)
+
+    (key,) = Keys(home).known()
+    (note,) = notes
+    assert f"`holdfast key trust {key.public}`" in note
 
 
 def test_without_a_place_it_stays_here() -> None:

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from holdfast.runtime.guest.pulse import access
 
 
@@ -20,6 +22,17 @@ def test_a_name_may_contain_anything() -> None:
     assert (found.group, found.session, found.terminal, found.foreground) == (42, 40, 34816, 42)
     assert (found.cpu, found.threads, found.start) == (200 / access.TICKS, 3, 1234 / access.TICKS)
     assert (found.virtual, found.resident) == (8192, 2 * os.sysconf("SC_PAGE_SIZE"))
+
+
+@pytest.mark.parametrize(("state", "flags", "ended"), [("R", 0, False), ("Z", 0, True), ("R", 4, True)])
+def test_what_exits_has_ended(state: str, flags: int, ended: bool) -> None:
+    """From then on no signal reaches it, also while it still has to run for its end: PF_EXITING."""
+    line = f"42 (a) {state} 1 42 40 34816 42 {4194304 | flags} 1 0 0 0 1 5 0 0 20 0 3 0 1234 8192 2 18"
+
+    found = access.parse_stat(line.encode())
+
+    assert found is not None
+    assert found.ended == ended
 
 
 def test_what_is_no_stat_is_nothing() -> None:

@@ -148,17 +148,60 @@ MODES = [
 
 
 @pytest.fixture(scope="module")
-def running(marks_library: Path) -> Iterator[Guest]:
-    started = Guest(marks_library)
-    yield started
-    started.stop()
+def supervisors(marks_library: Path) -> Iterator[Supervisors]:
+    kept = Supervisors(marks_library)
+    yield kept
+    kept.stop()
 
 
 @pytest.fixture
-def guest(running: Guest) -> Iterator[Guest]:
+def guest(supervisors: Supervisors) -> Iterator[Guest]:
     """The same supervisor for all, a new shell for each."""
-    yield running
-    running.exec("kill -KILL $$")
+    yield supervisors.running()
+    supervisors.new_shell()
+
+
+class Supervisors:
+    """One for all tests, and another one after a test that left its shell in use."""
+
+    def __init__(self, marks: Path) -> None:
+        self._marks = marks
+        self._running: Guest | None = None
+
+    def running(self) -> Guest:
+        if self._running is None:
+            self._running = Guest(self._marks)
+        return self._running
+
+    def new_shell(self) -> None:
+        """Have a new shell, without a word if the test did not end its command: it has failed."""
+        if self._running:
+            try:
+                self._running.exec("kill -KILL $$")
+            except Refused:
+                self.stop()
+
+    def stop(self) -> None:
+        if self._running:
+            self._running.stop()
+        self._running = None
+
+
+def test_a_shell_in_use_is_left_to_its_test(marks_library: Path) -> None:
+    """What one test leaves hanging, the next does not see."""
+    supervisors = Supervisors(marks_library)
+    first = supervisors.running()
+    with first.begin("cat"):
+        supervisors.new_shell()
+    second = supervisors.running()
+    try:
+        assert second is not first
+        assert first.process.poll() is not None
+        assert second.exec("echo one").output == b"one\r\n"
+        supervisors.new_shell()
+        assert supervisors.running() is second
+    finally:
+        supervisors.stop()
 
 
 def plain(result: Result) -> str:

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from holdfast.runtime.guest.progress import Group
-from holdfast.runtime.guest.pursuit import LOOKS, QUIET, Pursuit
+from holdfast.runtime.guest.pursuit import LOOKS, PATIENCE, QUIET, Pursuit
 
 SHELL = 1
 COPY = 8
@@ -27,6 +27,10 @@ class Scene:
     def __init__(self, groups: list[int]) -> None:
         self.groups = groups
         self.hit: list[int] = []
+        self.waiting: set[int] = set()
+        """Looks at which the signal still waits for the program."""
+        self.copies: dict[int, int] = {}
+        """The look at which a copy of the shell is a program."""
         self.due: list[Callable[[], object]] = []
         self.at = 0
 
@@ -38,7 +42,12 @@ class Scene:
         self.hit.append(group)
 
     def state(self, group: int, _shell: int) -> Group:
+        if self.at < self.copies.get(group, 0):
+            return Group.BEING_STARTED
         return {ENDED: Group.ENDED, COPY: Group.BEING_STARTED}.get(group, Group.RUNS)
+
+    def waits(self, _group: int) -> bool:
+        return self.at in self.waiting
 
     def call_later(self, _delay: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
         self.due.append(callback)
@@ -46,7 +55,8 @@ class Scene:
 
     def play(self) -> int:
         """Pursue until nobody looks any more or the command, as long as the script, is over."""
-        Pursuit(self, self, lambda: self.at < len(self.groups), lambda: True, self.state).begin()
+        runs, begun = lambda: self.at < len(self.groups), lambda: True
+        Pursuit(self, self, runs, begun, self.state, self.waits).begin()
         looks = 0
         while self.due:
             self.at += 1
@@ -81,6 +91,22 @@ def test_each_program_is_interrupted_once(groups: list[int], hit: list[int]) -> 
     scene = Scene(groups)
     scene.play()
     assert scene.hit == hit
+
+
+def test_a_program_that_could_not_run_has_not_settled() -> None:
+    """On a busy machine it may end of itself before it takes the signal; then the next one gets it."""
+    scene = Scene([5] * 12 + [6, 6])
+    scene.waiting = set(range(12))
+    scene.play()
+    assert scene.hit == [5, 6]
+
+
+def test_a_copy_that_was_taken_for_a_program_is_one_later() -> None:
+    """What the copy got, the program that it became did not; it gets it once."""
+    scene = Scene([5] * (PATIENCE + 8))
+    scene.copies = {5: PATIENCE + 2}
+    scene.play()
+    assert scene.hit == [5, 5]
 
 
 def test_it_gives_up() -> None:

@@ -130,7 +130,7 @@ def test_trust_is_of_a_key_or_not_needed() -> None:
     trust.check("x", KEY, None, files_only=True)
     with pytest.raises(BundleUntrusted, match="nobody signed it") as told:
         trust.check("x", None, None, files_only=False)
-    assert "holdfast key new" in told.value.hint
+    assert "export it once more" in told.value.hint
     with pytest.raises(BundleUntrusted, match=KEY) as told:
         trust.check("x", KEY, None, files_only=False)
     assert f"holdfast key trust {KEY}" in told.value.hint

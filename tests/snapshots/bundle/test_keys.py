@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import base64
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from holdfast.errors import BundleRefused, InvalidArgument
 from holdfast.runtime.home import Home
+from holdfast.snapshots import private_files
 from holdfast.snapshots.bundle import media, signing
 from holdfast.snapshots.bundle.ends import Descriptor
 from holdfast.snapshots.bundle.keys import Keys
@@ -21,10 +23,63 @@ def keys(tmp_path: Path) -> Keys:
     return Keys(Home(tmp_path / "home").create())
 
 
-def test_no_key_is_made_by_itself(keys: Keys) -> None:
-    """Without one, nothing is signed."""
+def test_who_sends_and_has_no_key_gets_one(keys: Keys) -> None:
+    """Once; it is trusted in its own home. To look whether there is one makes none."""
     assert keys.signer() is None
     assert keys.known() == []
+
+    key, new = keys.sending()
+    again, anew = keys.sending()
+
+    assert (new, anew, again.public) == (True, False, key.public)
+    assert [(one.name, one.public, one.own) for one in keys.known()] == [("default", key.public, True)]
+    assert keys.trusted(key.public) == "default"
+
+
+def test_a_key_that_was_named_is_not_made(keys: Keys) -> None:
+    """A mistyped name must not lead to a key that nobody trusts."""
+    with pytest.raises(InvalidArgument, match="there is no key ci"):
+        keys.sending("ci")
+    assert keys.known() == []
+
+
+def test_a_passphrase_locks_the_new_key(keys: Keys) -> None:
+    """It is given once, for this and for all later times."""
+    key, _ = keys.sending(None, "correct horse")
+    assert [one.locked for one in keys.known()] == [True]
+    with pytest.raises(InvalidArgument, match="needs its passphrase"):
+        keys.sending()
+    again, new = keys.sending(None, "correct horse")
+    assert (again.public, new) == (key.public, False)
+
+
+def test_of_many_that_send_at_once_one_makes_the_key(keys: Keys) -> None:
+    """The others use it."""
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: keys.sending(), range(8)))
+    assert [new for _, new in found].count(True) == 1
+    assert len({key.public for key, _ in found}) == 1
+
+
+def test_a_key_half_made_by_who_was_killed_is_none(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At whichever write it happens, the next one gets a whole key."""
+    really = private_files.replace
+    dies_at: list[str] = []
+
+    def killed(path: Path, data: bytes | str, *, durable: bool = True) -> None:
+        if path.suffix in dies_at:
+            raise KeyboardInterrupt
+        really(path, data, durable=durable)
+
+    monkeypatch.setattr(private_files, "replace", killed)
+    for suffix in (".pub", ".pem"):
+        dies_at[:] = [suffix]
+        with pytest.raises(KeyboardInterrupt):
+            keys.sending()
+        assert keys.known() == []
+    dies_at.clear()
+    key, new = keys.sending()
+    assert (new, keys.trusted(key.public)) == (True, "default")
 
 
 def test_a_key_signs_and_is_known_by_its_public_half(keys: Keys, tmp_path: Path) -> None:

@@ -1,0 +1,72 @@
+"""Installed from what is handed out, as an ordinary user has it, Holdfast does what it is for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import docker
+import pytest
+from tests.machines import installed, wheel
+
+from holdfast.images import build
+from holdfast.runtime.home import Home
+
+pytestmark = pytest.mark.engine
+
+
+_MADE_OF = """
+import json
+import holdfast
+from holdfast.images import build
+images = [build.reference(kind) for kind in build.KINDS]
+print(json.dumps({"package": holdfast.__file__, "images": images}))
+"""
+
+
+@pytest.fixture
+def images() -> Iterator[Callable[[], set[str]]]:
+    """The tags of our images in the engine."""
+    client = docker.from_env()
+    yield lambda: {image.tag for image in build.list_images(client)}
+    client.close()
+
+
+@pytest.fixture
+def place(remains: Callable[[Home], list[str]]) -> Iterator[installed.Place]:
+    with installed.Place() as made:
+        yield made
+        made.clear()
+        left = remains(Home(made.state))
+    assert left == []
+
+
+def test_wheel_and_source_archive_work_for_an_ordinary_user(
+    place: installed.Place, images: Callable[[], set[str]], tmp_path: Path
+) -> None:
+    """What one takes alive, the other forks and restores; both use the images of the checkout."""
+    source = tmp_path / "source"
+    wheel.copy_source(source)
+    archive = wheel.build_archive(source, tmp_path / "archive")
+    ours = place.install(wheel.build(source, tmp_path / "wheel"), "from-wheel")
+    theirs = place.install(wheel.build(archive, tmp_path / "again"), "from-archive")
+
+    for programs in (ours, theirs):
+        made_of = json.loads(place.use(programs, "python", "-c", _MADE_OF))
+        assert Path(made_of["package"]).is_relative_to(programs.parent)
+        assert made_of["images"] == [build.reference(kind) for kind in build.KINDS]
+    before = images()
+
+    place.holdfast(ours, "new", "--name", "work")
+    place.use(ours, "holdfast", "exec", "work", "kept=here; sleep 1000 & echo $! > pid")
+    place.holdfast(ours, "snapshot", "work", "--label", "midway")
+    place.holdfast(theirs, "fork", "midway", "--name", "copy")
+    place.holdfast(theirs, "rm", "work")
+    place.holdfast(theirs, "restore", "midway", "--name", "again")
+
+    for programs, name in ((theirs, "copy"), (ours, "again")):
+        said = place.use(programs, "holdfast", "exec", name, "echo $kept; kill -0 $(cat pid) && jobs -r")
+        assert said.splitlines()[0] == "here"
+        assert "sleep 1000" in said
+    assert images() == before

@@ -1,0 +1,149 @@
+"""Holdfast installed for an ordinary user: packages in environments of their own, nothing of the checkout.
+
+A place of its own below the system's temporary folder holds an environment per package and the user's
+home. Beside the package an environment has what it declares that it needs, taken from the environment the
+tests run in, and nothing else. The user has no rights but those of the group that may use the engine; the
+interpreter, which may lie where only root looks, is shown to it by a mount that it alone has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib import metadata
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+USER = 4322
+"""Nobody's number: an account is not needed, and none is made."""
+SOCKET = Path("/var/run/docker.sock")
+PATIENCE = 240.0
+_SHOW = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+_CLEAR = """
+from holdfast import Holdfast
+from holdfast.snapshots import service
+with Holdfast() as hf:
+    for session in hf.sessions():
+        session.remove()
+    for snapshot in reversed(hf.snapshots()):
+        snapshot.remove()
+    service.stop(hf.engine, hf.home)
+"""
+_OURS = ("HOLDFAST_", "PYTHON", "PYTEST", "VIRTUAL_ENV", "XDG_", "LD_")
+
+
+class Place:
+    """Where packages are installed and used; removed at the end, with whatever is in it."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="holdfast-installed-"))
+        self.folder.chmod(0o755)
+        self.home = self.folder / "home"
+        self.home.mkdir(mode=0o700)
+        os.chown(self.home, USER, USER)
+        self._python = self.folder / "python"
+        self._python.mkdir()
+        self._installed: list[Path] = []
+        self._dependencies = self.folder / "dependencies"
+        for distribution in _needed("holdfast"):
+            _put(distribution, self._dependencies)
+
+    def __enter__(self) -> Place:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        shutil.rmtree(self.folder)
+
+    @property
+    def state(self) -> Path:
+        """The state directory that is used if nothing is said about it."""
+        return self.home / ".local/state/holdfast"
+
+    def install(self, wheel: Path, name: str) -> Path:
+        """Make an environment with the package and what it needs, as root would, and return its programs."""
+        environment = self.folder / name
+        python = environment / "bin/python"
+        # The base interpreter, seen from where the user sees it: what refers to it must hold for the user.
+        base = self._python / "bin" / f"python3.{sys.version_info.minor}"
+        self._run(base, "-m", "venv", "--without-pip", environment)
+        (packages,) = environment.glob("lib/python3.*/site-packages")
+        (packages / "dependencies.pth").write_text(f"{self._dependencies}\n")
+        pip: list[str | Path] = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        pip += ["--python", python]
+        self._run(*pip, "install", "--no-index", "--no-deps", "--no-compile", wheel)
+        if not self._installed:  # what is beside the others is the same
+            self._run(*pip, "check")
+        self._installed.append(environment / "bin")
+        return environment / "bin"
+
+    def use(self, programs: Path, *words: str) -> str:
+        """What a program of an environment prints that the user runs in its home; it must succeed."""
+        groups = f"--groups={SOCKET.stat().st_gid}"
+        as_user = ["setpriv", f"--reuid={USER}", f"--regid={USER}", groups, "--inh-caps=-all"]
+        # What is installed is root's: without a place for it, every run would compile it again.
+        as_user += ["env", f"HOME={self.home}", f"PYTHONPYCACHEPREFIX={self.home}/compiled"]
+        return self._run(*as_user, programs / words[0], *words[1:], at=self.home)
+
+    def holdfast(self, programs: Path, *words: str) -> Any:
+        """The answer of the command line with `--json`."""
+        return json.loads(self.use(programs, "holdfast", *words, "--json"))
+
+    def clear(self) -> None:
+        """Remove what the user made in the engine."""
+        for programs in self._installed[:1]:
+            self.use(programs, "python", "-c", _CLEAR)
+
+    def _run(self, *command: str | Path, at: Path | None = None) -> str:
+        shown = ["unshare", "--mount", "--propagation", "slave", "sh", "-c", _SHOW, "sh"]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+        environment["LD_LIBRARY_PATH"] = str(self._python / "lib")  # a shared interpreter names its old place
+        done = subprocess.run(
+            [*shown, sys.base_prefix, self._python, *command],
+            cwd=at or self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            umask=0o022,
+            check=False,
+        )
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+
+def _needed(name: str) -> list[metadata.Distribution]:
+    """What a distribution needs, directly or through others, without itself."""
+    found: dict[str, metadata.Distribution] = {}
+    pending = [name]
+    while pending:
+        distribution = metadata.distribution(pending.pop())
+        for requirement in map(Requirement, distribution.requires or ()):
+            wanted = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+            if wanted and (other := canonicalize_name(requirement.name)) not in found:
+                found[other] = metadata.distribution(other)
+                pending.append(other)
+    return list(found.values())
+
+
+def _put(distribution: metadata.Distribution, to: Path) -> None:
+    """Put what a distribution imports into a folder; not its programs, which lie outside of the packages."""
+    for path in distribution.files or ():
+        if ".." not in path.parts and path.suffix != ".pyc":
+            target = to / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            have = str(distribution.locate_file(path))
+            try:
+                os.link(have, target)
+            except OSError:  # on another file system
+                shutil.copy2(have, target)
