@@ -107,12 +107,21 @@ static ssize_t end_of_sent(int fd, char *buffer, size_t wanted, size_t there, in
 	return got;
 }
 
-/* CRIU asks for one byte more than it expects. */
+static int is_in_repair(int fd)
+{
+	int mode = 0;
+	socklen_t size = sizeof(mode);
+
+	return getsockopt(fd, IPPROTO_TCP, TCP_REPAIR, &mode, &size) == 0 && mode == REPAIR_ON;
+}
+
+/* CRIU asks for one byte more than it expects. It closes sockets that it only tried the mode with, and what has their
+ * number next is read as it is. */
 ssize_t recv(int fd, void *buffer, size_t size, int flags)
 {
 	ssize_t got = peek(fd, buffer, size, flags), wanted = (ssize_t)size - 1;
 
-	if (fd != being_read || !is_capture() || got < 0 || got == wanted)
+	if (fd != being_read || !is_capture() || got < 0 || got == wanted || !is_in_repair(fd))
 		return got;
 	if (queue_read == QUEUE_OF_SENT && got > wanted)
 		return end_of_sent(fd, buffer, (size_t)wanted, (size_t)got, flags);
@@ -130,11 +139,9 @@ static int set_repair(int fd, int mode)
 
 static int has_unsent_in_repair(int fd)
 {
-	int mode = 0, unsent = 0;
-	socklen_t size = sizeof(mode);
+	int unsent = 0;
 
-	return getsockopt(fd, IPPROTO_TCP, TCP_REPAIR, &mode, &size) == 0 && mode == REPAIR_ON &&
-	       ioctl(fd, SIOCOUTQNSD, &unsent) == 0 && unsent > 0;
+	return is_in_repair(fd) && ioctl(fd, SIOCOUTQNSD, &unsent) == 0 && unsent > 0;
 }
 
 int shutdown(int fd, int how)
