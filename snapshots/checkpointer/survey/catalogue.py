@@ -151,6 +151,12 @@ CATALOGUE: dict[str, Kind] = {
     "terminal": Kind(SURVIVES, "terminal"),
     "waiting": Kind(SURVIVES, "event, timer, signal or poll descriptor"),
     "watch": Kind(SURVIVES, "file watcher (inotify, fanotify)"),
+    "watch_unread": Kind(
+        RESET,
+        "file watcher with events not read yet",
+        "keeps them here; a copy is told in their place that events were lost (IN_Q_OVERFLOW)",
+        "nothing, if the program looks at everything again then; else try again when it has read them",
+    ),
     "poll_lost": Kind(
         BLOCKS,
         "epoll instance with a lost descriptor",

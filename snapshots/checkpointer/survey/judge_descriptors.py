@@ -14,7 +14,6 @@ _WAITING = frozenset({"eventfd", "eventpoll", "signalfd", "timerfd"})
 # Major numbers of devices, see devices.txt of Linux.
 _MEMORY, _TERMINALS, _PTS = 1, 5, range(136, 144)
 _THREAD = re.compile(r"/proc/(\d+)/task/(\d+)")
-_INOTIFY = re.compile(r"ino:([0-9a-f]+) sdev:([0-9a-f]+)")
 
 
 def descriptor(world: World, process: Process, one: Descriptor) -> tuple[str, str]:
@@ -77,22 +76,15 @@ def _watch(world: World, one: Descriptor) -> tuple[str, str]:
     info = one.info
     if info is None:
         return "watch", one.link.name
-    unknown = 0
-    for name, value in info.others:
-        found = _INOTIFY.search(f"{name}:{value}")
-        if found is None:
-            continue
-        device, inode = _device(int(found[2], 16)), int(found[1], 16)
-        if (device, inode) in world.places.engine_files or device in world.places.proc:
-            unknown += 1
+    unknown = sum(
+        (device, inode) in world.places.engine_files or device in world.places.proc
+        for device, inode in info.watches()
+    )
     count = info.count("inotify wd") + info.count("fanotify ino") + info.count("fanotify mnt_id")
     what = f"{one.link.name}, {count} watch{'es' if count != 1 else ''}"
-    return ("watch_gone", f"{what}, {unknown} of what a copy lacks") if unknown else ("watch", what)
-
-
-def _device(number: int) -> int:
-    """A device number as the kernel writes it inside (20 bits minor) as stat(2) has it."""
-    return os.makedev(number >> 20, number & 0xFFFFF)
+    if unknown:
+        return "watch_gone", f"{what}, {unknown} of what a copy lacks"
+    return ("watch_unread" if one.unread else "watch"), what
 
 
 def _memory_file(world: World, one: Descriptor) -> tuple[str, str]:
