@@ -117,22 +117,18 @@ static int open_if_same(int root, const char *name, const struct handle *wanted)
 
 static int open_below(int layer, struct handle *real, const struct handle *wanted)
 {
+	static int root = -1;
 	int in_layer = open_by_handle_at(layer, (struct file_handle *)real, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	int root, fd = -1, named;
 	char name[4096];
+	int named;
 
 	if (in_layer < 0)
 		return -1;
 	named = name_of(in_layer, name, sizeof(name)) == 0;
 	close(in_layer);
-	if (!named)
-		return -1;
-	root = (int)syscall(SYS_openat, AT_FDCWD, "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (root >= 0) {
-		fd = open_if_same(root, name, wanted);
-		close(root);
-	}
-	return fd;
+	if (root < 0)
+		root = (int)syscall(SYS_openat, AT_FDCWD, "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return named && root >= 0 ? open_if_same(root, name, wanted) : -1;
 }
 
 static int open_watched(const struct handle *wanted)

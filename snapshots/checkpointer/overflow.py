@@ -7,7 +7,7 @@ events of files of ours until it overflows, and emptied up to that last one. Wha
 add finds no room.
 
 Where nothing was lost, what a restore did itself is taken out: it makes files that were deleted, and deletes
-them.
+them. But a watch of such a file has ended with that, and what says so stays (IN_IGNORED).
 """
 
 from __future__ import annotations
@@ -43,34 +43,38 @@ class Images(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A process that has a queue, in pids of the session, and by which descriptor."""
+    """A process that has a queue, in pids of the session, and by which descriptor.
+
+    `lost`: it had events. `watches`: how many it had.
+    """
 
     pid: int
     fd: int
     lost: bool
+    watches: int
 
 
-def unmark(files: Iterable[Any]) -> dict[int, bool]:
+def unmark(files: Iterable[Any]) -> dict[int, tuple[bool, int]]:
     """Take the mark off the file entries of a snapshot, in place. Pure.
 
-    Returns the number of each inotify, and whether it was marked.
+    Returns of each inotify, by its number, whether it was marked, and how many watches it has.
     """
     queues = {}
     for entry in files:
         if entry.HasField("ify"):
-            queues[int(entry.id)] = bool(entry.ify.flags & UNREAD)
+            queues[int(entry.id)] = bool(entry.ify.flags & UNREAD), len(entry.ify.wd)
             entry.ify.flags &= ~UNREAD
     return queues
 
 
-def holders(images: Images, queues: Mapping[int, bool]) -> Iterator[Holder]:
+def holders(images: Images, queues: Mapping[int, tuple[bool, int]]) -> Iterator[Holder]:
     """For each of these files one process that has it. Pure."""
     wanted = dict(queues)
     for process in images.messages("pstree") if wanted else ():
         for ids in images.messages(f"ids-{process.pid}")[:1]:
             for one in images.messages(f"fdinfo-{ids.files_id}"):
                 if int(one.id) in wanted:
-                    yield Holder(int(process.pid), int(one.fd), wanted.pop(int(one.id)))
+                    yield Holder(int(process.pid), int(one.fd), *wanted.pop(int(one.id)))
 
 
 def begin(pids: Iterable[int], found: Sequence[Holder]) -> None:
@@ -83,11 +87,17 @@ def begin(pids: Iterable[int], found: Sequence[Holder]) -> None:
             raise OSError(f"process {one.pid} cannot be told of the events that it lost")
         queue = borrowed.queue(ours[one.pid], one.fd)
         try:
-            borrowed.drain(queue)
             if one.lost:
                 overflow(queue)
+            elif _watches(queue) == one.watches:
+                borrowed.drain(queue)
         finally:
             os.close(queue)
+
+
+def _watches(queue: int) -> int:
+    info = walk.fdinfo_of(os.getpid(), queue)
+    return sum(1 for _ in info.watches()) if info is not None else 0
 
 
 def overflow(queue: int) -> None:

@@ -133,7 +133,7 @@ class _Prepared:
     lazy: bool
     highest: int
     by_packets: bool
-    queues: dict[int, bool]
+    queues: dict[int, tuple[bool, int]]
 
 
 def _prepare(kept: Path, images: Path, request: Restore) -> _Prepared:

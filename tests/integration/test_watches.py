@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import time
 from collections import Counter
 from pathlib import Path
@@ -16,10 +17,25 @@ from holdfast.runtime.session import Session
 pytestmark = pytest.mark.engine
 
 PROGRAM = Path(__file__).parents[1] / "inside" / "watching.py"
+ATTACKS = Path(__file__).parent / "attacks"
 FOLDER = "/srv/watched"
 PATIENCE = 120.0
 UNREAD, MANY = 20, 150
-CREATE, OVERFLOW = 0x100, 0x4000
+MODIFY, CREATE, OVERFLOW, IGNORED = 0x2, 0x100, 0x4000, 0x8000
+DELETED = """
+import ctypes, os, pathlib, time
+file = open("/srv/file", "w")
+libc = ctypes.CDLL(None)
+queue = libc.inotify_init1(os.O_NONBLOCK)
+assert libc.inotify_add_watch(queue, b"/srv/file", 0x2) > 0
+pathlib.Path("/srv/file").unlink()
+pathlib.Path("/root/ready").touch()
+while not pathlib.Path("/root/go").exists():
+    time.sleep(0.02)
+file.write("x")
+file.flush()
+pathlib.Path("/root/said").write_text(os.read(queue, 4096).hex())
+"""
 
 
 @pytest.fixture
@@ -79,8 +95,47 @@ def said(session: Session, turn: int) -> dict[str, Any]:
 
 
 def until(session: Session, name: str) -> None:
-    """Wait for a file of the program, by nothing that opens one."""
+    """Wait for a file of the program."""
+    seen(session, f"{FOLDER}/control/{name}")
+
+
+def seen(session: Session, path: str) -> None:
+    """Wait for a file, by nothing that opens one."""
     deadline = time.monotonic() + PATIENCE
-    while not session.exec(f"[ -e {FOLDER}/control/{name} ]").ok:
+    while not session.exec(f"[ -e {path} ]").ok:
         assert time.monotonic() < deadline, session.exec("cat /root/log").text
         time.sleep(0.1)
+
+
+def test_watches_of_what_is_renamed_all_the_time_stay_on_it(hf: Holdfast) -> None:
+    """Links that lead out take its place meanwhile. A watch is on the very inode, in each copy."""
+    session = hf.new("swapping")
+    session.exec(f"cat > /root/swapping.py <<'END'\n{(ATTACKS / 'swapping.py').read_text()}\nEND")
+    session.exec("python3 /root/swapping.py > /root/log 2>&1 &")
+    seen(session, "/srv/swapping/ready")
+    for number in range(2):
+        copy = session.snapshot().restore(f"copy-{number}")
+        copy.exec(": > /srv/swapping/go")
+        seen(copy, "/srv/swapping/said")
+        assert copy.exec("grep true /srv/swapping/said").ok
+        copy.remove()
+
+
+def test_a_copy_is_told_that_the_watch_of_a_deleted_file_has_ended(hf: Holdfast) -> None:
+    """Beforehand, too. Here it goes on."""
+    session = hf.new("deleted")
+    session.exec(f"cat > /root/deleted.py <<'END'\n{DELETED}\nEND")
+    session.exec("python3 /root/deleted.py > /root/log 2>&1 &")
+    seen(session, "/root/ready")
+    assert "watch_deleted" in [one.kind for one in session.check().resets]
+    copy = session.snapshot().restore("copy")
+    assert masks(copy) == [IGNORED]
+    assert masks(session) == [MODIFY]
+
+
+def masks(session: Session) -> list[int]:
+    """The masks of the events that are read when the deleted file is written."""
+    session.exec(": > /root/go")
+    seen(session, "/root/said")
+    data = bytes.fromhex(session.exec("cat /root/said").text.split("[")[0].strip())
+    return [mask for _, mask, _, _ in struct.iter_unpack("iIII", data)]

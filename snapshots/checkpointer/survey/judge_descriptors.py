@@ -24,7 +24,7 @@ def descriptor(world: World, process: Process, one: Descriptor) -> tuple[str, st
         case "namespace":
             return "namespace", f"{one.link.name} namespace"
         case "anon":
-            return _anonymous(world, one)
+            return _anonymous(world, process, one)
         case "memfd":
             return _memory_file(world, one)
         case "path":
@@ -50,12 +50,12 @@ def lost(process: Process) -> Iterator[tuple[Descriptor, str]]:
                 break
 
 
-def _anonymous(world: World, one: Descriptor) -> tuple[str, str]:
+def _anonymous(world: World, process: Process, one: Descriptor) -> tuple[str, str]:
     name = one.link.name
     if name in _WAITING:
         return "waiting", name
     if name in ("inotify", "fanotify"):
-        return _watch(world, one)
+        return _watch(world, process, one)
     if name == "pidfd":
         return _pidfd(world, one)
     return ("io_uring", name) if name == "io_uring" else ("kernel_object", name)
@@ -72,7 +72,7 @@ def _pidfd(world: World, one: Descriptor) -> tuple[str, str]:
     return "pidfd_outside", "pidfd of a process outside"
 
 
-def _watch(world: World, one: Descriptor) -> tuple[str, str]:
+def _watch(world: World, process: Process, one: Descriptor) -> tuple[str, str]:
     info = one.info
     if info is None:
         return "watch", one.link.name
@@ -84,7 +84,12 @@ def _watch(world: World, one: Descriptor) -> tuple[str, str]:
     what = f"{one.link.name}, {count} watch{'es' if count != 1 else ''}"
     if unknown:
         return "watch_gone", f"{what}, {unknown} of what a copy lacks"
-    return ("watch_unread" if one.unread else "watch"), what
+    if one.unread:
+        return "watch_unread", what
+    files = (other.file for other in process.descriptors if other.file is not None)
+    deleted = {(file.device, file.inode) for file in files if file.kind == "file" and not file.links}
+    ending = sum(watched in deleted for watched in info.watches())
+    return ("watch_deleted", f"{what}, {ending} of deleted files") if ending else ("watch", what)
 
 
 def _memory_file(world: World, one: Descriptor) -> tuple[str, str]:
