@@ -140,6 +140,8 @@ def snapshot(value: Snapshot) -> dict[str, Any]:
         "auto": value.row.details.get("auto"),
         "failure": value.row.details.get("failure"),
         "generation": value.row.details.get("generation"),
+        # Seconds; of one that is live. Of a session that did not change since the last one: 0.
+        "frozen_seconds": value.row.details.get("frozen_seconds"),
     }
 
 

@@ -88,8 +88,11 @@ class Audit:
         self._files = self._digests(answer.get("files"))
         return source
 
-    def stopped(self, criu: int) -> None:
-        """Ask whether the tree CRIU (a pid) has restored may run, and kill it if not. Raises NotWanted."""
+    def stopped(self, criu: int) -> tuple[int, ...]:
+        """Ask whether the tree CRIU (a pid) has restored may run, and kill it if not; its pids.
+
+        Raises NotWanted.
+        """
         try:
             root = self._root(criu)
             # This process is in the container's cgroups, too, and CRIU and the tree below it.
@@ -100,6 +103,7 @@ class Audit:
             found = look(restored.pids, self._target.init_pid)
             self._channel.send("stopped", tree=found, files=self._files)
             self._answer()
+            return restored.pids
         except BaseException:
             self._kill(criu)
             raise

@@ -1,15 +1,21 @@
-"""Sockets of other processes, by descriptors of our own (pidfd_getfd(2)): they are the same sockets."""
+"""Open files of other processes, by descriptors of our own (pidfd_getfd(2)): they are the same files."""
 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
+import platform
 import socket
+import struct
+import termios
 from collections.abc import Iterator
 
 from holdfast.snapshots.checkpointer.proc import walk
 
 _SYS_PIDFD_GETFD = 438
+_SYS_KCMP = 312 if platform.machine() == "x86_64" else 272
+_KCMP_FILE = 0
 
 
 def sockets(root: int) -> Iterator[tuple[int, int, int]]:
@@ -23,11 +29,45 @@ def sockets(root: int) -> Iterator[tuple[int, int, int]]:
 
 def borrow(pid: int, fd: int) -> socket.socket:
     """The socket of a process; closing ours leaves theirs open. Raises OSError."""
+    return socket.socket(fileno=copy(pid, fd))
+
+
+def copy(pid: int, fd: int) -> int:
+    """A descriptor of what a process has open, to be closed by the caller. Raises OSError."""
     process = os.pidfd_open(pid)
     try:
-        copy = ctypes.CDLL(None, use_errno=True).syscall(_SYS_PIDFD_GETFD, process, fd, 0)
+        found = ctypes.CDLL(None, use_errno=True).syscall(_SYS_PIDFD_GETFD, process, fd, 0)
     finally:
         os.close(process)
-    if copy < 0:
+    if found < 0:
         raise OSError(ctypes.get_errno(), "pidfd_getfd")
-    return socket.socket(fileno=copy)
+    return int(found)
+
+
+def queue(pid: int, fd: int) -> int:
+    """A descriptor of the inotify that a process has open, to be closed by the caller.
+
+    Raises:
+        OSError: it is gone, or is none.
+    """
+    found = copy(pid, fd)
+    if os.readlink(f"/proc/self/fd/{found}") != "anon_inode:inotify":  # noqa: PTH115 - of no file
+        os.close(found)
+        raise OSError(f"descriptor {fd} of process {pid} is not an inotify")
+    return found
+
+
+def unread(queue: int) -> int:
+    """Bytes of events that wait in an inotify. Raises OSError."""
+    return int(struct.unpack("i", fcntl.ioctl(queue, termios.FIONREAD, bytes(4)))[0])
+
+
+def drain(queue: int) -> None:
+    """Read all that waits in an inotify. Raises OSError."""
+    while waiting := unread(queue):
+        os.read(queue, waiting)
+
+
+def is_same(pid: int, fd: int, ours: int) -> bool:
+    """Whether a descriptor of a process is of the open file that one of ours is of (kcmp(2))."""
+    return bool(ctypes.CDLL(None).syscall(_SYS_KCMP, pid, os.getpid(), _KCMP_FILE, fd, ours) == 0)

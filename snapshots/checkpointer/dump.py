@@ -32,6 +32,7 @@ from holdfast.snapshots.checkpointer import (
     standstill,
     tmpfs,
     tree,
+    watchers,
 )
 from holdfast.snapshots.checkpointer.channel import Channel
 from holdfast.snapshots.checkpointer.child import Process
@@ -71,6 +72,7 @@ class _Capture:
     watch: tree.FreezeWatch
     layer: LayerCopy | None
     packets: Holding
+    watchers: watchers.Watchers
     frozen_at: float = 0.0
     stopped: bool = False
     agreed: bool = False
@@ -80,6 +82,11 @@ class _Capture:
 
     def check_alone(self) -> None:
         standstill.check_alone(self.freezer, self.request.target.init_pid, self.root)
+
+    def check_frozen(self) -> None:
+        """What must be so before CRIU enters the session, and what is known only then."""
+        self.check_alone()
+        self.watchers.note()
 
     def note_stopped(self) -> None:
         self.stopped = True
@@ -102,6 +109,8 @@ class _Capture:
         """Let the session run on. Raises OSError; it runs all the same."""
         try:
             self.packets.close()
+            if self.agreed and self.request.leave_running:  # held, since CRIU was told to let go
+                self.watchers.forget()
         finally:
             self.freezer.thaw()
 
@@ -147,16 +156,19 @@ def run(request: Dump, channel: Channel) -> None:
             init_pid=target.init_pid,
             images=folder,
             work=folder,
-            also_inherit=handles,
+            also_inherit=(*handles, *watched.handles),
             check=lambda: tree.check_container(target.init_pid, target.container),
-            environment={**environment, **more},
+            environment={**environment, **watched.environment, **more},
         )
 
     running: criu.Running | None = None
     packets = Holding(target.init_pid, Held.CONNECTIONS)
-    capture = _Capture(request, channel, root, images, freezer, tree.FreezeWatch(root), layer, packets)
+    watched = watchers.Watchers(target.init_pid, root)
+    capture = _Capture(
+        request, channel, root, images, freezer, tree.FreezeWatch(root), layer, packets, watched
+    )
     try:
-        running, capture.frozen_at = standstill.begin(capture.freezer, start, capture.check_alone)
+        running, capture.frozen_at = standstill.begin(capture.freezer, start, capture.check_frozen)
         _drive(capture, running)
         status = _reap(running.process)
         if request.leave_running:
@@ -182,6 +194,7 @@ def run(request: Dump, channel: Channel) -> None:
         finally:
             with suppress(OSError):  # the container may be gone
                 capture.let_go()
+            watched.close()
             os.close(folder)
         if not capture.agreed:
             folders.discard_staging(request.folder, folders.PROCESS_IMAGES)

@@ -10,10 +10,12 @@
  *            socket and one byte back, so that dump can be held while tasks are frozen.
  *   kdat     /run/criu.kdat is read raw by CRIU; it is redirected to the checkpointer.
  *   dlopen   refused.
- *   openat   adoption: see become_subreaper.
+ *   openat   adoption: see become_subreaper; opening without an event: see guard_watches.c
  *   read, write  what is on its way in a terminal: see guard_queues.c
  *   setsid   controlling terminals of what is restored: see guard_terminals.c
- *   syscall  limits of processes: see guard_limits.c; processes that were adopted: see guard_adoption.c
+ *   fstat64  inode numbers: see guard_inodes.c
+ *   syscall  limits of processes: see guard_limits.c; processes that were adopted: see guard_adoption.c; what is
+ *            watched: see guard_watches.c
  *   setsockopt, recv  connections that CRIU reads: see guard_repair.c
  *   ptrace   stopping all of a container at once: see guard_seize.c; what is restored and not judged yet: see
  *            guard_unjudged.c
@@ -24,6 +26,8 @@
  * of the root of the tree that is restored (0: nothing is restored). HOLDFAST_SUBSTITUTE is there in a
  * capture, and names what is left out of it: see guard_substitute.c. HOLDFAST_FREEZER is there in a capture, too:
  * see guard_seize.c; then nothing of the session is entered before the checkpointer says that it is frozen.
+ * HOLDFAST_WATCHES is there in a capture if the layers can be seen, HOLDFAST_EMPTY in each: see guard_watches.c,
+ * guard_unread.c.
  * HOLDFAST_TERMINALS is there in a restore,
  * and names the terminals that come back: see guard_terminals.c. HOLDFAST_ADOPTED is there in a restore, too: see
  * guard_adoption.c. HOLDFAST_ENDS is there if the tasks end with
@@ -97,6 +101,10 @@ __attribute__((constructor)) static void enter_session(void)
 	unsetenv("HOLDFAST_SUBSTITUTE");
 	read_births(getenv("HOLDFAST_ADOPTED"));
 	unsetenv("HOLDFAST_ADOPTED");
+	read_layers(getenv("HOLDFAST_WATCHES"));
+	unsetenv("HOLDFAST_WATCHES");
+	read_watchers(getenv("HOLDFAST_EMPTY"));
+	unsetenv("HOLDFAST_EMPTY");
 	tasks_end = getenv("HOLDFAST_ENDS") != NULL;
 	unsetenv("HOLDFAST_ENDS");
 	if (root_pid != 0)
@@ -241,9 +249,13 @@ int openat64(int directory, const char *path, int flags, ...)
 		return substitute;
 	if (is_capture() && strncmp(path, "tcp-stream-", 11) == 0)
 		connection_was_read();
-	opened = (int)syscall(SYS_openat, directory, path, flags, mode);
+	opened = open_mapped(directory, path, flags);
+	if (opened < 0)
+		opened = (int)syscall(SYS_openat, directory, path, quiet_flags(directory, path, flags), mode);
+	if (opened >= 0 && is_capture() && flags == O_PATH)
+		file_opened(path, opened);
 	if (opened >= 0 && is_capture() && strncmp(path, "fdinfo/", 7) == 0)
-		return marked_counter(opened);
+		return marked_watcher(marked_counter(opened), directory, path);
 	return opened;
 }
 
@@ -258,7 +270,7 @@ int open64(const char *path, int flags, ...)
 	va_end(args);
 	if (redirected(path))
 		return (int)syscall(SYS_openat, kdat_fd, trusted_name(path), flags, mode);
-	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+	return (int)syscall(SYS_openat, AT_FDCWD, path, quiet_flags(AT_FDCWD, path, flags), mode);
 }
 
 int open(const char *path, int flags, ...) __attribute__((alias("open64")));

@@ -54,6 +54,38 @@ int made_terminal(const char *path, int flags);
 /* The same as `info`, an open fdinfo, but for the count of a semaphore: see guard_counters.c. */
 int marked_counter(int info);
 
+/* The same as `info`, an open fdinfo of descriptor `path` ("fdinfo/N") below a process's folder, but for the flags of
+ * an inotify with unread events: see guard_unread.c.
+ */
+int marked_watcher(int info, int directory, const char *path);
+
+/* Note where the list of those without unread events is; NULL: there is none. */
+void read_watchers(const char *spec);
+
+/* The process whose folder in /proc is open; -1: of none. */
+pid_t process_of(int directory);
+
+/* Note in which layers to look for what is watched; NULL: nowhere. */
+void read_layers(const char *spec);
+
+/* open_by_handle_at(2), for what is watched on overlayfs, too. */
+long open_handle(int mount, void *handle, int flags);
+
+/* Read what an open fdinfo of CRIU's own tells of watches. */
+void note_watches(int info);
+
+/* CRIU will open the watched file by the name it has, and ask for its inode number: see guard_inodes.c. */
+void expect_file(int fd, const unsigned char *handle, unsigned size);
+
+/* CRIU opened something by its name only. */
+void file_opened(const char *path, int fd);
+
+/* The flags to open `path` with, so that no more is an event than must be. */
+int quiet_flags(int directory, const char *path, int flags);
+
+/* A mapped file, opened by name only; -1 if it is to be opened as CRIU wants it. */
+int open_mapped(int directory, const char *path, int flags);
+
 /* CRIU begins to write what it has read of a connection. */
 void connection_was_read(void);
 

@@ -3,6 +3,8 @@
  * prlimit(2) on a process of another uid, or of one that has changed its own (su, sudo), needs
  * CAP_SYS_RESOURCE, which not every machine can give to a container. Everybody may read the same numbers
  * in /proc/PID/limits, where the lines are in the order of the resources' numbers.
+ *
+ * What CRIU asks by syscall(2) for other parts comes through here, too.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -61,6 +63,8 @@ long syscall(long number, ...)
 	e = va_arg(args, long);
 	f = va_arg(args, long);
 	va_end(args);
+	if (number == SYS_open_by_handle_at)
+		return open_handle((int)a, (void *)b, (int)c);
 	if (libc_syscall == NULL)
 		*(void **)&libc_syscall = dlsym(RTLD_NEXT, "syscall");
 	if (number == SYS_clone3 && makes_adopted((const void *)a, (size_t)b, &result))

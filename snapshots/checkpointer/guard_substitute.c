@@ -184,8 +184,7 @@ ssize_t recvmsg(int connection, struct msghdr *message, int flags)
 	return received;
 }
 
-/* What CRIU opened below a process's folder in /proc belongs to which process? */
-static pid_t process_of(int directory)
+pid_t process_of(int directory)
 {
 	char name[64], target[64];
 	ssize_t length;

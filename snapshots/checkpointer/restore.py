@@ -12,6 +12,7 @@ import os
 import platform
 import select
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
@@ -28,6 +29,7 @@ from holdfast.snapshots.checkpointer import (
     login_ids,
     memory_files,
     namespaces,
+    overflow,
     profiles,
     sockets,
     standstill,
@@ -80,9 +82,9 @@ def run(request: Restore, channel: Channel) -> None:
         with audit.frozen():
             tmpfs.load(target.init_pid, kept, facts["tmpfs"])
             # Links in there lead, too: what is looked at must be all that CRIU will find.
-            judged = audit.images(images)
-            login_ids.forget(images, judged)
-            adopted = births.prepare(images, judged)
+            source = audit.images(images)
+            login_ids.forget(images, source)
+            adopted = births.prepare(images, source)
             labelled = profiles.give(images, labels.apparmor_of(target.init_pid))
         # What is restored inherits these from CRIU, and CRIU from this process.
         cgroups.join(target.init_pid)
@@ -95,7 +97,8 @@ def run(request: Restore, channel: Channel) -> None:
         if prepared.lazy:
             line = Lifeline(target.init_pid)
             lazy = _start_lazy_pages(folder)
-        _restore(request, folder, prepared, audit, {**labelled, **adopted})
+        queues = tuple(overflow.holders(source, prepared.queues))
+        _restore(request, folder, prepared, audit, {**labelled, **adopted}, queues)
         ended = time.monotonic()
         channel.send(
             "done",
@@ -126,7 +129,7 @@ def run(request: Restore, channel: Channel) -> None:
 class Prepared:
     """What became of sockets, what the guard is told of terminals, whether memory comes on demand, and the
     highest id that anything in the images has: CRIU must not get it itself. `by_packets`: whether
-    CRIU brings connections back by sending packets.
+    CRIU brings connections back by sending packets. `queues`: of overflow.unmark.
     """
 
     sockets: sockets.Outcome
@@ -134,6 +137,7 @@ class Prepared:
     lazy: bool
     highest: int
     by_packets: bool
+    queues: dict[int, tuple[bool, int]]
 
 
 def prepare(kept: Path, images: Path, *, old: tuple[str, ...], new: tuple[str, ...], lazy: bool) -> Prepared:
@@ -156,12 +160,13 @@ def prepare(kept: Path, images: Path, *, old: tuple[str, ...], new: tuple[str, .
     if queues:
         terminals.lengthen(queues, _beyond_queues(kept))
         entries.write(images / "tty-data.img", queue_magic, queues)
+    watchers = overflow.unmark(found)
     entries.write(images / "files.img", magic, found)
     ids = [number for one in processes for number in (one.pid, one.pgid, one.sid, *one.threads)]
     # Who is in no group or session that can be seen from there has a number that is none.
     highest = max((number for number in ids if number < _MOST_IDS), default=0)
     by_packets = sockets.half_closed(found) or streams.has_unsent(images)
-    return Prepared(outcome, made, lazy, highest, by_packets)
+    return Prepared(outcome, made, lazy, highest, by_packets, watchers)
 
 
 def read_facts(kept: Path) -> dict[str, Any]:
@@ -209,7 +214,12 @@ def _adapt_memory(kept: Path, images: Path, files: list[Any]) -> bool:
 
 
 def _restore(
-    request: Restore, folder: int, prepared: Prepared, audit: Audit, labelled: dict[str, str]
+    request: Restore,
+    folder: int,
+    prepared: Prepared,
+    audit: Audit,
+    labelled: dict[str, str],
+    queues: Sequence[overflow.Holder],
 ) -> None:
     arguments = [
         "restore",
@@ -235,7 +245,7 @@ def _restore(
         )
         status = -1
         try:
-            status = _drive(running, audit, packets)
+            status = _drive(running, audit, packets, queues)
         finally:
             running.control.close()
             # Reached with a live CRIU only if it hangs or its tree was killed: that has taken it along.
@@ -249,10 +259,12 @@ def _restore(
         )
 
 
-def _drive(running: criu.Running, audit: Audit, packets: Holding | None) -> int:
+def _drive(
+    running: criu.Running, audit: Audit, packets: Holding | None, queues: Sequence[overflow.Holder]
+) -> int:
     """Follow CRIU to its end. Its question before anything runs is for the audit; others get a yes.
 
-    `packets` are let go when the audit has passed.
+    `packets` are let go when the audit has passed; then `queues` of events get what they begin with.
 
     Once it was told to let the tasks go, it has nothing else to do, and the first ones may stop or kill it
     before it comes to the last: it is ended then, for the kernel lets go of the rest.
@@ -271,7 +283,7 @@ def _drive(running: criu.Running, audit: Audit, packets: Holding | None) -> int:
         if not action:
             break
         if action == "pre-resume":
-            audit.stopped(process.pid)
+            overflow.begin(audit.stopped(process.pid), queues)
             if packets is not None:
                 packets.let_go()
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from holdfast.snapshots.checkpointer.proc import fdinfo, links, maps, net, status
 
 STATUS = b"""Name:\todd: name
@@ -85,6 +87,11 @@ def test_what_only_some_descriptors_have_is_kept() -> None:
 
     assert epoll.watched == (fdinfo.Watched(5, 0x19, 0x3D),)
     assert inotify.count("inotify") == 1
+    assert list(inotify.watches()) == [(os.makedev(0, 0x3D), 3)]
+    assert list(fdinfo.parse(b"inotify wd:2 ino:1f sdev:800001 mask:2\n").watches()) == [
+        (os.makedev(8, 1), 31)
+    ]
+    assert list(fdinfo.parse(b"inotify wd:x ino:\ninotify wd:1 ino:3\n").watches()) == []
     assert (ended.pid, outside.pid, epoll.pid) == (-1, 0, None)
     assert fdinfo.parse(b"eventfd-count:               2a\n").value("eventfd-count") == "2a"
 

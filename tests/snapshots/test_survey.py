@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import Any
 
 import pytest
@@ -112,6 +113,18 @@ def test_processes(text: str, more: dict[str, Any], kind: str) -> None:
     assert (found.kind, found.pid) == (kind, 41)
 
 
+def test_a_watch_of_a_file_that_was_deleted_ends_in_copies() -> None:
+    """The process has it open; others may have the same number on another file system."""
+    watcher = opened(
+        "anon_inode:inotify", f"inotify wd:1 ino:5 sdev:{os.major(7) << 20 | os.minor(7):x} mask:2\n"
+    )
+    deleted = dataclasses.replace(opened("/srv/a (deleted)", file=File("file", 7, 5, 0, 0)), number=4)
+    elsewhere = dataclasses.replace(deleted, file=File("file", 8, 5, 0, 0))
+
+    assert {one.kind for one in verdicts(process(descriptors=(watcher, deleted)))} >= {"watch_deleted"}
+    assert {one.kind for one in verdicts(process(descriptors=(watcher, elsewhere)))} >= {"watch"}
+
+
 def test_a_tracer_within_the_session_is_named() -> None:
     """Its end would free the process, too."""
     tracer = process("Pid:4200\nNSpid:4200 42", pid=4200, inner=42, command="strace -p 41")
@@ -218,6 +231,8 @@ REGULAR = File("file", 50, 5, 4096, 1)
         (opened("anon_inode:[pidfd]", "flags:\t02\nPid:\t1\n"), "pidfd_outside"),
         (opened("anon_inode:[pidfd]", "flags:\t0202\nPid:\t4000\n"), "pidfd_outside"),
         (opened("anon_inode:inotify", "inotify wd:1 ino:5 sdev:32 mask:fc6\n"), "watch"),
+        (opened("anon_inode:inotify", "inotify wd:1 ino:5 sdev:32 mask:fc6\n", unread=16), "watch_unread"),
+        (opened("anon_inode:inotify", "inotify wd:1 ino:5 sdev:46 mask:fc6\n", unread=16), "watch_gone"),
         (opened("anon_inode:inotify", "inotify wd:1 ino:5 sdev:46 mask:fc6\n"), "watch_gone"),
         (opened("anon_inode:inotify", "inotify wd:1 ino:4d sdev:800001 mask:fc6\n"), "watch_gone"),
         (

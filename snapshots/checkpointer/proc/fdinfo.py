@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+_INOTIFY = re.compile(r"inotify wd:[0-9a-f]+ ino:([0-9a-f]+) sdev:([0-9a-f]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,13 @@ class FdInfo:
     def count(self, prefix: str) -> int:
         """How many of `others` begin so; `inotify` gives the number of watches."""
         return sum(key.startswith(prefix) for key, _ in self.others)
+
+    def watches(self) -> Iterator[tuple[int, int]]:
+        """Device, as stat(2) has it, and inode of what each watch of an inotify is on."""
+        for name, value in self.others:
+            found = _INOTIFY.match(f"{name}:{value}")
+            if found is not None:
+                yield _device(int(found[2], 16)), int(found[1], 16)
 
     @property
     def pid(self) -> int | None:
@@ -128,6 +139,11 @@ def _watched(value: str) -> Watched:
     return Watched(
         _integer(first, 10), _integer(table.get("events", ""), 16), _integer(table.get("ino", ""), 16)
     )
+
+
+def _device(number: int) -> int:
+    """A device number as the kernel writes it inside: 20 bits for the minor number."""
+    return os.makedev(number >> 20, number & 0xFFFFF)
 
 
 def _integer(text: str, base: int) -> int:

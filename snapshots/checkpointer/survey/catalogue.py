@@ -165,6 +165,18 @@ CATALOGUE: dict[str, Kind] = {
     "terminal": Kind(SURVIVES, "terminal"),
     "waiting": Kind(SURVIVES, "event, timer, signal or poll descriptor"),
     "watch": Kind(SURVIVES, "file watcher (inotify, fanotify)"),
+    "watch_unread": Kind(
+        RESET,
+        "file watcher with events not read yet",
+        "keeps them here; a copy is told in their place that events were lost (IN_Q_OVERFLOW)",
+        "nothing, if the program looks at everything again then; else try again when it has read them",
+    ),
+    "watch_deleted": Kind(
+        RESET,
+        "file watcher of a deleted file",
+        "watches it on here; a copy is told that this watch has ended (IN_IGNORED)",
+        "nothing, if the program looks for the file by its name then",
+    ),
     "poll_lost": Kind(
         BLOCKS,
         "epoll instance with a lost descriptor",
@@ -174,7 +186,8 @@ CATALOGUE: dict[str, Kind] = {
     "watch_gone": Kind(
         BLOCKS,
         "watcher of files that a copy does not have",
-        "watches /proc, or a file the engine makes for each container (/etc/hosts, /etc/resolv.conf)",
+        "watches /proc, a file the engine makes for each container (/etc/hosts, /etc/resolv.conf), or a file "
+        "whose path is longer than 4 kB",
         "end the process, or start it so that it does not watch them",
     ),
     "pidfd": Kind(SURVIVES, "process descriptor (pidfd)"),

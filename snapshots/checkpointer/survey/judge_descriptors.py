@@ -14,7 +14,6 @@ _WAITING = frozenset({"eventfd", "eventpoll", "signalfd", "timerfd"})
 # Major numbers of devices, see devices.txt of Linux.
 _MEMORY, _TERMINALS, _PTS = 1, 5, range(136, 144)
 _THREAD = re.compile(r"/proc/(\d+)/task/(\d+)")
-_INOTIFY = re.compile(r"ino:([0-9a-f]+) sdev:([0-9a-f]+)")
 
 
 def descriptor(world: World, process: Process, one: Descriptor) -> tuple[str, str]:
@@ -25,7 +24,7 @@ def descriptor(world: World, process: Process, one: Descriptor) -> tuple[str, st
         case "namespace":
             return "namespace", f"{one.link.name} namespace"
         case "anon":
-            return _anonymous(world, one)
+            return _anonymous(world, process, one)
         case "memfd":
             return _memory_file(world, one)
         case "path":
@@ -51,12 +50,12 @@ def lost(process: Process) -> Iterator[tuple[Descriptor, str]]:
                 break
 
 
-def _anonymous(world: World, one: Descriptor) -> tuple[str, str]:
+def _anonymous(world: World, process: Process, one: Descriptor) -> tuple[str, str]:
     name = one.link.name
     if name in _WAITING:
         return "waiting", name
     if name in ("inotify", "fanotify"):
-        return _watch(world, one)
+        return _watch(world, process, one)
     if name == "pidfd":
         return _pidfd(world, one)
     return ("io_uring", name) if name == "io_uring" else ("kernel_object", name)
@@ -73,26 +72,24 @@ def _pidfd(world: World, one: Descriptor) -> tuple[str, str]:
     return "pidfd_outside", "pidfd of a process outside"
 
 
-def _watch(world: World, one: Descriptor) -> tuple[str, str]:
+def _watch(world: World, process: Process, one: Descriptor) -> tuple[str, str]:
     info = one.info
     if info is None:
         return "watch", one.link.name
-    unknown = 0
-    for name, value in info.others:
-        found = _INOTIFY.search(f"{name}:{value}")
-        if found is None:
-            continue
-        device, inode = _device(int(found[2], 16)), int(found[1], 16)
-        if (device, inode) in world.places.engine_files or device in world.places.proc:
-            unknown += 1
+    unknown = sum(
+        (device, inode) in world.places.engine_files or device in world.places.proc
+        for device, inode in info.watches()
+    )
     count = info.count("inotify wd") + info.count("fanotify ino") + info.count("fanotify mnt_id")
     what = f"{one.link.name}, {count} watch{'es' if count != 1 else ''}"
-    return ("watch_gone", f"{what}, {unknown} of what a copy lacks") if unknown else ("watch", what)
-
-
-def _device(number: int) -> int:
-    """A device number as the kernel writes it inside (20 bits minor) as stat(2) has it."""
-    return os.makedev(number >> 20, number & 0xFFFFF)
+    if unknown:
+        return "watch_gone", f"{what}, {unknown} of what a copy lacks"
+    if one.unread:
+        return "watch_unread", what
+    files = (other.file for other in process.descriptors if other.file is not None)
+    deleted = {(file.device, file.inode) for file in files if file.kind == "file" and not file.links}
+    ending = sum(watched in deleted for watched in info.watches())
+    return ("watch_deleted", f"{what}, {ending} of deleted files") if ending else ("watch", what)
 
 
 def _memory_file(world: World, one: Descriptor) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import bounded
+from holdfast.snapshots.checkpointer import borrowed, bounded
 from holdfast.snapshots.checkpointer.proc import maps, mounts, net, walk
 from holdfast.snapshots.checkpointer.proc.links import Link
 from holdfast.snapshots.checkpointer.proc.mounts import Mount
@@ -222,7 +222,8 @@ class _Looker:
         if link.kind == "socket":
             return Descriptor(number, link, family=walk.protocol_of(pid, number))
         if link.kind == "anon" and link.name not in _PLAIN:
-            return Descriptor(number, link, walk.fdinfo_of(pid, number))
+            unread = _unread_events(pid, number) if link.name == "inotify" else 0
+            return Descriptor(number, link, walk.fdinfo_of(pid, number), unread=unread)
         if link.kind not in ("path", "memfd"):
             return Descriptor(number, link)
         if link.name.startswith("/dev/") and not link.name.startswith(("/dev/shm/", "/dev/mqueue/")):  # noqa: S108
@@ -233,6 +234,17 @@ class _Looker:
         if mount is not None and mount.kind.partition(".")[0] in _SLOW:
             return Descriptor(number, link, info)
         return Descriptor(number, link, info, _file(walk.stat_of(pid, number)))
+
+
+def _unread_events(pid: int, number: int) -> int:
+    try:
+        queue = borrowed.queue(pid, number)
+    except OSError:
+        return 0
+    try:
+        return borrowed.unread(queue)
+    finally:
+        os.close(queue)
 
 
 def _ended(pid: int, inner: int, status: Status) -> Process | None:

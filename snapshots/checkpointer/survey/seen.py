@@ -28,7 +28,8 @@ class File:
 class Descriptor:
     """One open descriptor. `info` and `file` only where they matter; `family` of sockets.
 
-    `by_name`: it only names a device (O_PATH); of other files `info` says so.
+    `by_name`: it only names a device (O_PATH); of other files `info` says so. `unread`: bytes of events that
+    wait in an inotify.
     """
 
     number: int
@@ -37,6 +38,7 @@ class Descriptor:
     file: File | None = None
     family: str = ""
     by_name: bool = False
+    unread: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,99 @@
+/* Gives CRIU the inode number of a watched file that it expects.
+ *
+ * CRIU compares the number that the kernel tells of a watch (proc_pid_fdinfo(5)) with that of the file it found.
+ * Overlayfs may give the file another one, if it has several names and was changed since: that such a file is the
+ * one that is watched is known by its handle (guard_watches.c). Otherwise CRIU would keep the watch without a name,
+ * and no copy could start.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "guard.h"
+
+/* Some 130 bytes for each watch. */
+enum { MOST = 256 << 20, PIECE = 1 << 16 };
+
+/* What the kernel told last, and where in it the last one was found: CRIU asks in the same order. */
+static char *told, *last;
+/* A name that CRIU will open, below the root; then what it opened; and the number it expects. */
+static char name[4096];
+static int opened = -1;
+static unsigned long expected;
+
+void note_watches(int info)
+{
+	size_t size = 0, room = 0;
+	char *more;
+	ssize_t got;
+
+	free(told);
+	told = NULL;
+	do {
+		room += PIECE;
+		more = realloc(told, room + 1);
+		if (more == NULL || room > MOST)
+			break;
+		told = more;
+		got = pread(info, told + size, room - size, (off_t)size);
+		size += got > 0 ? (size_t)got : 0;
+		/* A piece ends with a whole line. */
+		room = size;
+	} while (got > 0);
+	if (told != NULL)
+		told[size] = '\0';
+	last = told;
+}
+
+static char *line_with(char *text, const char *wanted)
+{
+	char *found = strstr(text, wanted);
+
+	while (found != NULL && found > told && found[-1] != '\n')
+		found--;
+	return found;
+}
+
+void expect_file(int fd, const unsigned char *handle, unsigned size)
+{
+	char wanted[300] = "f_handle:", link[64], *line;
+	ssize_t length;
+	unsigned i, at;
+
+	*name = '\0';
+	if (told == NULL)
+		return;
+	for (i = 0, at = 9; i < size && at + 3 < sizeof(wanted); i++, at += 2)
+		snprintf(wanted + at, 3, "%02x", handle[i]);
+	line = line_with(last, wanted);
+	if (line == NULL)
+		line = line_with(told, wanted);
+	if (line == NULL || sscanf(line, "inotify wd:%*x ino:%lx", &expected) != 1)
+		return;
+	last = line;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	length = readlink(link, name, sizeof(name) - 1);
+	name[length < 0 ? 0 : length] = '\0';
+}
+
+void file_opened(const char *path, int fd)
+{
+	if (*name != '\0' && (strcmp(name + 1, path) == 0 || (name[1] == '\0' && strcmp(path, ".") == 0)))
+		opened = fd;
+}
+
+int fstat64(int fd, struct stat64 *found)
+{
+	int result = (int)syscall(SYS_newfstatat, fd, "", found, AT_EMPTY_PATH);
+
+	if (result == 0 && fd >= 0 && fd == opened) {
+		found->st_ino = expected;
+		opened = -1;
+	}
+	return result;
+}
