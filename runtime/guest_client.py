@@ -65,6 +65,7 @@ ERRORS: dict[str, type[HoldfastError]] = {
 HINTS = {
     "unknown_task": "`holdfast tasks S` lists those that are known",
     "line_too_long": "send it in shorter lines, or have `exec` write it to a file (a here-document)",
+    "busy": "a command or cell waits with `--busy-wait SECONDS`",
     "held": "`holdfast lease S` shows who it is; a command waits with `--lease-wait SECONDS`",
 }
 

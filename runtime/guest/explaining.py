@@ -16,6 +16,8 @@ LOOKED_AT = 64 << 10
 COMPLAINT = b"syntax error"
 BAD_USAGE = 2
 """What bash exits with after a syntax error, and many others for other reasons."""
+SECONDS = 2.0
+"""How late a result may be for it, which takes milliseconds unless somebody has replaced bash."""
 _HOW = "close its quotes, blocks or here-document"
 
 
@@ -44,6 +46,6 @@ async def _fault(guest: Guest, shell: Shell, command: Exec) -> syntax.Fault | No
     if text is None:
         return None
     try:
-        return await syntax.check(text, shell.held(), guest.account, guest.reaper)
+        return await syntax.check(text, shell.held(), guest.account, guest.reaper, SECONDS)
     except syntax.CannotCheck:
         return None

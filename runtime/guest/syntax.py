@@ -11,7 +11,9 @@ import asyncio
 import os
 import re
 import shlex
+import signal
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import FileIO
 from typing import Any
@@ -21,14 +23,14 @@ from holdfast.runtime.guest.reaper import Reaper
 from holdfast.runtime.guest.shell_state import ShellState
 
 SECONDS = 10.0
-"""What reading may take: 8 MiB take a tenth of it."""
+"""What reading may take when somebody asks for it: 8 MiB take a tenth of it."""
 KEPT = 16 << 10
 """Bytes of bash's complaints; the first line is what counts, and it quotes little."""
 MAX_ALIASES = 1000
 MAX_MESSAGE = 300
 _OPTIONS = ("extglob", "expand_aliases", "extquote", "interactive_comments")
 """The options of `shopt` that change how text is read; `posix` is one of `set -o`."""
-_COMPLAINT = re.compile(r"bash: line (\d+): (.*)")
+_COMPLAINT = re.compile(r"bash: line (\d{1,9}): (.*)")
 _UNFINISHED = re.compile(
     r"unexpected EOF while looking|unexpected end of file|warning: here-document .* delimited by end-of-file"
 )
@@ -88,17 +90,21 @@ def options(state: ShellState) -> list[str]:
     return [*words, *(["-o", "posix"] if posix else [])]
 
 
-async def check(text: bytes, state: ShellState, account: Account, reaper: Reaper) -> Fault | None:
+async def check(
+    text: bytes, state: ShellState, account: Account, reaper: Reaper, seconds: float = SECONDS
+) -> Fault | None:
     """Return what is wrong with a text, if anything is. Raises CannotCheck."""
     ahead, words = prelude(state).encode("utf-8", "surrogateescape"), options(state)
     before = ahead.count(b"\n")
-    fault = judge(await _complaints(ahead + text, words, account, reaper), before)
+    fault = judge(await _complaints(ahead + text, words, account, reaper, seconds), before)
     lines = text.rstrip(b"\n").count(b"\n") + 1
     # The end of the file is a line of its own to bash.
     return fault and replace(fault, line=min(fault.line, lines))
 
 
-async def _complaints(script: bytes, words: list[str], account: Account, reaper: Reaper) -> str:
+async def _complaints(
+    script: bytes, words: list[str], account: Account, reaper: Reaper, seconds: float
+) -> str:
     over = asyncio.Event()
     try:
         with _memory("text") as stdin, _memory("complaints") as stderr:
@@ -106,16 +112,17 @@ async def _complaints(script: bytes, words: list[str], account: Account, reaper:
             stdin.seek(0)
             process = _start(words, stdin, stderr, account, reaper, over)
             try:
-                async with asyncio.timeout(SECONDS):
+                async with asyncio.timeout(seconds):
                     await over.wait()
             finally:
                 if process.returncode is None:
                     reaper.forget(process.pid)
-                    process.kill()
+                    with suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
                     process.wait()
             return os.pread(stderr.fileno(), KEPT, 0).decode("utf-8", "replace")
     except TimeoutError:
-        raise CannotCheck(f"bash has not read it within {SECONDS:.0f} s") from None
+        raise CannotCheck(f"bash has not read it within {seconds:.0f} s") from None
     except (OSError, subprocess.SubprocessError) as error:
         raise CannotCheck(f"bash cannot be asked ({error})") from error
 

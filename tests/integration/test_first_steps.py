@@ -46,6 +46,25 @@ def test_text_that_bash_cannot_read_is_explained(shared: Session, shared_cli: An
     assert (said.code, "the here-document has no end (wanted `EOF')" in said.err) == (2, True)
 
 
+def test_a_bash_that_lies_or_hangs_holds_no_result_up(shared: Session) -> None:
+    """Root in a session may replace it: a result has no explanation then, or what its bash says."""
+    fake = "#!/bin/bash.real\n{}\n"
+    huge = "printf 'bash: line %s: a\\n\\nbash: line 7: b\\033]0;c\\007\\n' $(printf '9%.0s' {1..5000}) >&2"
+    shared.exec(
+        f"cp /bin/bash /bin/bash.real; cat > /bin/liar <<'END'\n{fake.format(huge)}END\nchmod 755 /bin/liar"
+    )
+    shared.exec("mv /bin/liar /bin/bash")
+    lied = shared.exec("(exit 2)")
+    checked = shared.check_syntax("true")
+    hangs = fake.format("sleep 98765 & exec sleep 98765")
+    shared.exec(f"cat > /bin/liar <<'END'\n{hangs}END\nchmod 755 /bin/liar; mv /bin/liar /bin/bash")
+    late = shared.exec("(exit 2)")
+    left = shared.exec("pgrep -f 'sleep 98765'; mv /bin/bash.real /bin/bash")
+
+    assert (lied.exit_code, checked.message, checked.line) == (2, "b]0;c", 1)
+    assert (late.exit_code, late.message, left.text) == (2, "", "")
+
+
 def test_output_comes_as_text(shared: Session) -> None:
     """A character that is written in two pieces is one; on request there are bytes."""
     texts: list[str] = []

@@ -90,6 +90,10 @@ def readers(session: Session) -> dict[str, tuple[Frame, Read]]:
         ),
         "moment": (client.request("moment"), moment_of),
         "hello": (client.request("hello"), lambda one: shell_calls.shell_info(Answering(one), "main")),  # type: ignore[arg-type]
+        "check_syntax": (
+            client.request("check_syntax", payload=b"if true", shell="main"),
+            lambda one: shell_calls.check_syntax(Answering(one), "true", "main"),  # type: ignore[arg-type]
+        ),
         "hooks": (client.request("hooks"), hooks),
         "look": (client.request("look", shell="main"), look),
         "lease": (client.request("lease", shell="main", action="show"), leasing.lease),
