@@ -236,10 +236,12 @@ int open_mapped(int directory, const char *path, int flags)
 	if (!is_capture() || flags != O_RDONLY || !is_mapping(path))
 		return -1;
 	fd = (int)syscall(SYS_openat, directory, path, O_PATH);
-	/* CRIU asks more of a file in memory: its seals, for one. */
-	if (fd >= 0 && (is_in(fd, TMPFS_MAGIC) || is_in(fd, HUGETLBFS_MAGIC))) {
-		close(fd);
+	if (fd < 0)
 		return -1;
-	}
-	return fd;
+	/* Of a file in memory CRIU asks more, its seals for one; and it learns from a failure what is no file. */
+	if (is_in(fd, OVERLAYFS_SUPER_MAGIC) || is_in(fd, EXT4_SUPER_MAGIC) || is_in(fd, XFS_SUPER_MAGIC) ||
+	    is_in(fd, BTRFS_SUPER_MAGIC))
+		return fd;
+	close(fd);
+	return -1;
 }
