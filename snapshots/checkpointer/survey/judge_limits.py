@@ -23,7 +23,7 @@ def beyond(world: World) -> Iterator[Finding]:
         if total > most:
             # The supervisor is nobody's to close or end.
             largest = max(world.processes[1:] or world.processes, key=lambda one: counted.get(one.pid, 0))
-            yield finding.of(largest, "crowd", f"{total} {what} in all, at most {most}")
+            yield finding.of(largest, "crowd", f"more than {most} {what} in all")
 
 
 def _groups(one: Process) -> int:

@@ -71,7 +71,10 @@ def world(init: int, root: int, container: tuple[int, ...], mounted: tuple[str, 
     confined = top is not None and not top.capabilities.bounding & _SYS_ADMIN
     namespaces = walk.namespaces_of(root)
     space = namespaces.get("user", 0) if confined else 0
-    looker = _Looker(places.mounts, depth, space, labels.Reader(init))
+    counted = _counted(tree.pids)
+    # To look at each costs far more, and with too many of them nothing else matters.
+    most = MAX_TOTAL if sum(counted.values()) <= MAX_DESCRIPTORS else 0
+    looker = _Looker(places.mounts, depth, space, labels.Reader(init), most)
     processes = tuple(found for pid in tree.pids if (found := looker.process(pid)) is not None)
     members = {*tree.pids, init}
     outside = tuple(pid for pid in container if pid not in members)[:MAX_OUTSIDE]
@@ -83,8 +86,20 @@ def world(init: int, root: int, container: tuple[int, ...], mounted: tuple[str, 
         pids={one.pid: one.inner for one in processes},
         outside=tuple(found for pid in outside if (found := _brief(pid, depth)) is not None),
         whole=tree.whole and not looker.left_out,
-        open=looker.open,
+        open=counted,
     )
+
+
+def _counted(pids: tuple[int, ...]) -> dict[int, int]:
+    """How many descriptors each process has, until there are more than are judged."""
+    found: dict[int, int] = {}
+    room = MAX_DESCRIPTORS + 1
+    for pid in pids:
+        found[pid] = len(walk.descriptors(pid, room))
+        room -= found[pid]
+        if room <= 0:
+            break
+    return found
 
 
 def _places(init: int, mounted: tuple[str, ...]) -> Places:
@@ -158,8 +173,14 @@ def _brief(pid: int, depth: int) -> Process | None:
 class _Looker:
     """Looks at one process after the other, with a bound on all of them."""
 
-    def __init__(self, table: Mapping[int, Mount], depth: int, confined: int, reader: labels.Reader) -> None:
-        """`confined`: the user namespace below which nobody can make others; 0: it is not so."""
+    def __init__(
+        self, table: Mapping[int, Mount], depth: int, confined: int, reader: labels.Reader, most: int
+    ) -> None:
+        """`confined`: the user namespace below which nobody can make others; 0: it is not so.
+
+        At most `most` descriptors are looked at.
+        """
+        self._most = most
         self._labels = reader
         self._confined = confined
         self._mounts = table
@@ -167,7 +188,6 @@ class _Looker:
         self._looked = 0
         self._patience = PATIENCE
         self.left_out = 0
-        self.open: dict[int, int] = {}
 
     def process(self, pid: int) -> Process | None:
         status = walk.status_of(pid)
@@ -207,10 +227,8 @@ class _Looker:
         return found
 
     def _descriptors(self, pid: int) -> Iterator[Descriptor]:
-        # All are counted, up to what is judged; to look at each costs far more.
-        numbers = walk.descriptors(pid, MAX_DESCRIPTORS + 1)
-        self.open[pid] = len(numbers)
-        room = max(0, MAX_TOTAL - self._looked)
+        numbers = walk.descriptors(pid)
+        room = max(0, self._most - self._looked)
         self._looked += len(numbers)
         self.left_out += max(0, len(numbers) - room)
         for number in numbers[:room]:

@@ -132,7 +132,7 @@ class World:
 
     `outside` are processes of the container that are not of the tree; `pids` the inner pid of each process of
     the tree by the host's. `whole` is false if there was more than is looked at. `open` counts descriptors by
-    the host's pid, also those that were not looked at.
+    the host's pid, also those that were not looked at, until there are more than are judged.
     """
 
     processes: tuple[Process, ...]
