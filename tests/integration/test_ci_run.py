@@ -18,7 +18,9 @@ from tests.runtime.scrubbing.samples import SECRETS
 
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.home import Home
+from holdfast.runtime.moving import trust
 from holdfast.runtime.snapshot import Snapshot
+from holdfast.snapshots.bundle.keys import Keys
 
 pytestmark = pytest.mark.engine
 PATIENCE = 120.0
@@ -254,7 +256,9 @@ def test_a_job_that_succeeds_leaves_nothing(
         timeout=PATIENCE,
         check=False,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"/workspace/tests\nkept\na b\n", b"")
+    assert (done.returncode, done.stdout) == (0, b"/workspace/tests\nkept\na b\n")
+    (key,) = Keys(shared_hf.home).known()  # made before the job, in a home that had none
+    assert done.stderr.decode() in ("", f"holdfast: {trust.made(key.public)}\n")
     assert shared_hf.snapshots() == []
     assert list(out.iterdir()) == []
 

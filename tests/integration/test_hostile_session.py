@@ -129,7 +129,7 @@ def test_the_program_of_the_first_process_cannot_be_written(hf: Holdfast) -> Non
 def test_signals_to_criu_hold_nothing_up(hf: Holdfast, number: signal.Signals) -> None:
     """Whatever a session sends to it, its snapshot is taken, and so is the next one."""
     session = hf.new()
-    program = compile_in(session, "stop_criu")
+    program = compile_in(session, "strike_criu")
     session.exec(f"for n in 1 2 3; do setsid {program} {int(number)} >/dev/null 2>&1 & done")
     copies = [_restored(session.snapshot(f"s{turn}")) for turn in range(3)]
     session.exec("touch /tmp/enough")
@@ -370,7 +370,7 @@ def test_a_frozen_session_is_let_go_when_the_checkpointer_is_killed(hf: Holdfast
 def test_the_kernel_cannot_be_made_to_kill_criu(hf: Holdfast) -> None:
     """A session names it as the one to be signalled of an access that comes when all stands still."""
     session = hf.new()
-    program = compile_in(session, "own_criu")
+    program = compile_in(session, "strike_criu")
     session.exec(f"kept=yes; (setsid {program} >/dev/null 2>&1 &)")
 
     snapshots = [session.snapshot(f"s{turn}") for turn in range(3)]
