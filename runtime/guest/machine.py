@@ -124,7 +124,8 @@ class ShellMachine:
         if self.state is State.PROMPT:
             return self._offer(now)
         self.wake_at = now + (BUSY_PATIENCE if self.state is State.BUSY else PROMPT_PATIENCE)
-        return []
+        # Somebody may have stopped the output that the prompt is a part of.
+        return [Action.NUDGE] if self.state is State.SETTLING else []
 
     def mark(self, mark: Mark, now: float) -> list[Action]:
         """Take the next mark of the stream."""

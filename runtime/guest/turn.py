@@ -9,6 +9,7 @@ import asyncio
 from contextlib import suppress
 
 from holdfast.runtime.guest.shell import Shell
+from holdfast.runtime.guest.typed import Echo
 
 ENDING = 2.0
 """Seconds that a command may take to end after an interrupt or an answer, before it counts as going on."""
@@ -27,3 +28,14 @@ async def free(shell: Shell, until: float) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout_at(limit):
                 await shell.log.more()
+
+
+async def prompted(shell: Shell) -> None:
+    """Return when a shell without a command reads keys; soon, if it is about to."""
+    limit = asyncio.get_running_loop().time() + ENDING
+    while shell.current is None and shell.echo() is not Echo.PROMPT:
+        try:
+            async with asyncio.timeout_at(limit):
+                await shell.log.more()
+        except TimeoutError:
+            return

@@ -322,6 +322,13 @@ def test_output_stopped_by_a_key_goes_on_for_a_command(guest: Guest) -> None:
     assert guest.exec("echo one").output == b"one\r\n"
 
 
+def test_a_prompt_stopped_by_a_key_comes_for_a_command(guest: Guest) -> None:
+    """Ctrl-S may come between a command and the prompt, which nobody sees then."""
+    guest.exec("PROMPT_COMMAND='sleep 0.3'")
+    guest.ask("send", b"\x13")
+    assert guest.exec("PROMPT_COMMAND=; echo one").output == b"one\r\n"
+
+
 def test_output_of_jobs_between_prompts_belongs_to_no_command(guest: Guest) -> None:
     """What a background job writes while nothing runs is in the terminal, and in no command's output."""
     guest.exec("mkfifo gate; { read x <gate; echo late; } & disown")
