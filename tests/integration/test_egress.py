@@ -28,7 +28,7 @@ from holdfast.snapshots.checkpointer.netrules import Rules
 
 pytestmark = pytest.mark.engine
 
-PATIENCE = 120.0
+PATIENCE = 600.0
 NET_ADMIN = 1 << 12
 
 
