@@ -43,6 +43,7 @@ FRAME_SECONDS = 30.0
 MAX_ANSWER_FRAMES = 200_000
 MAX_ANSWER_BYTES = 80 << 20
 WHOLE_SECONDS = 120.0
+ENDLESS = "cannot understand the session: its answer does not end"
 # Errors the guest may name. Another code is a GuestError with its text.
 ERRORS: dict[str, type[HoldfastError]] = {
     "busy": SessionBusy,
@@ -149,15 +150,21 @@ class Connection:
             if bounded:
                 self.socket.settimeout(max(left, 0.001))
             began = time.monotonic()
-            found = self.receive()
+            try:
+                found = self.receive()
+            except GuestDisconnected as error:
+                # Who said something and then nothing until the time was over is not merely silent.
+                if bounded and self._received > before and isinstance(error.__cause__, TimeoutError):
+                    raise ProtocolError(ENDLESS) from error
+                raise
             left -= time.monotonic() - began
             if bounded and left <= 0:
-                raise ProtocolError("cannot understand the session: its answer does not end")
+                raise ProtocolError(ENDLESS)
             for frame in found:
                 raise_error(frame)
                 count += 1
                 if bounded and (count > MAX_ANSWER_FRAMES or self._received - before > MAX_ANSWER_BYTES):
-                    raise ProtocolError("cannot understand the session: its answer does not end")
+                    raise ProtocolError(ENDLESS)
                 yield frame
                 if fields.flag(frame, "end"):
                     return

@@ -404,6 +404,24 @@ def test_a_frame_that_drips_is_not_awaited(
         assert connection.socket.gettimeout() == patience
 
 
+def test_an_answer_in_slow_frames_ends_with_its_time(guest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks again after a silence must not ask for ever: this is none."""
+    monkeypatch.setattr(guest_client, "WHOLE_SECONDS", 0.3)
+
+    def answer(peer: Any, _request: Any) -> None:
+        with suppress(OSError):
+            for _ in range(100):
+                peer.send(event="nothing")
+                threading.Event().wait(0.05)
+
+    fake = guest(answer)
+    with (
+        GuestClient(fake.folder).open("journal") as connection,
+        pytest.raises(ProtocolError, match="its answer does not end"),
+    ):
+        list(connection.events(bounded=True))
+
+
 def test_an_answer_that_does_not_end_is_not_kept(guest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A flood of legal events where one answer is due ends with an error, by its count or its bytes."""
     monkeypatch.setattr(guest_client, "MAX_ANSWER_FRAMES", 1000)
