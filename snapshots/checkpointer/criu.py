@@ -130,6 +130,7 @@ def start(
         variables = {
             **(environment or {}),
             "LD_PRELOAD": GUARD,
+            "HOLDFAST_IMAGES": str(images),
             "HOLDFAST_GUARD": " ".join(map(str, (*entered, theirs.fileno(), kdat, restores))),
         }
         command = [

@@ -52,6 +52,7 @@ STOP_LIMIT = 30.0
 # For a killed process to be gone: it takes milliseconds. Seconds.
 END_LIMIT = 5.0
 POLL = 0.002
+_QUEUE_LOST = "what waits in a terminal could not be kept (is the disk full?)"
 
 
 class DumpFailed(Exception):
@@ -146,7 +147,6 @@ def run(request: Dump, channel: Channel) -> None:
     started = time.monotonic()
     environment = {
         "HOLDFAST_SUBSTITUTE": " ".join(f"{item.pid}:{item.fd}" for item in request.substitute),
-        "HOLDFAST_IMAGES": str(folder),
         **({} if request.leave_running else {"HOLDFAST_ENDS": "1"}),
     }
 
@@ -232,6 +232,9 @@ def _drive(capture: _Capture, running: criu.Running) -> None:
             return
         if action == "connections":
             capture.packets.hold()
+        if action == "queue-lost":
+            running.answer(yes=False)
+            raise DumpFailed(_QUEUE_LOST, [_QUEUE_LOST])
         running.answer(yes=action != "post-dump" or _host_agrees(capture))
 
 

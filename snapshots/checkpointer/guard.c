@@ -143,7 +143,7 @@ pid_t fork(void)
 {
 	static pid_t (*libc_fork)(void);
 	const char *action = getenv("CRTOOLS_SCRIPT_ACTION");
-	char verdict = action != NULL ? ask(action) : 'n';
+	char verdict = action == NULL ? 'n' : ask(queue_was_lost() ? "queue-lost" : action);
 	pid_t child;
 
 	if (libc_fork == NULL)

@@ -51,6 +51,9 @@ void make_terminals(const char *spec);
 /* A descriptor of the master of the terminal that `path` stands for; -1 if it stands for none. */
 int made_terminal(const char *path, int flags);
 
+/* Was something in a terminal that copies will not have? */
+int queue_was_lost(void);
+
 /* The same as `info`, an open fdinfo, but for the count of a semaphore: see guard_counters.c. */
 int marked_counter(int info);
 

@@ -31,9 +31,10 @@
 #include "guard.h"
 
 /* Milliseconds, which a busy machine may need; else it takes none. A buffer of the kernel takes 512 bytes of small
- * writes, and fewer of large ones: in pieces, all that was in a terminal fits again.
+ * writes, and fewer of large ones: in pieces, all that was in a terminal fits again. CRIU knows MOST ends of
+ * terminals.
  */
-enum { PATIENCE = 2000, PIECE = 128, MOST = 64, LARGEST = 1 << 16 };
+enum { PATIENCE = 2000, PIECE = 128, MOST = 2 * 1001, LARGEST = 1 << 14 };
 
 /* What was beyond the end of the buffer that CRIU read into. */
 static struct beyond {
@@ -42,6 +43,12 @@ static struct beyond {
 	size_t size;
 } beyond[MOST];
 static int beyond_count;
+static int lost;
+
+int queue_was_lost(void)
+{
+	return lost;
+}
 
 static int is_master(int fd)
 {
@@ -79,20 +86,18 @@ static unsigned id_of(int fd)
 	return fstat(fd, &file) < 0 ? 0 : minor(file.st_rdev) << 1;
 }
 
-static void keep_for_copies(int fd, const struct beyond *kept)
+static int keep_for_copies(int fd, const struct beyond *kept)
 {
 	const char *folder = getenv("HOLDFAST_IMAGES");
 	char name[32];
-	int file;
+	int file, done;
 
-	if (folder == NULL)
-		return;
 	snprintf(name, sizeof(name), "beyond-%u", id_of(fd));
-	file = openat(atoi(folder), name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (file < 0 || syscall(SYS_write, file, kept->data, kept->size) != (ssize_t)kept->size)
-		dprintf(2, "guard: cannot keep what is in a terminal\n");
-	if (file >= 0)
-		close(file);
+	file = openat(folder == NULL ? -1 : atoi(folder), name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (file < 0)
+		return -1;
+	done = syscall(SYS_write, file, kept->data, kept->size) == (ssize_t)kept->size;
+	return close(file) < 0 || !done ? -1 : 0;
 }
 
 /* CRIU's buffer is full: take out what is left. The descriptor does not block. */
@@ -100,9 +105,12 @@ static void take_rest(int fd, const char *end)
 {
 	struct beyond *kept = &beyond[beyond_count];
 	ssize_t found;
+	char *data;
 
-	if (beyond_count == MOST || !(fcntl(fd, F_GETFL) & O_NONBLOCK) || (kept->data = malloc(LARGEST)) == NULL)
+	if (beyond_count == MOST || !(fcntl(fd, F_GETFL) & O_NONBLOCK) || (kept->data = malloc(LARGEST)) == NULL) {
+		lost = 1;
 		return;
+	}
 	kept->end = end;
 	kept->size = 0;
 	while (kept->size < LARGEST &&
@@ -112,8 +120,13 @@ static void take_rest(int fd, const char *end)
 		free(kept->data);
 		return;
 	}
+	if (kept->size == LARGEST)
+		lost = 1;
+	if ((data = realloc(kept->data, kept->size)) != NULL)
+		kept->data = data;
 	beyond_count++;
-	keep_for_copies(fd, kept);
+	if (keep_for_copies(fd, kept) < 0)
+		lost = 1;
 }
 
 ssize_t read(int fd, void *data, size_t size)

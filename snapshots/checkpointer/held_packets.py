@@ -70,10 +70,13 @@ class Holding:
         self._ask(_LET_GO)
 
     def close(self) -> None:
-        """End the process. To do so twice does no harm."""
-        if self._socket.fileno() >= 0:
-            self._socket.close()
-            os.waitpid(self._pid, 0)
+        """Let them go, and end the process. Raises OSError if they are held still; to do so twice does no harm."""
+        if self._socket.fileno() < 0:
+            return
+        self._socket.close()
+        _, status = os.waitpid(self._pid, 0)
+        if status:
+            raise OSError("packets of connections cannot be let go (nftables)")
 
     def _ask(self, what: bytes) -> None:
         with suppress(ConnectionError):
@@ -84,6 +87,7 @@ class Holding:
 
 
 def _serve(asked: socket.socket, network: int, held: Held) -> NoReturn:
+    left = False
     try:
         import nftables
 
@@ -91,16 +95,15 @@ def _serve(asked: socket.socket, network: int, held: Held) -> NoReturn:
         rights.keep_only(rights.NET_ADMIN)
         nft = nftables.Nftables()
         texts = _texts(*held.value)
-        holds = False
         while what := asked.recv(1):
             if nft.cmd(texts[what])[0] != 0:
                 break
-            holds = what == _HOLD
+            left = what == _HOLD
             asked.sendall(what)
-        if holds:
-            nft.cmd(texts[_LET_GO])
+        if left:
+            left = nft.cmd(texts[_LET_GO])[0] != 0
     finally:
-        os._exit(0)
+        os._exit(left)
 
 
 def _texts(table: str, hook: str, rule: str) -> dict[bytes, str]:

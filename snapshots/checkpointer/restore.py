@@ -50,7 +50,7 @@ RESTORE_LIMIT = 300.0
 _REWRITTEN = ("files.img", "tty-info.img", "tty-data.img")
 _MAX_FACTS = 64 << 10
 """Bytes. It has two numbers and the name of a mount."""
-MAX_BEYOND, MOST_BEYOND = 1 << 16, 64
+MAX_BEYOND, MOST_BEYOND = 1 << 14, 2 * 1001
 """Bytes that the guard keeps of one terminal, and of how many (guard_queues.c, LARGEST and MOST)."""
 _MOST_IDS = 1 << 22  # PID_MAX_LIMIT of the kernel
 STAND_INS = 100

@@ -68,6 +68,32 @@ while True:
         wanted += 1
 print("all", wanted)
 """
+CRIU_KEEPS = 16384
+# Nobody reads until it is captured: more than CRIU keeps is in there. How much, says the writer.
+BEYOND = r"""
+import os, pty, sys, time, tty
+child, master = pty.fork()
+if child == 0:
+    tty.setraw(1)
+    os.set_blocking(1, False)
+    there, last = b"", time.monotonic()
+    while time.monotonic() < last + 0.5:
+        try: done = os.write(1, b"%07d." % (len(there) // 8))
+        except BlockingIOError: time.sleep(0.01); continue
+        there, last = there + b"%07d." % (len(there) // 8), time.monotonic()
+        assert done == 8, done
+    open("/srv/there", "w").write(str(len(there)))
+    while not os.path.exists("/srv/go"): time.sleep(0.05)
+    os._exit(0)
+while not os.path.exists("/srv/there"): time.sleep(0.05)
+print("up", flush=True)
+while not os.path.exists("/srv/go"): time.sleep(0.05)
+found = b""
+while True:
+    try: found += os.read(master, 700)
+    except OSError: break
+print(found == b"".join(b"%07d." % number for number in range(len(found) // 8)), len(found))
+"""
 # Two lines and a half are typed before the program reads; the rest of the third comes after the capture.
 AHEAD = r"""
 import os, pty, time
@@ -156,13 +182,16 @@ def test_what_is_on_its_way_in_a_terminal_stays_in_order(hf: Holdfast) -> None:
     """Output nobody read yet, more than CRIU keeps; input nobody asked for yet, echoed once."""
     parent = hf.new("queues")
     tasks = {}
-    for name, code in (("full", FULL), ("ahead", AHEAD)):
+    for name, code in (("full", FULL), ("beyond", BEYOND), ("ahead", AHEAD)):
         task = parent.detach(f"cat > /srv/{name}.py <<'END'\n{code}\nEND\npython3 /srv/{name}.py")
         _await(task, b"up")
         tasks[name] = task.id
+    there = int(parent.exec("cat /srv/there").text)
+    assert there > CRIU_KEEPS
     copy = parent.snapshot().restore("copy")
     for session in (copy, parent):
         assert session.exec("touch /srv/go").ok
+        assert _last_line(session, tasks["beyond"]) == f"True {there}"
         assert _last_line(session, tasks["full"]) == "all 100000"
         lines = r"[b'one\\n', b'two\\n', b'thee\\n']"
         shown = f'b"one\\r\\ntwo\\r\\nthr\\x08 \\x08ee\\r\\n{lines}\\r\\n"'

@@ -1,0 +1,51 @@
+"""What a process that holds packets back tells of its end. That it holds them back: test_moving_streams.py."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import SimpleNamespace
+
+import pytest
+from holdfast.snapshots.checkpointer import namespaces, rights
+from holdfast.snapshots.checkpointer.held_packets import Held, Holding
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The words of what nftables refuses, in a process that enters no namespace."""
+    words: list[str] = []
+
+    def cmd(text: str) -> tuple[int, str, str]:
+        return (int(any(word in text for word in words)), "", "")
+
+    nftables = SimpleNamespace(Nftables=lambda: SimpleNamespace(cmd=cmd))
+    monkeypatch.setitem(sys.modules, "nftables", nftables)
+    monkeypatch.setattr(namespaces, "enter", lambda *_: None)
+    monkeypatch.setattr(rights, "keep_only", lambda *_: None)
+    return words
+
+
+def test_what_is_held_still_is_told(refused: list[str]) -> None:
+    """Nobody would notice otherwise that a session's own connections stand still."""
+    refused.append("delete table")
+    packets = Holding(os.getpid(), Held.CONNECTIONS)
+    packets.hold()
+    with pytest.raises(OSError, match="cannot be let go"):
+        packets.close()
+    packets.close()
+
+
+def test_what_was_not_held_or_was_let_go_ends_in_silence(refused: list[str]) -> None:
+    with Holding(os.getpid(), Held.RESETS):
+        pass
+    with Holding(os.getpid(), Held.RESETS) as packets:
+        packets.hold()
+        packets.let_go()
+        refused.append("delete table")
+
+
+def test_what_cannot_be_held_is_told_at_once(refused: list[str]) -> None:
+    refused.append("add rule")
+    with Holding(os.getpid(), Held.CONNECTIONS) as packets, pytest.raises(OSError, match="cannot be held back"):
+        packets.hold()
