@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -24,10 +25,15 @@ done
 WITHOUT = """
 set -e
 tag=$(python -c 'from holdfast.images import build; print(build.reference("toolbox"))')
+docker tag "$tag" kept:toolbox
 part=/opt/holdfast/checkpointer/holdfast/snapshots/checkpointer
 edit='sed -i "s/if not profile:/if True:/" profiles.py && grep -q "if True:" profiles.py && rm -r __pycache__'
 printf 'FROM %s\\nWORKDIR %s\\nRUN %s\\n' "$tag" "$part" "$edit" |
     DOCKER_BUILDKIT=0 docker build -q -t "$tag" -
+docker rm -f $(docker ps -q -f label=holdfast.role=checkpointer)
+"""
+WITH = """
+docker tag kept:toolbox "$(python -c 'from holdfast.images import build; print(build.reference("toolbox"))')"
 docker rm -f $(docker ps -q -f label=holdfast.role=checkpointer)
 """
 
@@ -74,9 +80,16 @@ def test_what_is_restored_is_confined(machine: VirtualMachine) -> None:
         machine.holdfast("rm", session)
 
 
-def test_what_would_come_back_unconfined_is_killed(machine: VirtualMachine) -> None:
-    """If CRIU is not told of the profile, the judge sees that every task stands there without it."""
+@pytest.fixture
+def untold(machine: VirtualMachine) -> Iterator[VirtualMachine]:
     assert machine.run(WITHOUT).returncode == 0
+    yield machine
+    assert machine.run(WITH).returncode == 0
+
+
+def test_what_would_come_back_unconfined_is_killed(untold: VirtualMachine) -> None:
+    """If CRIU is not told of the profile, the judge sees that every task stands there without it."""
+    machine = untold
 
     refused = machine.run("holdfast restore q1 --name bad")
 
