@@ -1,4 +1,4 @@
-"""What a process that holds packets back tells of its end. That it holds them back: test_moving_streams.py."""
+"""What a process that holds packets back tells of its end. For what it holds: test_moving_streams.py."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+
 from holdfast.snapshots.checkpointer import namespaces, rights
 from holdfast.snapshots.checkpointer.held_packets import Held, Holding
 
@@ -47,5 +48,8 @@ def test_what_was_not_held_or_was_let_go_ends_in_silence(refused: list[str]) -> 
 
 def test_what_cannot_be_held_is_told_at_once(refused: list[str]) -> None:
     refused.append("add rule")
-    with Holding(os.getpid(), Held.CONNECTIONS) as packets, pytest.raises(OSError, match="cannot be held back"):
+    with (
+        Holding(os.getpid(), Held.CONNECTIONS) as packets,
+        pytest.raises(OSError, match="cannot be held back"),
+    ):
         packets.hold()
