@@ -16,22 +16,25 @@
  *   fstat64  inode numbers: see guard_inodes.c
  *   syscall  limits of processes: see guard_limits.c; processes that were adopted: see guard_adoption.c; what is
  *            watched: see guard_watches.c
- *   setsockopt, recv  connections that CRIU reads: see guard_repair.c
+ *   setsockopt        connections that CRIU reads: see guard_repair.c
+ *   recv              how much of them: see guard_lengths.c
  *   ptrace   stopping all of a container at once: see guard_seize.c; what is restored and not judged yet: see
  *            guard_unjudged.c
  *   epoll_wait  interruptions: see guard_waits.c
  *   recvmsg  descriptors of the session that CRIU could not keep: see guard_substitute.c
  *
- * HOLDFAST_GUARD="MNT NET UTS CONTROL KDAT ROOT" names five open descriptors (-1: none) and the pid
- * of the root of the tree that is restored (0: nothing is restored). HOLDFAST_SUBSTITUTE is there in a
- * capture, and names what is left out of it: see guard_substitute.c. HOLDFAST_FREEZER is there in a capture, too:
- * see guard_seize.c; then nothing of the session is entered before the checkpointer says that it is frozen.
- * HOLDFAST_WATCHES is there in a capture if the layers can be seen, HOLDFAST_EMPTY in each: see guard_watches.c,
- * guard_unread.c.
- * HOLDFAST_TERMINALS is there in a restore,
- * and names the terminals that come back: see guard_terminals.c. HOLDFAST_ADOPTED is there in a restore, too: see
- * guard_adoption.c. HOLDFAST_ENDS is there if the tasks end with
- * their capture.
+ * HOLDFAST_GUARD="MNT NET UTS CONTROL KDAT ROOT" names five open descriptors (-1: none) and the pid of the root of the
+ * tree that is restored (0: nothing is restored). What else the environment tells it, and where it is described:
+ *
+ *   in every run         HOLDFAST_IMAGES     guard_queues.c
+ *   in a capture         HOLDFAST_SUBSTITUTE guard_substitute.c
+ *                        HOLDFAST_FREEZER    guard_seize.c; until the checkpointer says that all is frozen, nothing of
+ *                                            the session is entered
+ *                        HOLDFAST_WATCHES    guard_watches.c, if the layers can be seen
+ *                        HOLDFAST_EMPTY      guard_unread.c
+ *                        HOLDFAST_ENDS       the tasks end with their capture
+ *   in a restore         HOLDFAST_TERMINALS  guard_terminals.c
+ *                        HOLDFAST_ADOPTED    guard_adoption.c
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -89,6 +89,9 @@ int quiet_flags(int directory, const char *path, int flags);
 /* A mapped file, opened by name only; -1 if it is to be opened as CRIU wants it. */
 int open_mapped(int directory, const char *path, int flags);
 
+/* Which queue of the connection CRIU reads now, TCP_SEND_QUEUE or TCP_RECV_QUEUE; TCP_NO_QUEUE: it does not. */
+int queue_being_read(int fd);
+
 /* CRIU begins to write what it has read of a connection. */
 void connection_was_read(void);
 

@@ -1,9 +1,7 @@
-/* Connections that CRIU reads: when, how much of them, and in which mode they are left.
+/* Connections that CRIU reads: when, and in which mode they are left. How much it reads: guard_lengths.c.
  *
  * The kernel goes on with connections while all programs stand still. Before the first one is read, the
- * checkpointer holds back what moves within the session (held_packets.py). Connections to outside go on meanwhile:
- * bytes come, and are acknowledged, between CRIU's look at the length of a queue and its reading. It would give up;
- * no copy gets them (sockets.py), so what it reads of their queues only has to be as long as it expects.
+ * checkpointer holds back what moves within the session (held_packets.py).
  *
  * Connections of a session that runs on are in repair mode (TCP_REPAIR, tcp(7)) only while CRIU reads them. CRIU
  * leaves them in it to its end, for sockets of tasks that it ends: those are closed without a packet then. Were it
@@ -25,7 +23,6 @@
 #include "guard.h"
 
 enum { REPAIR_ON = 1, REPAIR_OFF_SILENTLY = -1 };
-enum { QUEUE_OF_SENT = 2 }; /* TCP_SEND_QUEUE of linux/tcp.h */
 
 static int *read_ones;
 static int read_count;
@@ -57,56 +54,6 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t size)
 	return result;
 }
 
-static int is_loopback(const struct sockaddr_in6 *address)
-{
-	const unsigned char *bytes = address->sin6_addr.s6_addr;
-
-	if (address->sin6_family == AF_INET)
-		return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-	return IN6_IS_ADDR_LOOPBACK(&address->sin6_addr) ||
-	       (IN6_IS_ADDR_V4MAPPED(&address->sin6_addr) && bytes[12] == IN_LOOPBACKNET);
-}
-
-static int is_same(const struct sockaddr_in6 *one, const struct sockaddr_in6 *other)
-{
-	if (one->sin6_family == AF_INET)
-		return ((const struct sockaddr_in *)one)->sin_addr.s_addr ==
-		       ((const struct sockaddr_in *)other)->sin_addr.s_addr;
-	return memcmp(&one->sin6_addr, &other->sin6_addr, sizeof(one->sin6_addr)) == 0;
-}
-
-static int leads_outside(int fd)
-{
-	struct sockaddr_in6 here = {0}, there = {0};
-	socklen_t size = sizeof(here), other = sizeof(there);
-
-	return getsockname(fd, (struct sockaddr *)&here, &size) == 0 &&
-	       getpeername(fd, (struct sockaddr *)&there, &other) == 0 && !is_loopback(&here) &&
-	       !is_loopback(&there) && !is_same(&here, &there);
-}
-
-static ssize_t peek(int fd, void *buffer, size_t size, int flags)
-{
-	return syscall(SYS_recvfrom, fd, buffer, size, flags, NULL, NULL);
-}
-
-/* The last `wanted` of all `there` bytes that are kept to be sent again. The first ones may be acknowledged: the
- * kernel keeps a segment until it is acknowledged as a whole (tcp_clean_rtx_queue of Linux). */
-static ssize_t end_of_sent(int fd, char *buffer, size_t wanted, size_t there, int flags)
-{
-	char *all = malloc(there);
-	ssize_t got = -1;
-
-	if (all == NULL)
-		return -1;
-	if (peek(fd, all, there, flags) == (ssize_t)there) {
-		memcpy(buffer, all + there - wanted, wanted);
-		got = (ssize_t)wanted;
-	}
-	free(all);
-	return got;
-}
-
 static int is_in_repair(int fd)
 {
 	int mode = 0;
@@ -115,21 +62,10 @@ static int is_in_repair(int fd)
 	return getsockopt(fd, IPPROTO_TCP, TCP_REPAIR, &mode, &size) == 0 && mode == REPAIR_ON;
 }
 
-/* CRIU asks for one byte more than it expects. It closes sockets that it only tried the mode with, and what has their
- * number next is read as it is. */
-ssize_t recv(int fd, void *buffer, size_t size, int flags)
+/* It closes sockets that it only tried the mode with, and what has their number next is read as it is. */
+int queue_being_read(int fd)
 {
-	ssize_t got = peek(fd, buffer, size, flags), wanted = (ssize_t)size - 1;
-
-	if (fd != being_read || !is_capture() || got < 0 || got == wanted || !is_in_repair(fd))
-		return got;
-	if (queue_read == QUEUE_OF_SENT && got > wanted)
-		return end_of_sent(fd, buffer, (size_t)wanted, (size_t)got, flags);
-	if (!leads_outside(fd))
-		return got;
-	if (got < wanted)
-		memset((char *)buffer + got, 0, (size_t)(wanted - got));
-	return wanted;
+	return fd == being_read && is_capture() && is_in_repair(fd) ? queue_read : TCP_NO_QUEUE;
 }
 
 static int set_repair(int fd, int mode)

@@ -247,12 +247,14 @@ def test_the_rules_hold_before_a_restored_program_runs(hf: Holdfast, host: Place
 def test_a_session_that_is_reconnected_has_its_rules(
     shared_hf: Holdfast, shared: Session, host: Place
 ) -> None:
-    """They are of the network namespace, not of the interface that a rewind takes and gives back."""
+    """They are of the network namespace, not of the interface that a rewind takes and gives back.
+
+    Its address may have become somebody else's meanwhile; it has another one then.
+    """
     container, address = str(shared.row.container_id), said(shared, "hostname -i")
     networks.leave(shared_hf.engine, container)
     networks.join(shared_hf.engine, container, [address])
 
-    assert said(shared, "hostname -i") == address
     assert set(tried(shared, (host.gateway, host.port, "tcp"))) <= REFUSED
     assert said(shared, "apt-get update -q >/dev/null 2>&1; echo $?") == "0"
 

@@ -48,8 +48,7 @@ def test_what_was_not_held_or_was_let_go_ends_in_silence(refused: list[str]) -> 
 
 def test_what_cannot_be_held_is_told_at_once(refused: list[str]) -> None:
     refused.append("add rule")
-    with (
-        Holding(os.getpid(), Held.CONNECTIONS) as packets,
-        pytest.raises(OSError, match="cannot be held back"),
-    ):
+    packets = Holding(os.getpid(), Held.CONNECTIONS)
+    with pytest.raises(OSError, match="cannot be held back"):
         packets.hold()
+    packets.close()
