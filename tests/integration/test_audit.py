@@ -42,7 +42,7 @@ ALTERATIONS = {
     "privileges to gain": "creds.ClearField('no_new_privs')",
     "no rights at all": "thread.ClearField('creds')",
 }
-KILLS, KILLS_APART = 6, 0.012
+KILLS, KILLS_APART = 4, 0.02
 """A restore of a few small processes takes CRIU about 60 ms."""
 # Not root, may gain no privileges, and writes into a folder of the host as long as it runs.
 PROGRAM = """
