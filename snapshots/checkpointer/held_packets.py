@@ -70,7 +70,7 @@ class Holding:
         self._ask(_LET_GO)
 
     def close(self) -> None:
-        """Let them go, and end the process; the second time nothing. Raises OSError if they are held still."""
+        """Let them go and end the process, if it has not ended. Raises OSError if they are held still."""
         if self._socket.fileno() < 0:
             return
         self._socket.close()
