@@ -44,6 +44,7 @@ from holdfast.runtime.cli import (
     verify,
 )
 from holdfast.runtime.cli.arguments import Json, Separated, Wanted
+from holdfast.runtime.cli.families import FAMILIES
 
 INTERRUPTED = 130
 # The base of all errors of usage, which Typer does not name: BadParameter < UsageError < ClickException.
@@ -52,6 +53,13 @@ USAGE: type[Exception] = typer.BadParameter.__mro__[2]
 
 class Verbs(TyperGroup):
     """The group of all verbs."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the verbs in their families, all lines in one column."""
+        width = max(len(verb) for verb in self.list_commands(ctx))
+        for family, lines in FAMILIES.items():
+            with formatter.section(family):
+                formatter.write_dl([(verb.ljust(width), line) for verb, line in lines.items()])
 
     def invoke(self, ctx: Any) -> Any:
         """Run a verb. Typer would take Ctrl-C for a quiet exit; it is an error that is to be told."""

@@ -1,0 +1,29 @@
+"""`holdfast --help` lists every verb once, among its kin, in one line that tells it from all others."""
+
+from __future__ import annotations
+
+import typer
+from typer.testing import CliRunner
+
+from holdfast.runtime.cli.app import app
+from holdfast.runtime.cli.families import FAMILIES
+
+LINES = [(verb, line) for lines in FAMILIES.values() for verb, line in lines.items()]
+
+
+def test_every_verb_is_in_one_family() -> None:
+    verbs = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+
+    assert sorted(verb for verb, _ in LINES) == sorted(verbs)
+
+
+def test_lines_are_whole_on_a_terminal_of_80_columns() -> None:
+    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).output.splitlines()
+
+    for verb, line in LINES:
+        assert [words for words in map(str.split, shown) if words[:1] == [verb]] == [[verb, *line.split()]]
+
+
+def test_no_two_verbs_say_the_same() -> None:
+    assert len({line for _, line in LINES}) == len(LINES)
+    assert all(line[0].isupper() and line.endswith((".", "?")) for _, line in LINES)
