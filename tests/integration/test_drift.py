@@ -130,7 +130,11 @@ def test_packages_that_are_replaced_and_removed(shared_hf: Holdfast) -> None:
         ("apt", "tinydeb", "1.1", "1.2"),
         ("pip", "toy", "1.0", "2.0"),
     ]
-    assert all(path.startswith("/tmp/") for path in files(drift))
+    assert set(files(drift)) == {
+        "/tmp/tiny.deb",
+        "/tmp/deb/DEBIAN/control",
+        "/tmp/deb/usr/share/tinydeb/file",
+    }
 
     run(session, "echo 'x = 2' >> /opt/python/lib/python3*/site-packages/toy/__init__.py")
     session.snapshot("removed")
