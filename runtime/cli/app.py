@@ -93,7 +93,9 @@ def main(
     json: Json = False,
     as_: Annotated[
         str | None,
-        typer.Option("--as", metavar="ACTOR", help="Who does it, for the journal: agent:NAME, person:NAME."),
+        typer.Option(
+            "--as", metavar="ACTOR", help="Who is acting, for the journal: agent:NAME or person:NAME."
+        ),
     ] = None,
     reason: Annotated[
         str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the journal.")

@@ -30,7 +30,8 @@ def _both(incomplete: str) -> list[str]:
 
 
 SessionRef = Annotated[
-    str, typer.Argument(metavar="SESSION", help="Name, or first digits of the id.", autocompletion=_sessions)
+    str,
+    typer.Argument(metavar="SESSION", help="Name, or a unique prefix of the id.", autocompletion=_sessions),
 ]
 SessionRefs = Annotated[
     list[str], typer.Argument(metavar="SESSION...", help="Names or ids.", autocompletion=_sessions)
@@ -38,7 +39,7 @@ SessionRefs = Annotated[
 SnapshotRef = Annotated[
     str,
     typer.Argument(
-        metavar="SNAPSHOT", help="Label, or first digits of the id.", autocompletion=snapshot_names
+        metavar="SNAPSHOT", help="Label, or a unique prefix of the id.", autocompletion=snapshot_names
     ),
 ]
 SnapshotRefs = Annotated[
@@ -49,23 +50,29 @@ EitherRef = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object or list on standard output.")]
 Timeout = Annotated[
-    float | None, typer.Option("--timeout", help="Seconds; then it is interrupted.", metavar="S")
+    float | None, typer.Option("--timeout", help="Interrupt it after this many seconds.", metavar="S")
 ]
 LeaseWait = Annotated[
     float | None,
-    typer.Option("--lease-wait", help="Seconds to wait for the shell while somebody holds it.", metavar="S"),
+    typer.Option("--lease-wait", help="Seconds to wait for the shell if someone holds it.", metavar="S"),
 ]
 BusyWait = Annotated[
     float | None,
-    typer.Option("--busy-wait", help="Seconds to wait while something else runs there.", metavar="S"),
+    typer.Option("--busy-wait", help="Seconds to wait if it is busy.", metavar="S"),
 ]
 Patience = Annotated[
     float | None,
-    typer.Option("--patience", help="Seconds; then it is left running, and `wait` follows it.", metavar="S"),
+    typer.Option(
+        "--patience",
+        help="Stop waiting after this many seconds; it keeps running, and `wait` picks it up.",
+        metavar="S",
+    ),
 ]
 Key = Annotated[
     str | None,
-    typer.Option("--key", metavar="KEY", help="Run it once under this key; later calls get what it came to."),
+    typer.Option(
+        "--key", metavar="KEY", help="Run it at most once under this key; later calls get the same result."
+    ),
 ]
 Network = Annotated[str | None, typer.Option("--network", help="`internet`, `none` or `open`.")]
 Domain = Annotated[
@@ -73,7 +80,7 @@ Domain = Annotated[
     typer.Option(
         "--domain",
         metavar="NAME[:PORT]",
-        help="With --network domains: reach this; `*.NAME` too. Repeat for more.",
+        help="With --network domains: allow this name, or `*.NAME`. Repeatable.",
     ),
 ]
 Allow = Annotated[
@@ -81,19 +88,19 @@ Allow = Annotated[
     typer.Option(
         "--allow",
         metavar="HOST:PORT",
-        help="Reach this as well; an address, network or name. Repeat for more.",
+        help="Allow this address, network or name as well. Repeatable.",
     ),
 ]
 Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the journal.")]
 Raw = Annotated[
     bool,
-    typer.Option("--raw", help="Do not filter what the session writes to your terminal."),
+    typer.Option("--raw", help="Pass the session's output to your terminal unfiltered."),
 ]
 NameOption = Annotated[str | None, typer.Option("--name", help="Name of the new session.")]
 
 
 class Wanted:
-    """What was asked for before the verb: `holdfast --json ls` is `holdfast ls --json`."""
+    """Options given before the verb: `holdfast --json ls` means `holdfast ls --json`."""
 
     json = False
     actor: str | None = None

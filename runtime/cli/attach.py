@@ -14,16 +14,14 @@ from holdfast.runtime.cli.arguments import Json, Raw, SessionRef, controller, wa
 def attach(
     session: SessionRef,
     detach_key: Annotated[
-        str, typer.Option("--detach-key", metavar="NAME", help="Such as C-] or C-q.")
+        str, typer.Option("--detach-key", metavar="NAME", help="The key that detaches, such as C-] or C-q.")
     ] = "C-]",
-    view: Annotated[
-        bool, typer.Option("--view", help="Look on only; what is typed is not passed on.")
-    ] = False,
-    take: Annotated[bool, typer.Option("--take", help="Take the shell from who holds it.")] = False,
+    view: Annotated[bool, typer.Option("--view", help="Watch only; nothing you type is passed on.")] = False,
+    take: Annotated[bool, typer.Option("--take", help="Take the shell from whoever holds it.")] = False,
     raw: Raw = False,
     json: Json = False,
 ) -> None:
-    """Join your terminal to the session's. C-] leaves; the session goes on.
+    """Join the session's terminal. C-] detaches; the session keeps running.
 
     You hold the shell until you leave, if nobody else does; commands of others wait or are refused. Programs
     work as usual, but cannot reach your terminal's clipboard or title.

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 def serve_captures(
     session: SessionRef,
-    limit: Annotated[int | None, typer.Option(min=1, help="Snapshots to take at most; 100.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Stop after this many snapshots (default 100).")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Take snapshots when programs in a session ask for it (holdfast-capture), until Ctrl-C."""
+    """Take snapshots when programs in a session request them (holdfast-capture), until Ctrl-C."""
     as_json = wants_json(json)
 
     def told(served: Served) -> None:

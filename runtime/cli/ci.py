@@ -24,71 +24,84 @@ from holdfast.runtime.cli.moving import (
 if TYPE_CHECKING:
     from holdfast.runtime.ci.job import Job, Outcome
 
-app = typer.Typer(name="ci", help="Jobs of a CI system.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(name="ci", help="Run CI jobs.", no_args_is_help=True, rich_markup_mode=None)
 Texts = list[str] | None
 
 
 @app.command("run", cls=Separated)
 def run(
     context: typer.Context,
-    command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="What to run, as words.")],
-    image: Annotated[str | None, typer.Option(help="Image made FROM the session image.")] = None,
+    command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The command and its arguments.")],
+    image: Annotated[str | None, typer.Option(help="An image built FROM the session image.")] = None,
     env: Annotated[
-        Texts, typer.Option(metavar="NAME|NAME=VALUE|'NAME*'", help="A variable for it. Repeat for more.")
+        Texts, typer.Option(metavar="NAME|NAME=VALUE|'NAME*'", help="Pass a variable to the job. Repeatable.")
     ] = None,
-    setup: Annotated[Texts, typer.Option(metavar="TEXT", help="Run before, in the same shell.")] = None,
-    timeout: Annotated[str | None, typer.Option(metavar="30m", help="Of setup and command together.")] = None,
+    setup: Annotated[
+        Texts, typer.Option(metavar="TEXT", help="Run this first, in the same shell. Repeatable.")
+    ] = None,
+    timeout: Annotated[
+        str | None, typer.Option(metavar="30m", help="Time limit of setup and command together.")
+    ] = None,
     hang_after: Annotated[
-        str, typer.Option(metavar="10m", help="Give it up when nothing was done for so long; 0 is never.")
+        str, typer.Option(metavar="10m", help="Stop after this long without progress (0: never).")
     ] = "10m",
     answer_after: Annotated[
-        str, typer.Option(metavar="2s", help="Give it up when it waited for input for so long.")
+        str, typer.Option(metavar="2s", help="Stop after waiting this long for input.")
     ] = "2s",
     export: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write what is captured into files of a folder.")
+        Path | None, typer.Option(metavar="DIR", help="Export captures to files in this folder.")
     ] = None,
-    push: Annotated[
-        str | None, typer.Option(metavar="REF", help="Push what is captured to a registry.")
-    ] = None,
+    push: Annotated[str | None, typer.Option(metavar="REF", help="Push captures to a registry.")] = None,
     plain_http: Annotated[bool, typer.Option("--plain-http", help="Push without TLS.")] = False,
     key: KeyName = None,
     encrypt_to: EncryptTo = None,
     passphrase: WithPassphrase = False,
     secrets: Secrets = None,
     compression: Annotated[
-        str | None, typer.Option(help="Of the files' layers: by default zstd in files, gzip in registries.")
+        str | None,
+        typer.Option(
+            help="Compression of file layers: zstd (default for files) or gzip (default for registries)."
+        ),
     ] = None,
     summary: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write what failed as Markdown; appends.")
+        Path | None, typer.Option(metavar="FILE", help="Append a Markdown summary of what failed.")
     ] = None,
     redact: Annotated[
-        Texts, typer.Option(metavar="NAME", help="More variables whose values are secret; `*` is anything.")
+        Texts,
+        typer.Option(
+            metavar="NAME",
+            help="Also treat the values of these variables as secret; `*` is a wildcard. Repeatable.",
+        ),
     ] = None,
     size_limit: Annotated[
-        str | None, typer.Option(metavar="4g", help="Keep no snapshot that is larger.")
+        str | None, typer.Option(metavar="4g", help="Discard snapshots larger than this.")
     ] = None,
-    capture_limit: Annotated[str, typer.Option(metavar="5m", help="For how long it may capture.")] = "5m",
+    capture_limit: Annotated[str, typer.Option(metavar="5m", help="Time limit for capturing.")] = "5m",
     fallback: Annotated[
-        str | None, typer.Option(metavar="files", help="If live is not possible, keep the files.")
+        str | None, typer.Option(metavar="files", help="If a live capture is not possible, keep the files.")
     ] = None,
     captures: Annotated[
-        int, typer.Option(min=0, help="Moments at most that the command itself asks for (failing tests).")
+        int, typer.Option(min=0, help="Most captures the command itself may request (one per failing test).")
     ] = 5,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the session when the job is over.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the session after the job.")] = False,
     checkout: Annotated[
-        Path, typer.Option(metavar="DIR", help="What goes into the session; by default this folder.")
+        Path, typer.Option(metavar="DIR", help="Folder to copy into the session (default: the current one).")
     ] = Path(),
-    no_checkout: Annotated[bool, typer.Option("--no-checkout", help="Nothing goes into it.")] = False,
+    no_checkout: Annotated[
+        bool, typer.Option("--no-checkout", help="Copy nothing into the session.")
+    ] = False,
     network: Annotated[str | None, typer.Option(help="`internet`, `none` or `open`.")] = None,
     allow: Annotated[
-        Texts, typer.Option(metavar="HOST:PORT", help="Reach this, too. Repeat for more.")
+        Texts, typer.Option(metavar="HOST:PORT", help="Allow this host as well. Repeatable.")
     ] = None,
     memory: Annotated[str | None, typer.Option(help="Limit, such as 512m or 4g.")] = None,
     cpus: Annotated[float | None, typer.Option(help="Limit in cores, such as 1.5.")] = None,
     pids: Annotated[int | None, typer.Option(help="Limit of processes and threads.")] = None,
-    user: Annotated[str | None, typer.Option(help="Who it runs as.")] = None,
-    mount: Annotated[Texts, typer.Option(metavar="SRC:DST[:ro]", help="Repeat for more.")] = None,
-    workdir: Annotated[str | None, typer.Option(help="Where the shell begins.")] = None,
+    user: Annotated[str | None, typer.Option(help="User to run as.")] = None,
+    mount: Annotated[
+        Texts, typer.Option(metavar="SRC:DST[:ro]", help="Mount a host folder. Repeatable.")
+    ] = None,
+    workdir: Annotated[str | None, typer.Option(help="Initial working directory.")] = None,
     json: Json = False,
 ) -> None:
     """Run a command in a fresh session with the checkout in it; if it fails, capture the session alive.

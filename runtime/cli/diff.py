@@ -13,13 +13,13 @@ from holdfast.runtime.cli.drift import All, Every, Limit
 
 def diff(
     before: Annotated[str, typer.Argument(metavar="SNAP", help="Label or id of a snapshot.")],
-    after: Annotated[str, typer.Argument(metavar="SNAP", help="That of another.")],
+    after: Annotated[str, typer.Argument(metavar="SNAP", help="Label or id of the other one.")],
     limit: Limit = 12,
     files: Every = False,
     everything: All = False,
     json: Json = False,
 ) -> None:
-    """Tell what is another in a second snapshot than in a first, whatever their branches."""
+    """Show what differs between two snapshots, on any branches."""
     told = controller().diff(before, after, everything=everything)
     if wants_json(json):
         output.emit(told.as_dict())

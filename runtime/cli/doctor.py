@@ -18,11 +18,16 @@ if TYPE_CHECKING:
 
 def doctor(
     ci: Annotated[
-        bool, typer.Option("--ci", help="What a runner of a CI system must allow. Exit code 3: only files.")
+        bool,
+        typer.Option(
+            "--ci", help="Check what a CI runner must allow. Exit code 3: only file snapshots work."
+        ),
     ] = False,
     security: Annotated[
         bool,
-        typer.Option("--security", help="What stands between sessions and this host, and what would help."),
+        typer.Option(
+            "--security", help="Show what isolates sessions from this host, and what would improve it."
+        ),
     ] = False,
     programs: Annotated[
         bool, typer.Option("--programs", help="Capture, restore and fork real programs; takes many minutes.")
@@ -31,13 +36,14 @@ def doctor(
         str | None,
         typer.Option("--only", metavar="NAME,...", help="With --programs: these programs or families."),
     ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="With --programs: say which there are.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="With --programs: list them.")] = False,
     markdown: Annotated[
-        Path | None, typer.Option("--markdown", metavar="FILE", help="With --programs: write the table.")
+        Path | None,
+        typer.Option("--markdown", metavar="FILE", help="With --programs: write the results as a table."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Look at everything Holdfast needs. Exit code 1 if something is missing."""
+    """Check everything Holdfast needs. Exit code 1 if something is missing."""
     if programs:
         from holdfast.runtime.cli import programs as verb
 

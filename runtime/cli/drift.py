@@ -9,9 +9,9 @@ import typer
 from holdfast.runtime.cli import output
 from holdfast.runtime.cli.arguments import Json, SessionRef, controller, wants_json
 
-Limit = Annotated[int, typer.Option("--limit", help="About how many lines each list has.", min=1)]
-Every = Annotated[bool, typer.Option("--files", help="Every file, not folded into folders.")]
-All = Annotated[bool, typer.Option("--all", help="Caches and the like, too.")]
+Limit = Annotated[int, typer.Option("--limit", help="Most lines in each list, roughly.", min=1)]
+Every = Annotated[bool, typer.Option("--files", help="List every file instead of folding them into folders.")]
+All = Annotated[bool, typer.Option("--all", help="Include caches and similar noise.")]
 
 
 def drift(
@@ -21,7 +21,7 @@ def drift(
         typer.Option(
             "--since",
             metavar="MOMENT",
-            help="A snapshot, a journal entry (#12), a command's id, 10m, or a time.",
+            help="A snapshot, a journal entry (#12), a command's id, an age (10m) or a time.",
         ),
     ],
     limit: Limit = 12,
@@ -29,7 +29,7 @@ def drift(
     everything: All = False,
     json: Json = False,
 ) -> None:
-    """Tell what changed in a session since a moment, and by whom."""
+    """Show what has changed in a session since a moment, and who changed it."""
     found = controller().session(session)
     told = found.drift(since, everything=everything)
     if wants_json(json):

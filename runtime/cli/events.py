@@ -23,18 +23,20 @@ _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 def events(
     session: SessionRef,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what happens, until the session ends.")
+        bool, typer.Option("--follow", "-f", help="Keep printing events until the session ends.")
     ] = False,
     since: Annotated[
         str | None,
-        typer.Option(metavar="SEQ|TIME", help="Behind that number; or since 10m, 2h, 2026-01-31T12:00."),
+        typer.Option(
+            metavar="SEQ|TIME", help="After this number; or an age (10m, 2h) or a time (2026-01-31T12:00)."
+        ),
     ] = None,
     kind: Annotated[
-        list[str] | None, typer.Option("--kind", "-k", metavar="KIND", help="Only these. Repeat for more.")
+        list[str] | None, typer.Option("--kind", "-k", metavar="KIND", help="Only this kind. Repeatable.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Say what happened in a session: what died and why, what waits, who came."""
+    """Show what happened in a session: what died and why, what is waiting, who joined."""
     after, begin = moment(since, datetime.now(UTC))
     found = controller().session(session).events(after, follow=follow, kinds=kind)
     shown = (event for event in found if begin is None or event.at >= begin)

@@ -24,10 +24,14 @@ RUNGS = ("live", "commands", "files")
 
 As = Annotated[
     str | None,
-    typer.Option("--as", metavar="RUNG", help="`live`; `commands`: files, and a script; `files`. Else all."),
+    typer.Option(
+        "--as",
+        metavar="RUNG",
+        help="Take this: `live`; `commands` (files and a script of the recorded commands); `files`.",
+    ),
 ]
 Require = Annotated[
-    str | None, typer.Option("--require", metavar="RUNG", help="Exit with 3 if this cannot be had here.")
+    str | None, typer.Option("--require", metavar="RUNG", help="Exit with 3 if this is not possible here.")
 ]
 
 
@@ -36,17 +40,17 @@ def fits(
         str,
         typer.Argument(
             metavar="SNAPSHOT|FILE|REFERENCE",
-            help="A snapshot, or where one is that was exported or pushed.",
+            help="A snapshot, an exported file or a registry reference.",
             autocompletion=snapshot_names,
         ),
     ],
     require: Require = None,
     plain_http: Annotated[
-        bool, typer.Option("--plain-http", help="For a reference: the registry speaks HTTP.")
+        bool, typer.Option("--plain-http", help="The registry uses HTTP without TLS.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Tell what can be done with a snapshot on this machine, and why not more. Nothing is begun."""
+    """Show how much of a snapshot can run on this machine, and why no more. Starts nothing."""
     wanted = rung(require)
     found = controller().fits(snapshot, plain_http=plain_http)
     if wants_json(json):

@@ -10,15 +10,15 @@ import typer
 from holdfast.runtime.cli import output
 from holdfast.runtime.cli.arguments import Json, controller, wants_json
 
-app = typer.Typer(help="The images sessions run from.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Build and list the images of sessions.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command()
 def build(
-    kind: Annotated[list[str] | None, typer.Argument(help="`session`, `toolbox`; both by default.")] = None,
+    kind: Annotated[list[str] | None, typer.Argument(help="`session` or `toolbox` (default: both).")] = None,
     json: Json = False,
 ) -> None:
-    """Build the images that are missing."""
+    """Build missing images."""
     from holdfast.images import build as images
     from holdfast.runtime.egress import home_file
 
@@ -36,7 +36,7 @@ def build(
 
 @app.command()
 def ls(json: Json = False) -> None:
-    """List the images."""
+    """List images."""
     from holdfast.images import build as images
 
     found = images.list_images(controller().engine.client)

@@ -18,28 +18,35 @@ from holdfast.runtime.cli.events import moment
 def journal(
     session: SessionRef,
     kind: Annotated[
-        list[str] | None, typer.Option("--kind", "-k", metavar="KIND", help="Only these. Repeat for more.")
+        list[str] | None, typer.Option("--kind", "-k", metavar="KIND", help="Only this kind. Repeatable.")
     ] = None,
     actor: Annotated[
-        str | None, typer.Option("--actor", metavar="ACTOR", help="Only what person:NAME, agent, … did.")
+        str | None,
+        typer.Option(
+            "--actor", metavar="ACTOR", help="Only entries by this actor, such as person:NAME or agent."
+        ),
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option(metavar="SEQ|TIME", help="Behind that number; or since 10m, 2h, 2026-01-31T12:00."),
+        typer.Option(
+            metavar="SEQ|TIME", help="After this number; or an age (10m, 2h) or a time (2026-01-31T12:00)."
+        ),
     ] = None,
-    grep: Annotated[str | None, typer.Option(metavar="TEXT", help="Only what this text occurs in.")] = None,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", help="Only the last so many.", min=1)] = None,
+    grep: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Only entries containing this text.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", help="Only the last N.", min=1)] = None,
     all_timelines: Annotated[
-        bool, typer.Option("--all", help="Also other timelines: marked with ~.")
+        bool, typer.Option("--all", help="Include other timelines, marked with ~.")
     ] = False,
     ipynb: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the kernel's cells as a notebook; `-`: standard output."),
+        typer.Option(metavar="FILE", help="Write the kernel's cells as a notebook (`-`: standard output)."),
     ] = None,
-    kernel: Annotated[str, typer.Option(help="With --ipynb: which kernel.")] = "main",
+    kernel: Annotated[str, typer.Option(help="With --ipynb: the kernel.")] = "main",
     json: Json = False,
 ) -> None:
-    """Show what was done in a session: by whom, why, with what result. Also when it is gone."""
+    """Show what was run in a session, by whom, why, and with what result, even after the session is gone."""
     from holdfast.runtime.journal import reading, telling
 
     holdfast = controller()

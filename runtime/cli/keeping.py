@@ -13,12 +13,12 @@ from holdfast.runtime.text import plain
 
 
 def pin(snapshots: SnapshotRefs, json: Json = False) -> None:
-    """Keep snapshots until they are removed by hand: no policy and no quota does."""
+    """Keep snapshots until they are deleted by hand, whatever policy and quota say."""
     _pin(snapshots, pinned=True, json=json)
 
 
 def unpin(snapshots: SnapshotRefs, json: Json = False) -> None:
-    """Leave snapshots to policy and quota again."""
+    """Let policy and quota delete snapshots again."""
     _pin(snapshots, pinned=False, json=json)
 
 
@@ -34,30 +34,50 @@ def _pin(refs: list[str], *, pinned: bool, json: bool) -> None:
 def policy(
     session: SessionRef,
     every: Annotated[
-        int | None, typer.Option(metavar="N", help="After N commands and cells; 0: not.")
+        int | None, typer.Option(metavar="N", help="Capture after every N commands and cells (0: never).")
     ] = None,
     before_risky: Annotated[
-        bool | None, typer.Option("--before-risky/--no-before-risky", help="Before rm -r, installs, ...")
+        bool | None,
+        typer.Option(
+            "--before-risky/--no-before-risky", help="Capture before rm -r, package installs and the like."
+        ),
     ] = None,
     risky: Annotated[
-        list[str] | None, typer.Option(metavar="REGEX", help="What is risky, too. Repeat for more.")
+        list[str] | None,
+        typer.Option(metavar="REGEX", help="Also treat commands matching this as risky. Repeatable."),
     ] = None,
     on_failure: Annotated[
-        bool | None, typer.Option("--on-failure/--no-on-failure", help="After a command that fails.")
+        bool | None, typer.Option("--on-failure/--no-on-failure", help="Capture after a command fails.")
     ] = None,
     idle: Annotated[
-        str | None, typer.Option(metavar="TIME", help="After 10m without anything; 0: not.")
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Capture after this long without activity, such as 10m (0: never)."
+        ),
     ] = None,
     kind: Annotated[str | None, typer.Option(help="`live` or `filesystem`.")] = None,
-    keep: Annotated[int | None, typer.Option(metavar="N", help="Keep the last N automatic ones.")] = None,
-    keep_for: Annotated[str | None, typer.Option(metavar="TIME", help="Keep those younger than 7d.")] = None,
-    hourly: Annotated[int | None, typer.Option(metavar="N", help="Keep one for each of N hours.")] = None,
-    daily: Annotated[int | None, typer.Option(metavar="N", help="Keep one for each of N days.")] = None,
-    quota: Annotated[str | None, typer.Option(metavar="SIZE", help="Such as 5g; 0: none.")] = None,
-    off: Annotated[bool, typer.Option("--off", help="Back to no policy, before anything else.")] = False,
+    keep: Annotated[
+        int | None, typer.Option(metavar="N", help="Keep the last N automatic snapshots.")
+    ] = None,
+    keep_for: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Keep automatic snapshots for this long, such as 7d.")
+    ] = None,
+    hourly: Annotated[
+        int | None, typer.Option(metavar="N", help="Keep one per hour for the last N hours.")
+    ] = None,
+    daily: Annotated[
+        int | None, typer.Option(metavar="N", help="Keep one per day for the last N days.")
+    ] = None,
+    quota: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="Most room for this session's snapshots, such as 5g (0: no limit)."
+        ),
+    ] = None,
+    off: Annotated[bool, typer.Option("--off", help="Clear the policy first.")] = False,
     json: Json = False,
 ) -> None:
-    """Say when a session is captured by itself, and how long these snapshots are kept. Shows what holds."""
+    """Show or set when a session is captured automatically, and which of those snapshots are kept."""
     from holdfast.runtime.keeping import texts
     from holdfast.runtime.keeping.policy import Policy
 
@@ -84,11 +104,11 @@ def policy(
 
 def quota(
     size: Annotated[
-        str | None, typer.Argument(metavar="[SIZE|none]", help="Such as 20g; left out: what holds.")
+        str | None, typer.Argument(metavar="[SIZE|none]", help="Such as 20g; without it, show the limit.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Limit the bytes that all snapshots may take. The oldest automatic ones make room."""
+    """Limit the room all snapshots may take. The oldest automatic ones are deleted first."""
     from holdfast.runtime.keeping import policy as policies
 
     holdfast = controller()
@@ -103,13 +123,11 @@ def quota(
 
 
 def autosnap(
-    every: Annotated[
-        float, typer.Option("--every", metavar="S", help="Seconds between two looks.", min=1)
-    ] = 30,
-    once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
+    every: Annotated[float, typer.Option("--every", metavar="S", help="Seconds between checks.", min=1)] = 30,
+    once: Annotated[bool, typer.Option("--once", help="Check once and exit.")] = False,
     json: Json = False,
 ) -> None:
-    """Watch the sessions whose policy says --idle, in the foreground, and capture them when it is time."""
+    """Watch sessions whose policy has --idle, in the foreground, and capture them when they are idle."""
     with controller() as holdfast:
         while True:
             for name in holdfast.keeping.capture_idle():
@@ -123,10 +141,10 @@ def autosnap(
 
 
 def gc(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be removed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be deleted.")] = False,
     json: Json = False,
 ) -> None:
-    """Remove what nothing needs: expired snapshots, leftovers of dead processes, old images."""
+    """Delete what nothing needs: expired snapshots, leftovers of failed operations, old images."""
     found = controller().keeping.collect_garbage(dry_run=dry_run)
     if wants_json(json):
         output.emit([{"kind": g.kind, "name": g.name, "why": g.why, "bytes": g.bytes} for g in found])

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 # The exit code for each way a cell ends.
 EXIT = {"ok": 0, "error": 1, "restarted": 1, "died": 1, "timeout": 124, "interrupted": 130, "waiting": 75}
 
-app = typer.Typer(help="The session's kernel.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Interrupt or restart a session's Jupyter kernel.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 def cell(
@@ -38,7 +40,7 @@ def cell(
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Run code in the session's kernel. Prints as a REPL does; standard input answers input()."""
+    """Run code in the session's kernel and print like a REPL. Standard input answers input()."""
     if code == "-":
         code = sys.stdin.read()
     found = controller().session(session)
@@ -61,7 +63,7 @@ def cell(
 
 @app.command()
 def interrupt(session: SessionRef, json: Json = False) -> None:
-    """Interrupt what the kernel runs."""
+    """Interrupt the running cell."""
     found = controller().session(session)
     found.kernel.interrupt()
     if wants_json(json):
@@ -70,7 +72,7 @@ def interrupt(session: SessionRef, json: Json = False) -> None:
 
 @app.command()
 def restart(session: SessionRef, json: Json = False) -> None:
-    """Start the kernel anew; its variables are lost."""
+    """Restart the kernel. Its variables are lost."""
     found = controller().session(session)
     found.kernel.restart()
     if wants_json(json):

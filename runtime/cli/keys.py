@@ -15,18 +15,18 @@ from holdfast.runtime.home import Home
 if TYPE_CHECKING:
     from holdfast.snapshots.bundle.keys import Keys, Known
 
-app = typer.Typer(name="key", no_args_is_help=True, help="Keys that sign snapshots, and whose count here.")
+app = typer.Typer(name="key", no_args_is_help=True, help="Manage the keys that sign snapshots.")
 
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="What it is called here.")] = "default",
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Name of the key in this home.")] = "default",
     passphrase: Annotated[
         bool, typer.Option("--passphrase", help=f"Ask for one, or take it from {PASSPHRASE}.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Make a key; what is exported from here is signed with it."""
+    """Create a key that signs what is exported from here."""
     secret = None
     if passphrase:
         secret = os.environ.get(PASSPHRASE) or str(
@@ -40,17 +40,19 @@ def new(
 
 @app.command()
 def trust(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="ed25519:..., as `key list` shows it there.")],
-    name: Annotated[str | None, typer.Option("--name", help="What to call it here.")] = None,
+    key: Annotated[
+        str, typer.Argument(metavar="KEY", help="ed25519:…, as `key list` prints it on the other machine.")
+    ],
+    name: Annotated[str | None, typer.Option("--name", help="Name for it in this home.")] = None,
     json: Json = False,
 ) -> None:
-    """Let what this key has signed be imported: it can then run here, in a session."""
+    """Trust a key: snapshots it has signed may be imported and run here, in sessions."""
     _tell(_keys().trust(key, name), as_json=wants_json(json))
 
 
 @app.command("list")
 def list_(json: Json = False) -> None:
-    """Keys of this home, and those it trusts."""
+    """List this home's keys and those it trusts."""
     found = _keys().known()
     if wants_json(json):
         output.emit([_told(one) for one in found])
@@ -63,10 +65,10 @@ def list_(json: Json = False) -> None:
 
 @app.command()
 def rm(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, or the key itself.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the key, or the key itself.")],
     json: Json = False,
 ) -> None:
-    """Forget a key. What was signed with it stays signed; nothing more is imported because of it."""
+    """Remove a key. What it has signed is no longer trusted."""
     _tell(_keys().remove(name), as_json=wants_json(json))
 
 

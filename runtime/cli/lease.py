@@ -21,17 +21,19 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 def lease(
     session: SessionRef,
     action: Annotated[
-        str, typer.Argument(metavar="[take|return|give TO]", help="Nothing: show it.")
+        str, typer.Argument(metavar="[take|return|give TO]", help="Without it, show the holder.")
     ] = "show",
-    to: Annotated[str | None, typer.Argument(metavar="", help="For give: person:NAME, agent:NAME.")] = None,
+    to: Annotated[
+        str | None, typer.Argument(metavar="", help="With give: person:NAME or agent:NAME.")
+    ] = None,
     for_: Annotated[
         str | None,
-        typer.Option("--for", metavar="TIME", help="How long, such as 90s, 10m, 2h; 15m if left out."),
+        typer.Option("--for", metavar="TIME", help="For how long, such as 90s, 10m or 2h (default 15m)."),
     ] = None,
     as_: Annotated[
-        str | None, typer.Option("--as", metavar="ACTOR", help="Who: person:NAME, agent:NAME.")
+        str | None, typer.Option("--as", metavar="ACTOR", help="Who is acting: person:NAME or agent:NAME.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Take it from who holds it.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Take it even if someone holds it.")] = False,
     json: Json = False,
 ) -> None:
     """Show who holds the session's shell, take it, return it, or hand it over."""

@@ -20,14 +20,17 @@ WIDE = 120
 
 def snapshots(
     tree: Annotated[
-        bool, typer.Option("--tree", help="As a tree, with what was run in between, and the sessions.")
+        bool, typer.Option("--tree", help="Show a tree, with sessions and the commands run in between.")
     ] = False,
     session: Annotated[
-        str | None, typer.Option("--session", "-s", metavar="SESSION", help="Only its past and its own.")
+        str | None,
+        typer.Option(
+            "--session", "-s", metavar="SESSION", help="Only this session's ancestors and own snapshots."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show the snapshots: what each one is, how large, how old, why it was taken, and what it comes after."""
+    """List snapshots: kind, size, age, reason and parent."""
     from holdfast.runtime.journal.reading import find
     from holdfast.runtime.lineage.drawing import Form, draw
     from holdfast.runtime.lineage.overview import overview, why
@@ -74,18 +77,20 @@ def rewind(
     session: SessionRef,
     snapshot: SnapshotRef,
     keep: Annotated[
-        str | None, typer.Option("--keep", metavar="LABEL", help="Keep the present under this label.")
+        str | None,
+        typer.Option("--keep", metavar="LABEL", help="Label for the snapshot of the present state."),
     ] = None,
     discard: Annotated[
-        bool, typer.Option("--discard", help="Do not keep the present: what is in no snapshot is lost.")
+        bool,
+        typer.Option("--discard", help="Do not snapshot the present state; what no snapshot has is lost."),
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Also to a snapshot of another session's lineage.")
+        bool, typer.Option("--force", help="Allow a snapshot of another session's lineage.")
     ] = False,
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Take a session back to a snapshot, in place: `@-1` is the last one. The present is kept."""
+    """Take a session back to a snapshot, in place (`@-1`: the last one). The present is captured first."""
     found = (
         controller().session(session).rewind(snapshot, keep=keep, discard=discard, force=force, reason=reason)
     )

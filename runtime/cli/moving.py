@@ -24,17 +24,17 @@ BUNDLE_PASSPHRASE = "HOLDFAST_BUNDLE_PASSPHRASE"  # noqa: S105 - the name of a v
 
 KeyName = Annotated[
     str | None,
-    typer.Option("--key", metavar="NAME", help="Sign with this key instead of the only one or `default`."),
+    typer.Option("--key", metavar="NAME", help="Sign with this key (default: the only one, or `default`)."),
 ]
 Compression = Annotated[
     str,
-    typer.Option("--compression", help="Of the files' layers: gzip, or zstd for Docker 23 and newer."),
+    typer.Option(
+        "--compression", help="Compression of file layers: gzip, or zstd (needs Docker 23 or newer)."
+    ),
 ]
 EncryptTo = Annotated[
     list[str] | None,
-    typer.Option(
-        "--encrypt-to", metavar="KEY", help="Encrypt it for x25519:...; may be given several times."
-    ),
+    typer.Option("--encrypt-to", metavar="KEY", help="Encrypt it for x25519:…. Repeatable."),
 ]
 WithPassphrase = Annotated[
     bool, typer.Option("--passphrase", help=f"Encrypt it with one: asked for, or from {BUNDLE_PASSPHRASE}.")
@@ -44,24 +44,30 @@ Secrets = Annotated[
     typer.Option(
         "--secrets",
         metavar="warn|refuse|ignore",
-        help="What to do about those found in memory and files; by default as scrub.json says, else warn.",
+        help="What to do about secrets found in memory and files (default: as scrub.json says, else warn).",
     ),
 ]
-RefuseSecrets = Annotated[bool, typer.Option("--refuse-secrets", help="The same as --secrets refuse.")]
+RefuseSecrets = Annotated[bool, typer.Option("--refuse-secrets", help="Same as --secrets refuse.")]
 OpeningPassphrase = Annotated[
     bool, typer.Option("--passphrase", help=f"It is encrypted with one: asked for, or {BUNDLE_PASSPHRASE}.")
 ]
 Label = Annotated[str | None, typer.Option("--label", "-l", help="A name for the snapshot here.")]
-Memory = Annotated[str | None, typer.Option("--memory", help="Of sessions made of it: 512m, 4g.")]
+Memory = Annotated[
+    str | None,
+    typer.Option("--memory", help="Memory limit of sessions restored from it, such as 512m or 4g."),
+]
 Cores = Annotated[float | None, typer.Option("--cpus", help="Cores.")]
 FilesOnly = Annotated[
-    bool, typer.Option("--files-only", help="Leave memory and processes; needs no trust in who signed it.")
+    bool,
+    typer.Option(
+        "--files-only", help="Import the files without memory and processes; needs no trusted signature."
+    ),
 ]
 
 
 def export(
     snapshot: SnapshotRef,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; replaced if it is there.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write; replaced if it exists.")],
     key: KeyName = None,
     compression: Compression = "gzip",
     encrypt_to: EncryptTo = None,
@@ -70,7 +76,7 @@ def export(
     refuse_secrets: RefuseSecrets = False,
     json: Json = False,
 ) -> None:
-    """Write a snapshot to a file, to be imported elsewhere."""
+    """Write a snapshot to a signed file that can be imported elsewhere."""
     secret = bundle_passphrase(wanted=passphrase)
     with controller() as holdfast, bar("exporting") as progress:
         done = holdfast.snapshot(snapshot).export(
@@ -104,7 +110,7 @@ def export(
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `holdfast export` wrote.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file written by `holdfast export`.")],
     label: Label = None,
     files_only: FilesOnly = False,
     memory: Memory = None,
@@ -114,7 +120,7 @@ def import_(
     passphrase: OpeningPassphrase = False,
     json: Json = False,
 ) -> None:
-    """Take in a snapshot from a file. What nobody you trust has signed is refused."""
+    """Import a snapshot from a file. It must be signed by a key you trust."""
     limits = given(memory=memory, cpus=cpus, network=network, allow=allow)
     secret = opening_passphrase(ask=passphrase)
     with controller() as holdfast, bar("importing") as progress:

@@ -28,16 +28,18 @@ def network(
     session: SessionRef,
     allow: Allow = None,
     disallow: Annotated[
-        list[str] | None, typer.Option("--disallow", metavar="HOST:PORT", help="Take this exception away.")
+        list[str] | None,
+        typer.Option("--disallow", metavar="HOST:PORT", help="Revoke this exception. Repeatable."),
     ] = None,
     domain: Domain = None,
     no_domain: Annotated[
-        list[str] | None, typer.Option("--no-domain", metavar="NAME[:PORT]", help="Take this domain away.")
+        list[str] | None,
+        typer.Option("--no-domain", metavar="NAME[:PORT]", help="Revoke this domain. Repeatable."),
     ] = None,
     kind: Annotated[str | None, typer.Option("--network", help="`internet` or `open`.")] = None,
     json: Json = False,
 ) -> None:
-    """Show what a session reaches and what it was refused, after changing it if asked to."""
+    """Show what a session can reach and what it was refused; with options, change it first."""
     with controller() as holdfast:
         found = holdfast.session(session)
         if allow or disallow or domain or no_domain or kind:

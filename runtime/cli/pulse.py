@@ -31,20 +31,20 @@ HOME, TO_LINE_END, TO_SCREEN_END = "\x1b[H", "\x1b[K", "\x1b[J"
 
 def pulse(
     session: SessionRef,
-    port: Annotated[int | None, typer.Option(help="Who listens there, and does it answer?")] = None,
+    port: Annotated[int | None, typer.Option(help="Who listens on this port, and does it answer?")] = None,
     pid: Annotated[int | None, typer.Option(help="Everything about this process.")] = None,
     file: Annotated[str | None, typer.Option(metavar="PATH", help="Who has this file open?")] = None,
-    files: Annotated[bool, typer.Option("--files", help="All that every process has open.")] = False,
-    disk: Annotated[bool, typer.Option("--disk", help="Also what was written since the image.")] = False,
+    files: Annotated[bool, typer.Option("--files", help="List every open file of every process.")] = False,
+    disk: Annotated[bool, typer.Option("--disk", help="Include what was written since the image.")] = False,
     since: Annotated[
-        str | None, typer.Option(metavar="MOMENT", help="As --disk, since a snapshot; as for `drift`.")
+        str | None, typer.Option(metavar="MOMENT", help="Like --disk, since this moment (see `drift`).")
     ] = None,
-    screen: Annotated[bool, typer.Option(help="Also what the terminals show.")] = True,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again and again, until C-c.")] = False,
-    interval: Annotated[float, typer.Option(metavar="S", help="Seconds between two looks.")] = 1.0,
+    screen: Annotated[bool, typer.Option(help="Include the terminals' screens.")] = True,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until C-c.")] = False,
+    interval: Annotated[float, typer.Option(metavar="S", help="Seconds between checks.")] = 1.0,
     json: Json = False,
 ) -> None:
-    """Show what goes on in a session: processes, files, sockets, terminals, kernels, limits."""
+    """Show what is going on in a session: processes, files, sockets, terminals, kernels, limits."""
     if sum(each is not None for each in (port, pid, file)) + watch > 1:
         raise InvalidArgument(
             "cannot look at several things at once", hint="give one of --port, --pid, --file and --watch"

@@ -18,18 +18,23 @@ _PLACE = "SNAPSHOT, OFFSET, time as 2026-01-31T12:00, or 10m (ago)"
 def replay(
     session: SessionRef,
     start: Annotated[str | None, typer.Option("--from", metavar="PLACE", help=f"Where: {_PLACE}.")] = None,
-    end: Annotated[str | None, typer.Option("--to", metavar="PLACE", help="Where it ends.")] = None,
-    speed: Annotated[float, typer.Option("--speed", metavar="X", help="Times as fast.")] = 1.0,
+    end: Annotated[str | None, typer.Option("--to", metavar="PLACE", help="Where to stop.")] = None,
+    speed: Annotated[
+        float, typer.Option("--speed", metavar="X", help="Playback speed (2: twice as fast).")
+    ] = 1.0,
     max_idle: Annotated[
-        float | None, typer.Option("--max-idle", metavar="S", help="Pauses are no longer than this.")
+        float | None, typer.Option("--max-idle", metavar="S", help="Shorten pauses to this many seconds.")
     ] = None,
     cast: Annotated[
-        str | None, typer.Option("--cast", metavar="FILE", help="Write asciicast v2; `-`: standard output.")
+        str | None,
+        typer.Option(
+            "--cast", metavar="FILE", help="Write asciicast v2 to this file (`-`: standard output)."
+        ),
     ] = None,
     raw: Raw = False,
     json: Json = False,
 ) -> None:
-    """Play what the session's terminal showed, or write it as a recording for asciinema.
+    """Play back what the session's terminal showed, or write it as an asciinema recording.
 
     While it plays, space pauses and q ends. Without a terminal all of it is written at once.
     """

@@ -33,7 +33,7 @@ from holdfast.runtime.moving import trust
 
 Reference = Annotated[str, typer.Argument(metavar="REFERENCE", help="host[:port]/name[:tag]")]
 PlainHttp = Annotated[
-    bool, typer.Option("--plain-http", help="Without TLS, also if the registry is not on this machine.")
+    bool, typer.Option("--plain-http", help="Do without TLS, even if the registry is on another machine.")
 ]
 
 
@@ -49,7 +49,7 @@ def push(
     refuse_secrets: RefuseSecrets = False,
     json: Json = False,
 ) -> None:
-    """Send a snapshot to a registry; what is there already is not sent again."""
+    """Send a snapshot to a registry, skipping what is already there."""
     secret = bundle_passphrase(wanted=passphrase)
     with controller() as holdfast, bar("pushing") as progress:
         done = holdfast.snapshot(snapshot).push(
@@ -98,7 +98,7 @@ def pull(
     plain_http: PlainHttp = False,
     json: Json = False,
 ) -> None:
-    """Take in a snapshot from a registry. What nobody you trust has signed is refused."""
+    """Import a snapshot from a registry. It must be signed by a key you trust."""
     limits = given(memory=memory, cpus=cpus, network=network, allow=allow)
     secret = opening_passphrase(ask=passphrase)
     with controller() as holdfast, bar("pulling") as progress:

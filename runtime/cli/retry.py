@@ -35,10 +35,14 @@ Command = Annotated[
     list[str],
     typer.Argument(metavar="TEXT | -- ARG...", help="Text for bash, `-` for standard input, or words."),
 ]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="So many at once, if there is memory for them.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Runs at a time, memory permitting.")]
 Limit = Annotated[
     float | None,
-    typer.Option("--timeout", metavar="S", help="Seconds for each run; then it is a kind of its own."),
+    typer.Option(
+        "--timeout",
+        metavar="S",
+        help="Time limit of each run, in seconds; runs that exceed it are reported as timed out.",
+    ),
 ]
 
 
@@ -50,23 +54,26 @@ def retry(
     jobs: Jobs = 4,
     timeout: Limit = None,
     keep: Annotated[
-        str, typer.Option("--keep", help="`diverging`: one or two runs of each kind; `all`; `none`.")
+        str,
+        typer.Option(
+            "--keep", help="Runs to keep: `diverging` (one or two of each outcome), `all` or `none`."
+        ),
     ] = "diverging",
     keep_as: Annotated[
-        str, typer.Option("--keep-as", help="`sessions` that go on, or `snapshots`.")
+        str, typer.Option("--keep-as", help="Keep them as running `sessions` or as `snapshots`.")
     ] = "sessions",
     until_differs: Annotated[
-        bool, typer.Option("--until-differs", help="Begin no more when two came out differently.")
+        bool, typer.Option("--until-differs", help="Stop as soon as two runs differ.")
     ] = False,
     compare_output: Annotated[
-        bool, typer.Option("--output", help="Output of runs that pass makes kinds, too.")
+        bool, typer.Option("--output", help="Compare the output of passing runs as well.")
     ] = False,
-    name: Annotated[str | None, typer.Option("--name", help="Copies are called NAME-1, NAME-2, ...")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name the copies NAME-1, NAME-2, …")] = None,
     json: Json = False,
 ) -> None:
-    """Run a command many times from one moment, each in a copy of its own, and tell how it spreads.
+    """Run a command many times from one moment, each time in its own copy, and compare the outcomes.
 
-    Exit code 0 if all runs ended alike, 5 if not.
+    Exit code 0 if all runs ended alike, 5 if they differ.
     """
     from holdfast.runtime.retry.many import Series
 
@@ -105,7 +112,9 @@ def bisect(
     good: SnapshotRef,
     bad: SnapshotRef,
     command: Command,
-    count: Annotated[int, typer.Option("-n", "--count", help="Runs in each; one that fails is enough.")] = 1,
+    count: Annotated[
+        int, typer.Option("-n", "--count", help="Runs per snapshot; one failure is enough.")
+    ] = 1,
     jobs: Jobs = 4,
     timeout: Limit = None,
     json: Json = False,

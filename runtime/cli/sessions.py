@@ -26,7 +26,7 @@ def new(
         str | None, typer.Argument(metavar="NAME", help="Name of the new session.", show_default=False)
     ] = None,
     name: NameOption = None,
-    image: Annotated[str | None, typer.Option(help="Image made FROM the session image.")] = None,
+    image: Annotated[str | None, typer.Option(help="An image built FROM the session image.")] = None,
     network: Annotated[
         str | None, typer.Option("--network", help="`internet`, `none`, `open` or `domains`.")
     ] = None,
@@ -36,23 +36,30 @@ def new(
         list[str] | None,
         typer.Option(
             metavar="NAME@HOST[,HOST...]=SOURCE",
-            help="A variable whose value only these hosts get, never the session: env:VAR, @FILE. Repeat.",
+            help="A secret that only HOST gets, never the session: env:VAR or @FILE. Repeatable.",
         ),
     ] = None,
     memory: Annotated[str | None, typer.Option(help="Limit, such as 512m or 4g.")] = None,
-    disk: Annotated[str | None, typer.Option(help="Limit of its own files, where the engine can.")] = None,
+    disk: Annotated[
+        str | None, typer.Option(help="Limit of the session's own files, where the engine supports it.")
+    ] = None,
     cpus: Annotated[float | None, typer.Option(help="Limit in cores, such as 1.5.")] = None,
     pids: Annotated[int | None, typer.Option(help="Limit of processes and threads.")] = None,
-    user: Annotated[str | None, typer.Option(help="Who the shell and the kernel run as.")] = None,
-    env: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Repeat for more.")] = None,
-    mount: Annotated[list[str] | None, typer.Option(metavar="SRC:DST[:ro]", help="Repeat for more.")] = None,
-    workdir: Annotated[str | None, typer.Option(help="Where the shell begins.")] = None,
+    user: Annotated[str | None, typer.Option(help="User that shell and kernel run as.")] = None,
+    env: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Set a variable. Repeatable.")
+    ] = None,
+    mount: Annotated[
+        list[str] | None, typer.Option(metavar="SRC:DST[:ro]", help="Mount a host folder. Repeatable.")
+    ] = None,
+    workdir: Annotated[str | None, typer.Option(help="Initial working directory.")] = None,
     policy: Annotated[
-        str | None, typer.Option(metavar="every=20,before-risky,...", help="As for `holdfast policy`.")
+        str | None,
+        typer.Option(metavar="every=20,before-risky,...", help="Same settings as `holdfast policy`."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Make a session."""
+    """Start a session."""
     if given is not None and name is not None:
         raise InvalidArgument("cannot name the session twice", hint=f"`holdfast new {given}`")
     made = controller().new(
@@ -79,7 +86,7 @@ def new(
 
 
 def ls(json: Json = False) -> None:
-    """List the sessions."""
+    """List sessions."""
     found = controller().sessions()
     if wants_json(json):
         output.emit([output.session(session) for session in found])
@@ -92,7 +99,7 @@ def ls(json: Json = False) -> None:
 
 
 def rm(sessions: SessionRefs, json: Json = False) -> None:
-    """End sessions and forget them. Their snapshots stay."""
+    """End sessions and delete them. Their snapshots stay."""
     with controller() as holdfast:
         found = list({session.id: session for session in map(holdfast.session, sessions)}.values())
         for session in found:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 WAITS = 75
 """Exit code for a command that waits: EX_TEMPFAIL of sysexits.h, "try again later"."""
-Wait = Annotated[bool, typer.Option("--wait", help="Stay also while it waits for somebody to answer it.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Keep waiting even while it waits for an answer.")]
 
 
 def exec_(
@@ -49,20 +49,21 @@ def exec_(
     lease_wait: LeaseWait = None,
     busy_wait: BusyWait = None,
     detach: Annotated[
-        bool, typer.Option("--detach", "-d", help="Start it apart from the shell, and say its id.")
+        bool, typer.Option("--detach", "-d", help="Run it apart from the shell and print its id.")
     ] = False,
-    name: Annotated[str | None, typer.Option(help="With --detach: a name for it.")] = None,
+    name: Annotated[str | None, typer.Option(help="With --detach: a name for the task.")] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Only say whether bash could read all of it: 0, else 2.")
+        bool,
+        typer.Option("--check", help="Only check the syntax: exit code 0, or 2 if bash cannot parse it."),
     ] = False,
     key: Key = None,
     reason: Reason = None,
     raw: Raw = False,
     json: Json = False,
 ) -> None:
-    """Run a command in the session's shell. The exit code is the command's; 124 if its time was over.
+    """Run a command in the session's shell. Exits with the command's code, or 124 after a timeout.
 
-    75 says that it waits for somebody: `send` answers, `wait` goes on waiting for its end.
+    75 means that it is waiting for input: answer with `send`, or follow it with `wait`.
     """
     text = command_text(command, separated=bool(context.meta.get("separated")))
     found = controller().session(session)
@@ -103,18 +104,20 @@ def wait(
     session: SessionRef,
     command: Annotated[
         str | None,
-        typer.Argument(metavar="ID", help="Of the command, or id or name of a task; else what runs now."),
+        typer.Argument(
+            metavar="ID", help="Id of a command, or id or name of a task (default: the running command)."
+        ),
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", metavar="S", help="Seconds; then it is left alone.")
+        float | None, typer.Option("--timeout", metavar="S", help="Stop waiting after this many seconds.")
     ] = None,
     through: Annotated[
-        bool, typer.Option("--wait", help="Also while it waits for somebody to answer it.")
+        bool, typer.Option("--wait", help="Keep waiting even while it waits for an answer.")
     ] = False,
     raw: Raw = False,
     json: Json = False,
 ) -> None:
-    """Wait for the end of a command that runs; shows its output from the beginning. Exit codes as `exec`."""
+    """Wait for a running command to end, printing its output from the start. Exit codes as for `exec`."""
     found = controller().session(session)
     name = command or found.shell().command_id
     if name is None:
@@ -182,21 +185,23 @@ def _note_running(found: Session, result: ExecResult) -> None:
 
 def send(
     session: SessionRef,
-    text: Annotated[list[str] | None, typer.Argument(help="Text to type, joined by spaces.")] = None,
+    text: Annotated[
+        list[str] | None, typer.Argument(help="Text to type; arguments are joined by spaces.")
+    ] = None,
     key: Annotated[
         list[str] | None,
-        typer.Option("--key", "-k", metavar="NAME", help="Then a key: C-c, Up. Repeat for more."),
+        typer.Option("--key", "-k", metavar="NAME", help="Then press a key, such as C-c or Up. Repeatable."),
     ] = None,
-    enter: Annotated[bool, typer.Option("--enter", "-e", help="Then Enter.")] = False,
+    enter: Annotated[bool, typer.Option("--enter", "-e", help="Then press Enter.")] = False,
     through: Annotated[
-        bool, typer.Option("--wait", help="Then follow the command that runs, as `wait` does.")
+        bool, typer.Option("--wait", help="Then follow the running command, as `wait` does.")
     ] = False,
     patience: Annotated[
         float | None,
-        typer.Option("--patience", metavar="S", help="With --wait: seconds; then it goes on alone."),
+        typer.Option("--patience", metavar="S", help="With --wait: stop waiting after this many seconds."),
     ] = None,
     task: Annotated[
-        str | None, typer.Option("--task", metavar="TASK", help="Into the terminal of a task.")
+        str | None, typer.Option("--task", metavar="TASK", help="Type into this task's terminal.")
     ] = None,
     raw: Raw = False,
     json: Json = False,
@@ -226,7 +231,7 @@ def send(
 
 
 def screen(session: SessionRef, json: Json = False) -> None:
-    """Show what the session's terminal shows."""
+    """Print what the session's terminal shows now."""
     found = controller().session(session)
     shown = found.terminal.screen()
     if wants_json(json):

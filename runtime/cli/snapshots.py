@@ -34,9 +34,11 @@ def snapshot(
     kind: Annotated[str, typer.Option("--kind", help="`live` or `filesystem`.")] = "live",
     reason: Reason = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Only tell what would survive; exit code 3 if something blocks.")
+        bool, typer.Option("--check", help="Only show what would survive; exit code 3 if something blocks.")
     ] = False,
-    all_: Annotated[bool, typer.Option("--all", help="With --check: also the supervisor's own.")] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="With --check: include the supervisor's own resources.")
+    ] = False,
     force_drop: Annotated[
         list[str] | None,
         typer.Option(
@@ -48,7 +50,7 @@ def snapshot(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Capture a session at one instant. It runs on."""
+    """Capture a session at one instant. It keeps running."""
     if check:
         found = controller().session(session)
         raise typer.Exit(survival.check(found, everything=all_, as_json=wants_json(json)))
@@ -77,13 +79,13 @@ def restore(
     as_: fitness.As = None,
     require: fitness.Require = None,
     run_commands: Annotated[
-        bool, typer.Option("--run-commands", help="With --as commands: also run them, one after the other.")
+        bool, typer.Option("--run-commands", help="With --as commands: run them as well, in order.")
     ] = False,
     network: Network = None,
     allow: Allow = None,
     json: Json = False,
 ) -> None:
-    """Make a session that goes on from a snapshot. Exit code 3 if that is not possible on this machine."""
+    """Start a new session from a snapshot. Exit code 3 if that is not possible on this machine."""
     if run_commands and as_ != "commands":
         raise InvalidArgument("cannot run commands without --as commands", hint="add it, or leave them")
     found, as_json = controller().snapshot(snapshot), wants_json(json)
@@ -98,13 +100,13 @@ def restore(
 
 def fork(
     source: EitherRef,
-    name: Annotated[str | None, typer.Option("--name", help="Name; with -n: NAME-1, NAME-2, ...")] = None,
-    count: Annotated[int, typer.Option("-n", "--count", help="How many.")] = 1,
+    name: Annotated[str | None, typer.Option("--name", help="Name; with -n: NAME-1, NAME-2, …")] = None,
+    count: Annotated[int, typer.Option("-n", "--count", help="How many copies.")] = 1,
     network: Network = None,
     allow: Allow = None,
     json: Json = False,
 ) -> None:
-    """Make sessions that go on from a session's present, or from a snapshot."""
+    """Start copies of a session's present state, or of a snapshot."""
     made = controller().fork(source, count, name, network=network, allow=allow or ())
     if wants_json(json):
         output.emit([output.session(session) for session in made])
@@ -114,14 +116,14 @@ def fork(
 
 
 def suspend(session: SessionRef, json: Json = False) -> None:
-    """Capture a session, then free its memory until it is resumed."""
+    """Capture a session and free its memory until it is resumed."""
     found = controller().session(session).suspend()
     if wants_json(json):
         output.emit(output.session(found))
 
 
 def resume(session: SessionRef, json: Json = False) -> None:
-    """Let a suspended session go on."""
+    """Continue a suspended session."""
     found = controller().session(session).resume()
     if wants_json(json):
         output.emit(output.session(found))

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from holdfast.runtime.session import Session
     from holdfast.runtime.tasks import TaskInfo
 
-TaskRef = Annotated[str, typer.Argument(metavar="TASK", help="Id of a task, its first digits, or its name.")]
+TaskRef = Annotated[
+    str, typer.Argument(metavar="TASK", help="Id of a task, a unique prefix of it, or its name.")
+]
 
 
 def detach(session: Session, command: str, name: str | None, lease_wait: float | None, *, json: bool) -> None:
@@ -27,7 +29,7 @@ def detach(session: Session, command: str, name: str | None, lease_wait: float |
 
 
 def tasks(session: SessionRef, json: Json = False) -> None:
-    """List the commands started by `exec --detach`: those that run, and the last that ended."""
+    """List commands started by `exec --detach`: running ones and the last that ended."""
     found = controller().session(session).tasks()
     if wants_json(json):
         output.emit([info.as_dict() for info in found])
@@ -40,7 +42,7 @@ def tasks(session: SessionRef, json: Json = False) -> None:
 
 
 def task(session: SessionRef, task: TaskRef, json: Json = False) -> None:
-    """Say what a task does, or how it ended."""
+    """Show what a task is doing, or how it ended."""
     info = controller().session(session).task(task).info()
     if wants_json(json):
         output.emit(info.as_dict())
@@ -53,11 +55,10 @@ def task(session: SessionRef, task: TaskRef, json: Json = False) -> None:
 def output_(
     session: SessionRef,
     task: TaskRef,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what comes, until it ends.")
-    ] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing until it ends.")] = False,
     begin: Annotated[
-        int, typer.Option("--from", metavar="OFFSET", help="Negative: from so far before the end.")
+        int,
+        typer.Option("--from", metavar="OFFSET", help="Offset to start at; negative: counted from the end."),
     ] = 0,
     raw: Raw = False,
 ) -> None:
@@ -75,7 +76,7 @@ def kill(
     ] = "TERM",
     json: Json = False,
 ) -> None:
-    """Send a signal to all that runs in a task's terminal."""
+    """Send a signal to every process in a task's terminal."""
     found = controller().session(session)
     wanted = found.task(task)
     wanted.signal(signal)

@@ -31,39 +31,43 @@ def thaw(
         str,
         typer.Argument(
             metavar="SNAPSHOT|FILE|REFERENCE",
-            help="Where it is: here, in a file, in a registry.",
+            help="A snapshot, an exported file or a registry reference.",
             autocompletion=snapshot_names,
         ),
     ],
     as_: Annotated[
         str | None,
         typer.Option(
-            "--as", metavar="RUNG", help="`live` as it was; `commands`: files, and a script; `files`."
+            "--as",
+            metavar="RUNG",
+            help="Take this: `live`; `commands` (files and a script of the recorded commands); `files`.",
         ),
     ] = None,
     require: Annotated[
-        str | None, typer.Option("--require", metavar="RUNG", help="The best, but at least this.")
+        str | None,
+        typer.Option("--require", metavar="RUNG", help="Take the best that is possible, but at least this."),
     ] = None,
     name: NameOption = None,
-    memory: Annotated[str | None, typer.Option(help="Limit of the session: 512m, 4g.")] = None,
-    cpus: Annotated[float | None, typer.Option(help="Limit in cores.")] = None,
+    memory: Annotated[str | None, typer.Option(help="Memory limit, such as 512m or 4g.")] = None,
+    cpus: Annotated[float | None, typer.Option(help="Limit in cores, such as 1.5.")] = None,
     network: Network = None,
     allow: Allow = None,
     passphrase: OpeningPassphrase = False,
     plain_http: Annotated[
-        bool, typer.Option("--plain-http", help="Pull without TLS, also from another machine.")
+        bool, typer.Option("--plain-http", help="Do without TLS, even if the registry is on another machine.")
     ] = False,
     attach: Annotated[
-        bool | None, typer.Option("--attach/--no-attach", help="Join its terminal; by default on a terminal.")
+        bool | None,
+        typer.Option("--attach/--no-attach", help="Join its terminal afterwards (default if yours is one)."),
     ] = None,
     run_commands: Annotated[
-        bool, typer.Option("--run-commands", help="With --as commands: also run them, one after the other.")
+        bool, typer.Option("--run-commands", help="With --as commands: run them as well, in order.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Make a session that goes on from a captured moment, and go where it failed.
+    """Start a session from a captured failure, and join it where it failed.
 
-    If this machine does not allow it as it was captured, exit code 3 tells why, and what is possible.
+    If it cannot run here as it was captured, exits with 3 and says why, and what is possible.
     """
     from holdfast.runtime.thawing import told
 

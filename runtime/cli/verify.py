@@ -18,7 +18,7 @@ def verify(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Check snapshots and all that is stored for them, repair what can be. Exit code 1 if one is damaged."""
+    """Check every stored byte of snapshots and repair what can be. Exit code 1 if one is damaged."""
     with controller() as holdfast:
         found = holdfast.verify(*(snapshots or []))
     if wants_json(json):
