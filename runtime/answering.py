@@ -41,7 +41,7 @@ def answer(
     if command is None:
         raise InvalidArgument(
             "cannot wait for the command: none that was begun by exec runs in the shell",
-            hint="the text was typed; `holdfast screen` shows what came of it",
+            hint="the text was typed; `holdfast screen` shows its effect",
         )
     following = Following(
         line.client(),

@@ -91,6 +91,4 @@ def _outcome(frame: Frame) -> HookOutcome:
 
 
 def _unknown(why: str) -> HookOutcome:
-    return HookOutcome(
-        "all hooks", "restored", 0.0, f"nobody knows what came of them ({plain(why, 200)})", ""
-    )
+    return HookOutcome("all hooks", "restored", 0.0, f"their outcome is unknown ({plain(why, 200)})", "")

@@ -270,7 +270,7 @@ class Holdfast(Incoming, Thawing):
         """Look at every byte of snapshots, of all or of those named; repair what can be, mark the rest.
 
         Raises:
-            SnapshotNotFound: there is none of that name.
+            SnapshotNotFound: there is no such snapshot.
             StoreError: another process changes what is stored and does not end.
         """
         from holdfast.runtime import verifying

@@ -158,7 +158,7 @@ def _gateway(controller: Holdfast) -> Check:
     return Check(
         "gateway",
         False,
-        f"{count} sessions have no way out: nobody answers as it should at {where}",
+        f"{count} sessions have no way out: no valid answer from {where}",
         "the next session that needs it starts it; `docker logs holdfast-gateway-…` says why it ended",
     )
 

@@ -105,7 +105,7 @@ class Connection:
         """
         data = self._rest() if self._reader.pending else self._bytes()
         if not data:
-            raise GuestDisconnected("cannot go on: the session closed the connection")
+            raise GuestDisconnected("cannot continue: the session closed the connection")
         try:
             found = self._reader.feed(data)
         except protocol.ProtocolError as error:
@@ -192,7 +192,7 @@ class Connection:
             return
         except OSError as error:
             raise _lost(error) from error
-        raise GuestDisconnected("cannot go on: the session does not hang up")
+        raise GuestDisconnected("cannot continue: the session does not close the connection")
 
     def hang_up(self) -> None:
         """End the connection from another thread than the one that reads it, which finds it lost."""
@@ -267,7 +267,7 @@ def raise_error(frame: Frame) -> None:
 
 def _lost(error: OSError) -> GuestDisconnected:
     if isinstance(error, TimeoutError):
-        return GuestDisconnected("cannot go on: the session does not answer")
+        return GuestDisconnected("cannot continue: the session does not answer")
     return GuestDisconnected(
-        f"cannot go on: the connection to the session was lost ({error.strerror or error})"
+        f"cannot continue: the connection to the session was lost ({error.strerror or error})"
     )

@@ -117,7 +117,7 @@ class KernelCall:
                     self._take(event, len(frame.payload))
                     if event is not None and event.kind == "input_request" and self._on_input is None:
                         return self._waits(event)
-        raise GuestDisconnected("cannot go on: the session ended the call without a result")
+        raise GuestDisconnected("cannot continue: the session ended the call without a result")
 
     def _patient(self, events: Iterator[Frame]) -> Iterator[Frame]:
         """Raise GuestError if the session has not ended the cell by now."""
@@ -170,7 +170,7 @@ class KernelCall:
         self._recorded = fields.flag(frame, "recorded")
         status = fields.text(frame, "status")
         if status not in get_args(CellStatus) or status == "waiting":
-            raise GuestError("cannot tell how the cell ended: the session named no known state")
+            raise GuestError("cannot tell how the cell ended: the session reported an unknown state")
         if status == "died":
             raise KernelDied(
                 "cannot finish the cell: its kernel died",
@@ -178,7 +178,7 @@ class KernelCall:
             )
         if self._unanswered and status != "ok":
             raise InvalidArgument(
-                "cannot answer the cell: it asked for input and there is none",
+                "cannot answer the cell: it asked for input and there is none left",
                 hint="pipe lines into `holdfast cell`",
             )
         return self._result(

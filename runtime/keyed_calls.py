@@ -68,7 +68,7 @@ def _cell(ended: Mapping[str, Any]) -> CellResult:
     frame = keyed.checked(ended)
     status = fields.text(frame, "status")
     if status not in get_args(CellStatus):
-        raise GuestError("cannot tell how the cell ended: the session named no known state")
+        raise GuestError("cannot tell how the cell ended: the session reported an unknown state")
     shown = [item for item in ended.get("outputs") or [] if isinstance(item, dict)]
     texts = {"stdout": "", "stderr": ""}
     outputs = []

@@ -86,9 +86,9 @@ def why_another(error: Exception) -> str | None:
     """Why a container cannot have the addresses it was to have; None if the error is about something else."""
     text = str(error).lower()
     if any(word in text for word in _TAKEN):
-        return "belongs to somebody else now"
+        return "is in use by now"
     if _NO_CHOICE in text:
-        return f"cannot be asked for in the network `{NETWORK}` as it is; it is made anew if you remove it"
+        return f"cannot be asked for in the network `{NETWORK}` as it is; remove it to have it created again"
     return None
 
 

@@ -70,7 +70,7 @@ class Persistence:
         if self._rewound() > self._began:
             if self.again is None:
                 raise SessionRewound(
-                    "cannot go on: the session went back to an earlier moment and left what was under way",
+                    "cannot continue: the session was rewound meanwhile and dropped what was running",
                     hint="`holdfast snapshots --tree` shows where it is now",
                 )
             self._began = time.time()

@@ -78,7 +78,7 @@ def image(engine: Engine, chosen: str | None, progress: Callable[[str], None]) -
     """The image a new session is made of: the one chosen, else our own, built if it is missing.
 
     Raises:
-        ImageError: there is none of that name, it cannot be built, or no session can be made of it.
+        ImageError: there is no such image, it cannot be built, or no session can be made of it.
     """
     from holdfast.images import build
 

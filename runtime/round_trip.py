@@ -69,7 +69,7 @@ def _live(session: Session, sessions: list[Session]) -> list[Check]:
         return [*found, Check("live restore", False, plain(str(error), 300), error.hint)]
     found += [_verdict(probe, restored) for probe in PROBES]
     undisturbed = all(_verdict(probe, session).ok for probe in PROBES)
-    detail = "goes on with all of it" if undisturbed else "lost something"
+    detail = "resumed with all of it" if undisturbed else "lost something"
     return [*found, Check("captured session", undisturbed, detail, "" if undisturbed else _ADVICE)]
 
 

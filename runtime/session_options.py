@@ -111,7 +111,7 @@ class SecretOption(BaseModel):
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,127}", self.name) or not is_placeholder(
             self.placeholder
         ):
-            raise ValueError("has a name or placeholder that is none")
+            raise ValueError("has an invalid name or placeholder")
         for host in self.hosts:
             SecretHost.parse(host)
         return self

@@ -142,7 +142,7 @@ class SessionSnapshots:
 
         Raises:
             InvalidArgument: the snapshot is not of this session's lineage.
-            SnapshotDamaged, RestoreFailed, CaptureFailed, LiveUnsupported: the session goes on as it was.
+            SnapshotDamaged, RestoreFailed, CaptureFailed, LiveUnsupported: the session continues as it was.
         """
         from holdfast.runtime.lineage import family
         from holdfast.runtime.lineage.result import Rewound

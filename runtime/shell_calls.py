@@ -99,7 +99,7 @@ class Following:
                 self._limit(connection)
         if self._until is not None and time.monotonic() >= self._until:
             return self._goes_on()
-        raise GuestDisconnected("cannot go on: the session ended the call without a result")
+        raise GuestDisconnected("cannot continue: the session ended the call without a result")
 
     def _request(self) -> dict[str, Any]:
         """What the session is asked, now."""
@@ -144,7 +144,7 @@ class Following:
     def _check_time(self) -> None:
         """Raise GuestError if a session does not do what it should have done by now."""
         if self._deadline is not None and time.monotonic() >= self._deadline:
-            raise GuestError("cannot interrupt: the command goes on")
+            raise GuestError("cannot interrupt: the command keeps running")
         overdue.check(self._overdue, "command")
 
     def _take(self, frame: Frame) -> None:
@@ -287,7 +287,7 @@ def shell_info(client: GuestClient, shell: str) -> ShellInfo:
     """What the supervisor says about a shell.
 
     Raises:
-        ShellNotFound: there is none of that name.
+        ShellNotFound: the session has no shell of that name.
     """
     for row in fields.rows(client.request("hello"), "shells"):
         frame = Frame({"event": "hello", **row})

@@ -169,7 +169,7 @@ class Snapshot(Outgoing):
         network: str | None = None,
         allow: Sequence[str] = (),
     ) -> Session:
-        """Make a session that goes on from here.
+        """Make a session that continues from here.
 
         Args:
             name: must be free; by default one is made up.

@@ -11,7 +11,7 @@ from typing import Any
 
 _WOKEN = {
     "started": "began",
-    "restored": "was restored, and goes on here",
+    "restored": "was restored, and continues here",
     "resumed": "goes on after a snapshot",
     "aborted": "goes on after a snapshot that failed",
 }
@@ -51,7 +51,7 @@ class Fields:
         """How something ended, and why."""
         cause, number = self("cause", ""), self("signal", "")
         if cause == "unknown":
-            return "ended, nobody knows how"
+            return "ended, not known how"
         if not number:
             return f"ended with {self('exit_code')}"
         by = f", sent by {self('killed_by')}" if self("killed_by", "") else ""

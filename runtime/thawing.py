@@ -39,7 +39,7 @@ RUNGS: tuple[Name, ...] = ("live", "commands", "files")
 
 @dataclass(frozen=True, slots=True)
 class Thawed:
-    """A session that goes on from a captured moment.
+    """A session that continues from a captured moment.
 
     Attributes:
         session: it runs.
@@ -94,7 +94,7 @@ class Thawing:
         progress: Callable[[int, int], None] | None = None,
         **options: Any,
     ) -> Thawed:
-        """Make a session that goes on from a captured moment, as much of it as this machine allows.
+        """Make a session that continues from a captured moment, as much of it as this machine allows.
 
         Args:
             source: the label or id of a snapshot here, the path of a file, or a reference of a registry. A

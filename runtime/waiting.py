@@ -52,7 +52,7 @@ def advice(name: str, found: State, task: str = "") -> str:
     """What a person types to answer what runs in the session's shell, or a task."""
     match found.detail:
         case "key":
-            how = "with `--key` for a key that is no letter"
+            how = "with `--key` for a key that is not a letter"
         case "pager":
             how = "'q' leaves a pager"
         case "password":

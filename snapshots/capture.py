@@ -109,7 +109,7 @@ def run(
                         float(event["frozen_seconds"]),
                         time.monotonic() - started,
                     )
-        raise LinkLost("cannot go on: the checkpointer ended in the middle of a capture")
+        raise LinkLost("cannot continue: the checkpointer ended in the middle of a capture")
     except BaseException:
         link.abandon()  # what it has written is about to be removed
         raise

@@ -77,13 +77,13 @@ KNOWN: tuple[Known, ...] = (
     Known(
         r"Individually stopped threads",
         text="a process has single threads stopped, as a debugger does",
-        advice="let it go on, or end it",
+        advice="let it continue, or end it",
     ),
     Known(r"Can't open file proc/\d+/task|Conflict with a dead task", "proc_file_gone"),
     Known(r"Can't dump that handle|Unable to open inotify|fsnotify", "watch_gone"),
     Known(
         r"ctty inheritance detected|dangling tty",
-        text="a program holds a terminal whose controlling process cannot be told (/dev/tty)",
+        text="a program holds a terminal whose controlling process is not known (/dev/tty)",
         advice="answer it or end it, then try again",
     ),
     Known(
@@ -152,7 +152,7 @@ KNOWN: tuple[Known, ...] = (
     ),
     Known(
         r"bad size|bad build-ID|bad mode",
-        text="a file that a process had open is not as it was",
+        text="a file that a process had open has changed",
         advice="check mounted folders for changes since the capture",
     ),
     Known(

@@ -201,7 +201,7 @@ def _notes(needs: Needs, here: Here) -> Iterator[str]:
     if was.cpu and now.cpu and was.processor != now.processor and was.processor:
         yield f"processor {now.processor or 'unknown'} here, {was.processor} there"
     if was.vdso is not None and now.vdso is not None and was.vdso != now.vdso:
-        yield "the vDSO is another here: clock_getres(2) tells programs that run on nothing"
+        yield "the vDSO differs here: clock_getres(2) returns nothing to programs that continue"
     if not was.cpu:
         yield "what its processor could is not recorded; only kind and versions are compared"
 

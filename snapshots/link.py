@@ -133,4 +133,4 @@ class Link:
 
 
 def _lost() -> LinkLost:
-    return LinkLost("cannot go on: the checkpointer ended in the middle of an operation")
+    return LinkLost("cannot continue: the checkpointer ended in the middle of an operation")

@@ -140,7 +140,7 @@ def _of_thread(thread: Thread, policy: Policy) -> Iterator[str]:
     if policy.label is not None and thread.label != policy.label:
         yield f"has the security label {thread.label[:100]!r}, not the session's {policy.label[:100]!r}"
     if _NO_ID in (*thread.uids, *thread.gids):
-        yield "has an id that is none"
+        yield "has an invalid id"
 
 
 def _names(bits: int) -> str:

@@ -157,7 +157,7 @@ def _targets(op: int, jt: int, jf: int, k: int, a: int | None, x: int | None) ->
         return [jt, jf]
     tests = {0x10: a == other, 0x20: a > other, 0x30: a >= other, 0x40: bool(a & other)}
     if kind not in tests:
-        raise Unreadable("with a jump that is none")
+        raise Unreadable("with an invalid jump")
     return [jt if tests[kind] else jf]
 
 
@@ -179,7 +179,7 @@ def _stepped(
             return _computed(op & 0xF0, a, x if op & 8 else k), x, memory
         case 7, _ if op in (0x07, 0x87):
             return (a, a, memory) if op & 0xF8 == 0 else (x, x, memory)
-    raise Unreadable("with an instruction that is none")
+    raise Unreadable("with an invalid instruction")
 
 
 def _computed(kind: int, a: int | None, b: int | None) -> int | None:
@@ -193,7 +193,7 @@ def _computed(kind: int, a: int | None, b: int | None) -> int | None:
         0x70: a >> min(b, 32), 0x80: -a, 0xA0: a ^ b, 0x30: a // b if b else 0, 0x90: a % b if b else 0,
     }  # fmt: skip
     if kind not in results:
-        raise Unreadable("with an operation that is none")
+        raise Unreadable("with an invalid operation")
     return results[kind] & 0xFFFFFFFF
 
 

@@ -98,7 +98,9 @@ def restored(given: Tree, found: Tree) -> Verification:
         "terminals": sum(one.index in terminals for one in given.terminals),
     }
     skipped = [
-        f"terminal {one.index}: nobody has it open" for one in given.terminals if one.index not in terminals
+        f"terminal {one.index}: no process has it open"
+        for one in given.terminals
+        if one.index not in terminals
     ]
     return Verification().plus(compared, deviations, skipped)
 
@@ -109,7 +111,7 @@ def contents(record: Record, found: Mapping[str, Any]) -> Verification:
     skipped = [f"content of {one.path}: {one.skipped}" for one in record.files if one.skipped]
     compared = [one for one in known if one.path in found]
     deviations = [
-        Deviation(about="content", pid=0, text=f"{one.path[:_LONGEST]} is not as it was at the freeze")
+        Deviation(about="content", pid=0, text=f"{one.path[:_LONGEST]} differs from the freeze")
         for one in compared
         if not _same_content(one, found[one.path])
     ]
@@ -183,7 +185,7 @@ def _rights(one: Thread, other: Thread) -> Iterator[str]:
     # Records made before 22 November 2026 have them the other way round.
     was, is_ = one.filter_digests, other.filter_digests
     if was and is_ and was not in (is_, is_[::-1]):
-        yield "its seccomp filters are others"
+        yield "its seccomp filters differ"
 
 
 def _descriptors(one: Process, other: Process) -> Iterator[tuple[str, str]]:

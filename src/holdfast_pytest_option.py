@@ -24,7 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=MOST,
         metavar="N",
-        help=f"capture at most so many failing tests of a run; {MOST} by default",
+        help=f"capture at most this many failing tests per run; {MOST} by default",
     )
 
 

@@ -170,7 +170,7 @@ HOSTILE: dict[str, tuple[Callable[[Forgery], None], str]] = {
     "a token that is a path": (_token, "token"),
     "a session that is a path": (_name, "name"),
     "a label that looks like an id": (_label, "name"),
-    "an id that is a path": (_id, "id that is none"),
+    "an id that is a path": (_id, "invalid id"),
     "more base than layers": (_base, "fewer layers"),
     "fewer layers than diff ids": (_layers, "as many layers"),
     "a field nobody knows": (_extra, "not valid"),
@@ -186,7 +186,7 @@ HOSTILE: dict[str, tuple[Callable[[Forgery], None], str]] = {
     "a name out of shared memory": (lambda one: _memory(one, "../../state/x"), "leads out"),
     "a device in shared memory": (
         lambda one: _memory(one, "disk", type=tarfile.BLKTYPE, devmajor=8),
-        "is no file",
+        "is not a file",
     ),
     "a setuid program in shared memory": (lambda one: _memory(one, "su", mode=0o4755), "another user"),
 }

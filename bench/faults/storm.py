@@ -185,7 +185,7 @@ def _told(session: Session, since: datetime) -> str:
 
 
 def look(session: Session) -> str:
-    """What of a session is not as it was; nothing if it goes on as if nothing had been."""
+    """What has changed in a session; nothing if it continues as if nothing had happened."""
     told = session.exec("echo $MARK $(jobs -rp | wc -l)")
     if told.text.strip() != "here 2":
         return f"the shell says {told.text.strip()!r} instead of 'here 2'"

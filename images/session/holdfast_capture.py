@@ -7,7 +7,7 @@
     esac
 
 Exit codes: 0 resumed, 10 restored, 11 restored in a copy of a snapshot that was not taken for this call,
-1 there is no snapshot, 69 nobody on the host serves captures. It needs nothing but `holdfast_session.py`.
+1 there is no snapshot, 69 no process on the host serves captures. It needs nothing but `holdfast_session.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main() -> int:
         "holdfast-capture",
         description="Have this session captured. Returns twice: `resumed` here, `restored` in every copy.",
         epilog="Exit codes: 0 resumed, 10 restored, 11 restored, but of a snapshot taken for another reason, "
-        "1 there is no snapshot, 69 nobody on the host serves captures.",
+        "1 there is no snapshot, 69 no process on the host serves captures.",
     )
     parser.add_argument("--label", help="a name for the snapshot")
     parser.add_argument("--reason", help="why, for people")

@@ -67,7 +67,7 @@ def look(folder: Path) -> Checkout:
     top = _asked(folder, "rev-parse", "--show-toplevel")
     if top is None:
         found = _bounded((str(path.relative_to(folder)), path) for path in _walk(folder))
-        return Checkout(folder, "", found, notes=("it is no git checkout: all of the folder is taken",))
+        return Checkout(folder, "", found, notes=("it is not a git checkout: the whole folder is copied",))
     root = Path(top)
     entries: dict[str, Path] = {}
     for name in _listed(root, 0):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.snapshot import Snapshot
 
 SUFFIX = ".holdfast"
-READABLE = "whoever gets it can read that; --encrypt-to KEY or --passphrase keep it from others"
+READABLE = "anyone who gets it can read them; encrypt with --encrypt-to KEY or --passphrase"
 _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
 

@@ -168,5 +168,5 @@ def _round_trip(controller: Holdfast) -> list[Check]:
     wrong = [check for check in rest if not check.ok]
     if wrong:
         names = ", ".join(check.name for check in wrong)
-        return [*tried, Check("what is restored", False, f"not as it was: {names}", wrong[0].hint)]
+        return [*tried, Check("what is restored", False, f"differs: {names}", wrong[0].hint)]
     return [*tried, Check("what is restored", True, f"{len(rest)} kinds of state are as they were")]

@@ -79,7 +79,7 @@ class Summary:
         yield from self._thaw()
         yield from (f"{words(note)}\n" for note in self.notes)
         if record.pulse:
-            yield from ["### What went on", "", *fenced(record.pulse.splitlines()), ""]
+            yield from ["### What happened", "", *fenced(record.pulse.splitlines()), ""]
         if record.tail.strip():
             lines = record.tail.rstrip().splitlines()
             yield from ["<details open><summary>The end of the output</summary>", ""]

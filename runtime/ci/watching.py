@@ -1,7 +1,7 @@
 """Runs a command in a session and watches it until it ends or is given up. A thin driver around `vigil`.
 
 A second thread follows the command and passes its output on; this one watches clocks, so that a command that
-is silent is given up in time. What is given up goes on as it is: whoever asked decides what becomes of it.
+is silent is given up in time. What is given up continues as it is: whoever asked decides what becomes of it.
 """
 
 from __future__ import annotations

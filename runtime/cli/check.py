@@ -112,7 +112,7 @@ def _summary(report: Survivability) -> Iterable[str]:
         f"{output.size(report.free_bytes)} are free"
     )
     if not report.whole or report.left_out:
-        yield "there is more than was looked at or is told"
+        yield "there is more than is listed here"
     if blocks:
         named = " ".join(f"--force-drop {one.name}" for one in report.blocks[:3])
         yield f"`{named}` takes it without {'it' if blocks == 1 else 'them'}"

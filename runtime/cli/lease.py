@@ -75,7 +75,7 @@ def duration(text: str) -> float:
 
 def _lines(state: Lease) -> list[str]:
     if state.holder is None:
-        lines = ["nobody holds the shell"]
+        lines = ["no one holds the shell"]
     else:
         now = datetime.now(UTC)
         line = f"{state.holder} holds the shell"

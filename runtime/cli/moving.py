@@ -154,7 +154,7 @@ def notes(warnings: Sequence[str], *, encrypted: bool) -> None:
     for warning in warnings:
         output.note(warning)
     if warnings and not encrypted:
-        output.note("whoever gets it can read that: --encrypt-to KEY or --passphrase keep it from others")
+        output.note("anyone who gets it can read them; encrypt with --encrypt-to KEY or --passphrase")
 
 
 def bundle_passphrase(*, wanted: bool) -> str | None:

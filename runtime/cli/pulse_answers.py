@@ -21,7 +21,7 @@ from holdfast.runtime.pulse.pulse import File, Listener, Port, Pulse
 def port(found: Port) -> Iterator[str]:
     """Who listens, and whether it answers."""
     if not found.listeners:
-        yield f"port {found.port}: nobody listens"
+        yield f"port {found.port}: nothing listens"
     for listener in found.listeners:
         yield _listener(found.port, listener)
 
@@ -96,5 +96,5 @@ def file(found: File, pulse: Pulse) -> Iterator[str]:
         about = f"{found.kind}, {size(found.size or 0)}, changed {when}"
     else:
         about = "there is none"
-    yield f"{found.path}: {about}" + ("" if found.opened else "; nobody has it open")
+    yield f"{found.path}: {about}" + ("" if found.opened else "; no process has it open")
     yield from (f"  {file_line(each, pulse)}" for each in found.opened)

@@ -176,7 +176,7 @@ def socket_line(socket: Socket, pulse: Pulse) -> str:
     state = "" if socket.listening else f" {socket.state}"
     owners = [_named(pulse.process(owner.pid), owner.pid) for owner in socket.owners]
     waiting = f" · {socket.receive_queue} waiting" if socket.receive_queue else ""
-    return f"{socket.protocol} {where}{state} · {', '.join(owners) or 'nobody seen'}{waiting}"
+    return f"{socket.protocol} {where}{state} · {', '.join(owners) or 'owner unknown'}{waiting}"
 
 
 def _place(host: str | None, port: int | None) -> str:

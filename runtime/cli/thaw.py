@@ -149,7 +149,7 @@ def _came_back(done: Thawed) -> list[str]:
             if found is not None
             else "not compared"
         )
-        return [f"{done.session.name} goes on from {done.snapshot.name}; {seen}"]
+        return [f"{done.session.name} continues from {done.snapshot.name}; {seen}"]
     kept = f"{done.session.name} has the files of {done.snapshot.name}"
     if done.rung == "commands":
         from holdfast.runtime.fitness import script

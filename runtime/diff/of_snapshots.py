@@ -179,7 +179,7 @@ class Comparing:
         images = {row.id: row.image for row in self._controller.store.sessions(removed=True)}
         roots = [self._rows[line[-2]].session_id for line in self._lines() if line[-2] is not None]
         if len({images.get(each) for each in roots}) > 1:
-            self._notes.append("they go back to different images: what differs in these is not told")
+            self._notes.append("they come from different images, which are not compared")
 
     def _lines(self) -> list[list[str | None]]:
         return [self._line(row.id) for row in (self._before, self._after)]

@@ -87,7 +87,7 @@ def _ask(client: GuestClient, payload: bytes) -> tuple[list[Any], dict[int, dict
             facts += some
         elif fields.event(frame) == "versions":
             return facts, _versions(fields.body(frame))
-    raise ProtocolError("cannot understand the session: it did not tell about files")
+    raise ProtocolError("cannot understand the session: its answer lacks the files")
 
 
 def _entry(kind: int, facts: Any) -> Entry:
@@ -102,7 +102,7 @@ def _entry(kind: int, facts: Any) -> Entry:
 
 def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63:
-        raise ProtocolError("cannot understand the session: a fact about a file is no whole number")
+        raise ProtocolError("cannot understand the session: a fact about a file is not an integer")
     return value
 
 

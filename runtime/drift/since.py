@@ -56,5 +56,5 @@ def time_of(text: str, now: datetime) -> float | None:
 def unknown(text: str) -> InvalidArgument:
     """The error for what names no moment."""
     return InvalidArgument(
-        f"cannot compare: '{plain(text, 80)}' is no snapshot, journal entry, command or time", hint=HINT
+        f"cannot compare: '{plain(text, 80)}' is not a snapshot, journal entry, command or time", hint=HINT
     )

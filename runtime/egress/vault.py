@@ -44,7 +44,7 @@ def find(home: Home, placeholder: str) -> Secret | None:
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(
-            f"cannot use {path}: it is damaged", hint="remove it, and make the session anew"
+            f"cannot use {path}: it is damaged", hint="remove it, and create the session again"
         ) from error
 
 

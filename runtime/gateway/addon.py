@@ -69,7 +69,7 @@ class Gateway:
     def http_connect_error(self, flow: http.HTTPFlow) -> None:
         """The tunnel is not made: say so in one line."""
         if flow.response is not None and flow.response.status_code == 502:
-            why = flow.server_conn.error or "nobody answers"
+            why = flow.server_conn.error or "nothing answers"
             _refuse(flow, 502, f"holdfast: cannot connect to {flow.request.host}: {why}")
 
     async def requestheaders(self, flow: http.HTTPFlow) -> None:

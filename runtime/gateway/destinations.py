@@ -62,7 +62,7 @@ def refusal(policy: Policy, host: str, port: int) -> str:
     session = policy.session
     address = parsed_address(host)
     if address is not None and _within(address, _NEVER):
-        return f"holdfast: {place} is the gateway's own machine, a cloud's or nobody; no session reaches it"
+        return f"holdfast: {place} is the gateway's machine, a metadata service or unassigned: never allowed"
     if named(policy, host, port):
         return (
             f"holdfast: {place} is at an address that this session may not reach; "

@@ -66,7 +66,7 @@ class Captures:
             Refusal: somebody else does.
         """
         if self._served:
-            raise Refusal("busy", "cannot serve captures: somebody serves this session already")
+            raise Refusal("busy", "cannot serve captures: another process serves this session already")
         self._served, self._expected = True, False
         if self._out is not None and holding != self._number:
             self._waiting.appendleft(self._out)  # whoever had it is gone
@@ -121,6 +121,6 @@ def failed(code: str, message: str, hint: str = "") -> Answer:
 
 UNAVAILABLE = failed(
     "unavailable",
-    "cannot be captured: nobody on the host serves captures of this session",
+    "cannot be captured: no process on the host serves captures of this session",
     "on the host: `holdfast serve-captures SESSION`, or `holdfast ci run`",
 )

@@ -168,7 +168,7 @@ def capture(
     }
     data = json.dumps(told).encode()
     if len(data) > _LONGEST_REQUEST:
-        raise CaptureFailed("cannot be captured: what is said about it is too long", "invalid")
+        raise CaptureFailed("cannot be captured: its description is too long", "invalid")
     folder = _file().parent
     name = f"{os.getpid()}-{os.urandom(4).hex()}"
     fifo, paper = folder / "asking" / name, folder / "asking" / f"{name}.json"
@@ -180,7 +180,7 @@ def capture(
             paper.write_bytes(data)
             _say(folder / "captures", name)
         except OSError as error:
-            why = f"cannot be captured: nobody takes requests here ({error.strerror})"
+            why = f"cannot be captured: requests are not accepted here ({error.strerror})"
             raise CaptureUnavailable(why, "unavailable", _HINT) from None
         return _outcome(_answered(fd, timeout))
     finally:

@@ -117,7 +117,7 @@ async def lease(guest: Guest, call: Call) -> None:
     actor = str(call.actor())
     seconds = call.seconds("seconds")
     if seconds is not None and seconds > MAX_LEASE:
-        raise Refusal("invalid", "cannot hold the lease for so long: the limit is 7 days")
+        raise Refusal("invalid", "cannot hold the lease that long: the limit is 7 days")
     match call.text("action", "show"):
         case "show":
             pass

@@ -45,9 +45,7 @@ def operations(guest: Guest) -> Operations:
             extra["detail"] = detail.look(call.integer("pid", low=1, high=MAX_PIDS))
         data = json.dumps({**found, **extra}, separators=(",", ":")).encode()
         if len(data) > MAX_PAYLOAD:
-            raise Refusal(
-                "limit", "cannot tell the pulse: there is too much of it; ask for some of its parts"
-            )
+            raise Refusal("limit", "cannot report the pulse: it is too large; ask for some of its parts")
         await call.finish("pulse", data)
 
     return {"pulse": pulse, "probe": probe, "sizes": sizes}
@@ -63,13 +61,13 @@ async def probe(_: Guest, call: Call) -> None:
 
 
 async def sizes(_: Guest, call: Call) -> None:
-    """Tell the sizes of files: null for what is gone, or is no file. The payload is a list of paths."""
+    """Tell the sizes of files: null for what is gone, or is not a file. The payload is a list of paths."""
     try:
         paths = json.loads(call.frame.payload)
     except ValueError:
         paths = None
     if not isinstance(paths, list) or len(paths) > MAX_PATHS:
-        raise Refusal("invalid", f"cannot tell sizes: give a list of at most {MAX_PATHS} paths")
+        raise Refusal("invalid", f"cannot report sizes: give a list of at most {MAX_PATHS} paths")
     await call.finish("sizes", json.dumps([_size(path) for path in paths]).encode())
 
 
@@ -86,7 +84,7 @@ def _parts(call: Call) -> frozenset[str]:
     if wanted is None:
         return _ALL
     if not isinstance(wanted, list) or not all(isinstance(part, str) for part in wanted):
-        raise Refusal("invalid", "cannot tell the pulse: parts must be a list of names")
+        raise Refusal("invalid", "cannot report the pulse: parts must be a list of names")
     if unknown := set(wanted) - _ALL:
         raise Refusal(
             "invalid", f"cannot tell {', '.join(sorted(unknown))}: the parts are {', '.join(PARTS)}"

@@ -227,7 +227,7 @@ async def _recall(call: Call, shell: Shell, known: Known) -> None:
     await call.finish("finished", **{**ended, "id": call.id(), "recorded": True})
 
 
-UNKNOWN = "cannot tell what became of it: it ran when the files were kept, and its processes were not"
+UNKNOWN = "cannot tell how it ended: it was running when the files were captured without its processes"
 
 
 def _impossible(reason: str) -> Refusal:

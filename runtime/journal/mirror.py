@@ -129,7 +129,7 @@ def _new(journal: int, names: list[str], last: int) -> New:
 
 
 def _content(journal: int, name: str) -> tuple[bytes, int]:
-    """The bytes of a segment, and how many more of it are not read; none if it is no file."""
+    """The bytes of a segment, and how many more of it are not read; none if it is not a file."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         with os.fdopen(os.open(name, flags, dir_fd=journal), "rb") as file:

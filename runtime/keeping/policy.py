@@ -105,7 +105,7 @@ def seconds(text: str | float, what: str = "time") -> float:
         found = found.total_seconds()
     if isinstance(found, bool) or not isinstance(found, int | float) or not 1 <= found < 1e10:
         raise InvalidArgument(
-            f"cannot set {what}: '{plain(str(text), 40)}' is no time", hint="such as 10m, 2h, 7d"
+            f"cannot set {what}: '{plain(str(text), 40)}' is not a duration", hint="such as 10m, 2h, 7d"
         )
     return float(found)
 
@@ -120,7 +120,7 @@ def size(text: str | int, what: str = "quota") -> int:
     found = int(float(match[1]) * _SIZES[match[2]]) if match else text
     if isinstance(found, bool) or not isinstance(found, int) or not 0 < found < 1 << 60:
         raise InvalidArgument(
-            f"cannot set {what}: '{plain(str(text), 40)}' is no size", hint="such as 500m, 2g"
+            f"cannot set {what}: '{plain(str(text), 40)}' is not a size", hint="such as 500m, 2g"
         )
     return found
 
@@ -150,7 +150,7 @@ def _patterns(name: str, value: Any) -> tuple[str, ...]:
             re.compile(text)
         except (re.error, TypeError) as error:
             raise InvalidArgument(
-                f"cannot set policy: '{plain(str(text), 60)}' is no regular expression ({error})"
+                f"cannot set policy: '{plain(str(text), 60)}' is not a regular expression ({error})"
             ) from error
     return tuple(found)
 

@@ -26,9 +26,7 @@ def quota(home: Home) -> int | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, AttributeError) as error:
-        raise StoreError(
-            f"cannot read {path}: {error}", hint="`holdfast quota SIZE` writes it anew"
-        ) from error
+        raise StoreError(f"cannot read {path}: {error}", hint="`holdfast quota SIZE` rewrites it") from error
     return found if isinstance(found, int) and found > 0 else None
 
 

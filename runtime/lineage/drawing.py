@@ -93,7 +93,7 @@ class _Drawing:
         if len(branch) > 1:
             self._line(prefix, f"├─{self._together(branch)}")
         elif len(prefix) + 2 + TEXT_LEAST > self._form.width:
-            self._line(prefix, f"├─ … {self._name(branch[0])} goes on below")
+            self._line(prefix, f"├─ … {self._name(branch[0])} continues below")
             self._later.append(branch[0])
         else:
             self._line(prefix, "├─╮")

@@ -31,7 +31,7 @@ class Lineage:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, session: SessionRow) -> Lineage:
-        """The part of one session: its past, what was taken of it, and what goes on from these."""
+        """The part of one session: its past, what was taken of it, and what continues from these."""
         past = {row.id for row in family.line(session, self.snapshots)}
         mine = {row.id for row in self.snapshots if row.session_id == session.id} | past
         for start in list(mine):

@@ -16,7 +16,7 @@ class Rewound:
 
     `kept` is the snapshot of what it held before, if that was captured. `left_behind` counts the commands,
     cells and inputs since `snapshot`; `lost` those that came after `kept` and are in no snapshot.
-    `deviations` say what is not as it was: another address.
+    `deviations` say what differs: another address.
     """
 
     session: Session

@@ -2,7 +2,7 @@
 
 What it holds now is captured first, unless that is not wanted. Then it stands still, beside it the snapshot
 is brought up in a container and a folder of its own, and only when that answers, it takes the place of the
-old (`switching`). If anything fails before, the old one goes on as if nothing had happened.
+old (`switching`). If anything fails before, the old one continues as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class _Rewinding:
         for container in engine.containers(holdfast_operation=operation.id):
             engine.kill_remove(container)
         wanted = ", ".join(self._known["addresses"])
-        self._deviations.append(f"its address is another: {wanted} {why}")
+        self._deviations.append(f"its address changed: {wanted} {why}")
         elsewhere = provision.Place(self._known["aside"])
         return Restoring(self._controller, self._snapshot, operation, elsewhere).containers([row])[0]
 

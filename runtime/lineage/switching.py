@@ -1,4 +1,4 @@
-"""Puts the container that goes on from a snapshot into the place of a session's old one, or takes it back.
+"""Puts the container that continues from a snapshot into the place of a session's old one, or takes it back.
 
 Every step may be repeated, by another process, too: what is to be done is in the operation's details.
 """

@@ -58,7 +58,7 @@ def check(kept: Manifest) -> None:
     if (kept.kind == "live") != (kept.processes is not None):
         raise _refused("it has processes, or has none, other than its kind says")
     if not _ID.fullmatch(kept.id) or not _ID.fullmatch(kept.session):
-        raise _refused("it has an id that is none")
+        raise _refused("it has an invalid id")
     try:
         ids.check_name(kept.session_name)
         if kept.label is not None:
@@ -82,7 +82,7 @@ def _check_processes(told: Processes) -> None:
         try:
             ipaddress.ip_address(address)
         except ValueError as error:
-            raise _refused("it has addresses that are none") from error
+            raise _refused("it has invalid addresses") from error
 
 
 def facts(data: bytes) -> None:
@@ -90,7 +90,7 @@ def facts(data: bytes) -> None:
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise _refused("its facts are no JSON") from error
+        raise _refused("its facts are not valid JSON") from error
     if not isinstance(found, dict) or found.get("tmpfs") not in ([], [MEMORY_TMPFS]):
         raise _refused("it brings file systems in memory that no session has")
 

@@ -91,7 +91,7 @@ def layer(source: Source, blob: Descriptor, diff_id: str, path: Path, told: Told
         packed.finish(blob)
     if f"sha256:{opened.hexdigest()}" != diff_id:
         raise BundleRefused(
-            "cannot import: a layer of its image is another than its config names",
+            "cannot import: a layer of its image differs from the one its config names",
             hint="it is forged or damaged",
         )
 
@@ -177,7 +177,7 @@ class Segments:
 def check_names(config: form.Config, besides: str) -> None:
     """See that a bundle has the files of its manifest, each once, under names they can have.
 
-    `besides` is one that is no file of the snapshot. Raises BundleRefused.
+    `besides` is not a file of the snapshot. Raises BundleRefused.
     """
     sizes = {entry.name: entry.bytes for entry in config.snapshot.files}
     given = {file.name: sum(part.bytes for part in file.parts) for file in config.files}

@@ -8,7 +8,7 @@ FILES = "its files alone can be had without trust: --files-only"
 
 
 def check(name: str, signed_by: str | None, trusted_as: str | None, *, files_only: bool) -> None:
-    """Refuse what nobody answers for, except its files when only those are wanted.
+    """Refuse what nobody vouches for, except its files when only those are wanted.
 
     Memory and processes of a snapshot are code that runs at once, as whoever made it left it; files are what
     any image is.
@@ -20,11 +20,11 @@ def check(name: str, signed_by: str | None, trusted_as: str | None, *, files_onl
         return
     if signed_by is None:
         raise BundleUntrusted(
-            f"cannot import {name}: nobody signed it",
+            f"cannot import {name}: it is not signed",
             hint=f"where it was made: export it once more, which signs it; {FILES}",
         )
     raise BundleUntrusted(
-        f"cannot import {name}: it is signed by nobody you trust ({signed_by})",
+        f"cannot import {name}: it is signed by a key you do not trust ({signed_by})",
         hint=f"if that is whom you expect: `holdfast key trust {signed_by}`; {FILES}",
     )
 

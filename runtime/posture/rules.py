@@ -149,7 +149,7 @@ class _Switch:
 
 _SWITCHES = (
     _Switch("kernel.kptr_restrict", 1, "hides addresses of the kernel, which exploits need"),
-    _Switch("kernel.dmesg_restrict", 1, "hides the kernel's messages, which tell addresses and devices"),
+    _Switch("kernel.dmesg_restrict", 1, "hides the kernel's messages, which reveal addresses and devices"),
     _Switch("kernel.unprivileged_bpf_disabled", 1, "keeps the BPF verifier, a frequent target, from users"),
     _Switch("kernel.perf_event_paranoid", 2, "keeps kernel profiling from users"),
     _Switch("kernel.yama.ptrace_scope", 1, "a process may trace its own children only"),
@@ -172,7 +172,7 @@ def _kernel(facts: MachineFacts) -> Iterator[Finding]:
 def _processor(facts: MachineFacts) -> Iterator[Finding]:
     why = "containers share the processor: without mitigations one can read what others hold in memory"
     if facts.weaknesses is None:
-        yield Finding("processor", "better", "the kernel does not tell its vulnerabilities", why, "")
+        yield Finding("processor", "better", "the kernel does not report its vulnerabilities", why, "")
     elif facts.weaknesses:
         listed = ", ".join(facts.weaknesses)
         yield Finding(

@@ -44,7 +44,7 @@ def look(
         args["pid"] = pid
     if file is not None:
         if "\0" in file or not file:
-            raise InvalidArgument("cannot look for that file: it is no path")
+            raise InvalidArgument("cannot look for that file: it is not a path")
         args["file"] = file
     return Pulse.of(fields.body(_ask(line, "pulse", **args)), lineage(row), pid)
 
@@ -117,7 +117,7 @@ def _disk(controller: Holdfast, line: Line, row: SessionRow) -> Disk:
     except (ValueError, RecursionError):
         known = None
     if not isinstance(known, list) or len(known) != len(asked):
-        raise ProtocolError("cannot understand the session: it did not tell the sizes of files")
+        raise ProtocolError("cannot understand the session: its answer lacks the sizes of files")
     sizes = {path: size for path, size in zip(asked, known, strict=True) if type(size) is int and size >= 0}
     return summed(f"the image {row.image}", controller.engine.written(container), changes, sizes)
 

@@ -50,7 +50,7 @@ def place(controller: Holdfast, row: SessionRow, text: str, shell: str) -> Place
 
     Raises:
         InvalidArgument: it is none of these, or a snapshot of another history.
-        SnapshotNotFound: there is none of that name.
+        SnapshotNotFound: there is no such snapshot.
     """
     if text.isdecimal() and len(text) < 16:
         return Place(offset=int(text))
@@ -82,7 +82,7 @@ def _snapshot(controller: Holdfast, row: SessionRow, text: str, shell: str) -> P
     if not isinstance(offset, int):
         raise InvalidArgument(
             f"cannot replay from snapshot {plain(wanted.label or wanted.id, 63)}: "
-            "it does not tell where the output ended then"
+            "it does not record where the output ended then"
         )
     return Place(offset=offset)
 

@@ -72,7 +72,7 @@ class Rules:
 
 
 def read(home: Home) -> Rules:
-    """The rules of a home; the built-in ones alone if there is no file.
+    """The rules of a home; only the built-in ones if there is no file.
 
     Raises:
         StoreError: the file cannot be read, or others can.

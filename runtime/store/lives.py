@@ -30,7 +30,7 @@ class Lives:
         self._writing = database.writing
 
     def begin(self, session: SessionRow, snapshot: SnapshotRow, columns: Mapping[str, Any]) -> str:
-        """Leave the present life of a session for one that goes on from a snapshot; return the old one's id.
+        """Begin a session's new life, from a snapshot; return the id of the old one.
 
         Args:
             session: as it was.

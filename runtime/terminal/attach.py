@@ -137,7 +137,7 @@ class Attachment:
         if before and self._read_only:
             self._explain()
         elif len(self._unsent) + len(before) > MOST_UNSENT:
-            self._glass.notice("not passed on: the program does not read what is typed")
+            self._glass.notice("not passed on: the program does not read input")
         else:
             self._unsent += before
         return bool(found) or not data
@@ -246,7 +246,7 @@ class Attachment:
             return "You look on, as you wished."
         if not writes:
             return f"You look on: {holder} holds the shell; `attach --take` takes it."
-        return f"The shell is held by {holder}." if holder else "Nobody holds the shell."
+        return f"The shell is held by {holder}." if holder else "No one holds the shell."
 
     def _signalled(self, wake: int, connection: Connection) -> None:
         numbers = os.read(wake, 64)

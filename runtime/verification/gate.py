@@ -74,10 +74,10 @@ class Gate:
             if refusal is None:
                 raise
         except OSError as error:
-            raise LinkLost(f"cannot go on: the checkpointer ended ({error.strerror or error})") from error
+            raise LinkLost(f"cannot continue: the checkpointer ended ({error.strerror or error})") from error
         if refusal is not None:
             raise refusal
-        raise LinkLost("cannot go on: the checkpointer ended in the middle of an operation")
+        raise LinkLost("cannot continue: the checkpointer ended in the middle of an operation")
 
     def _judge(self, violations: list[Violation]) -> None:
         if violations:

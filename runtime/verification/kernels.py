@@ -54,7 +54,7 @@ def compare(folder: Path, record: Record | None, moment: int | None, found: Veri
             connection.socket.settimeout(PATIENCE)
             held = holdings.parse(fields.body(connection.ask("holdings")))
     except GuestError:
-        return found.plus(skipped=["kernels: the session did not tell in time"])
+        return found.plus(skipped=["kernels: the session did not answer in time"])
     return judge(before, held.kernels, found)
 
 

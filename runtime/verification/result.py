@@ -31,7 +31,7 @@ def keep(controller: Holdfast, session: SessionRow, found: Verification) -> None
         deviating=(len(found.deviations) + found.more) or None,
     )
     for one in found.deviations[:MOST_LINES]:
-        controller.progress(f"{session.name} is not quite as it was captured: {one}")
+        controller.progress(f"{session.name} differs from what was captured: {one}")
     beyond = len(found.deviations) + found.more - MOST_LINES
     if beyond > 0:
         controller.progress(f"{session.name}: {beyond} more deviations, see `--json`")

@@ -182,7 +182,7 @@ def both(found: Index) -> tuple[Descriptor, Descriptor]:
     images = [one for one in found.manifests if one.artifact_type is None]
     if len(snapshots) != 1 or len(images) != 1:
         raise BundleRefused(
-            "cannot import: it is no snapshot of Holdfast",
+            "cannot import: it is not a Holdfast snapshot",
             hint="`holdfast export` and `holdfast push` make what can be imported",
         )
     for one in (*images, *snapshots):

@@ -145,12 +145,12 @@ class Keys:
         """Take what this key signs for as good as one's own.
 
         Raises:
-            InvalidArgument: it is no key, or the name is another key's.
+            InvalidArgument: it is not a key, or the name is another key's.
         """
         public = public.strip()
         if not signing.is_public(public):
             raise InvalidArgument(
-                f"cannot trust '{form.shown(public)[:80]}': it is no key",
+                f"cannot trust '{form.shown(public)[:80]}': it is not a key",
                 hint="it looks like ed25519:… and 43 characters; `holdfast key list` shows it to its owner",
             )
         trusted = self._trusted()
@@ -180,7 +180,7 @@ class Keys:
         found = next((one for one in self.known() if name in (one.name, one.public)), None)
         if found is None:
             raise InvalidArgument(
-                f"cannot remove key {form.shown(name)[:80]}: there is none of that name",
+                f"cannot remove key {form.shown(name)[:80]}: no key has that name",
                 hint="`holdfast key list`",
             )
         if found.own:
@@ -196,9 +196,7 @@ class Keys:
             secret = passphrase.encode() if passphrase and known.locked else None
             private = serialization.load_pem_private_key(path.read_bytes(), secret)
         except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
-            why = (
-                "its passphrase is another" if known.locked and passphrase else str(error) or "it is damaged"
-            )
+            why = "the passphrase is wrong" if known.locked and passphrase else str(error) or "it is damaged"
             if known.locked and not passphrase:
                 why = "it needs its passphrase"
             raise InvalidArgument(

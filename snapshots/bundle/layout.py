@@ -205,7 +205,9 @@ class FileOrigin:
                     elif member.name in ("index.json", "./index.json"):
                         self._top = place
         except (tarfile.TarError, ValueError, OverflowError, RecursionError) as error:
-            raise self._refused(f"it is no tar archive, or cut short ({form.shown(str(error))})") from error
+            raise self._refused(
+                f"it is not a tar archive, or truncated ({form.shown(str(error))})"
+            ) from error
         except OSError as error:
             raise StoreError(f"cannot read {self._path}: {error.strerror or error}") from error
         return self

@@ -72,11 +72,11 @@ def open_segment(packed: bytes, size: int) -> bytes:
     try:
         frame = zstandard.get_frame_parameters(packed)
         if frame.content_size != size or frame.window_size > 1 << WINDOW_LOG:
-            raise BundleRefused("cannot import: a segment is not as large as it was said to be")
+            raise BundleRefused("cannot import: a segment does not have its declared size")
         opening = zstandard.ZstdDecompressor().decompressobj()
         data = opening.decompress(packed)
         if len(data) != size or opening.unused_data or not opening.eof:
-            raise BundleRefused("cannot import: a segment is not as large as it was said to be")
+            raise BundleRefused("cannot import: a segment does not have its declared size")
     except zstandard.ZstdError as error:
         raise BundleRefused("cannot import: a segment cannot be decompressed") from error
     return data
@@ -98,7 +98,7 @@ def opened(stream: Stream, kind: str, limit: int) -> Iterator[bytes]:
     except (zlib.error, zstandard.ZstdError) as error:
         raise BundleRefused("cannot import: a layer of its image cannot be decompressed") from error
     if left:
-        raise BundleRefused("cannot import: a layer of its image is not as large as it was said to be")
+        raise BundleRefused("cannot import: a layer of its image does not have its declared size")
 
 
 def _gunzip(stream: Stream) -> Iterator[bytes]:

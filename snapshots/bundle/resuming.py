@@ -169,7 +169,7 @@ class Resuming:
         if have < blob.size:
             raise StoreError(
                 f"cannot fetch {blob.digest[:19]}…: the connection ended after {have} of {blob.size} bytes",
-                hint="try again: it goes on where it ended",
+                hint="try again: it resumes where it stopped",
             )
         if have != blob.size or f"sha256:{digest.hexdigest()}" != blob.digest:
             part.unlink()

@@ -96,7 +96,7 @@ class Sealing:
         """
         if not recipients and not passphrase:
             raise InvalidArgument(
-                "cannot encrypt: it is for nobody",
+                "cannot encrypt: it has no recipient",
                 hint="name a recipient's x25519:… key, or give a passphrase",
             )
         key = os.urandom(32)
@@ -183,14 +183,15 @@ def is_recipient(text: str) -> bool:
 def _for_recipient(key: bytes, to: str) -> Wrap:
     if not is_recipient(to):
         raise InvalidArgument(
-            f"cannot encrypt for {to[:60]!r}: it is no key", hint="it looks like x25519:… and 43 characters"
+            f"cannot encrypt for {to[:60]!r}: it is not a key",
+            hint="it looks like x25519:… and 43 characters",
         )
     own = X25519PrivateKey.generate()
     who, salt = own.public_key().public_bytes_raw(), os.urandom(_SALT)
     try:
         shared = own.exchange(X25519PublicKey.from_public_bytes(_public(to)))
     except ValueError as error:
-        raise InvalidArgument(f"cannot encrypt for {to[:60]!r}: it is no key") from error
+        raise InvalidArgument(f"cannot encrypt for {to[:60]!r}: it is not a key") from error
     wrapped = _wrap(_derive(shared, salt, _context(who, _public(to))), key)
     return Wrap(kind="x25519", salt=_text(salt), who=_text(who), key=_text(wrapped))
 

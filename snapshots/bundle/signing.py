@@ -90,7 +90,7 @@ def signed_by(given: Mapping[str, str], image: Descriptor, snapshot: Descriptor)
     if public is None and signature is None:
         return None
     forged = BundleRefused(
-        "cannot import: its signature is not of what is in it",
+        "cannot import: its signature does not match its content",
         hint="it was changed after it was signed, or never was: get it from who made it once more",
     )
     if public is None or signature is None or not is_public(public):

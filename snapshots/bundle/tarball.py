@@ -35,7 +35,7 @@ def check_memory(path: Path) -> None:
     for member in _members(path, path.name):
         why = _name_fault(member.name)
         if why is None and not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
-            why = "is no file"
+            why = "is not a file"
         if why is None and member.islnk():
             why = _name_fault(member.linkname)
         if why is None and member.issym() and _leads_out(member.name, member.linkname):
@@ -97,7 +97,7 @@ def _members(path: Path, what: str) -> Iterator[tarfile.TarInfo]:
                 archive.members = []  # type: ignore[attr-defined]  # it would remember all of them
                 yield member
     except (tarfile.TarError, ValueError, OverflowError, UnicodeError, RecursionError) as error:
-        raise BundleRefused(f"cannot import: {what} is no archive that can be read") from error
+        raise BundleRefused(f"cannot import: {what} is not a readable archive") from error
 
 
 def _refused(what: str, member: tarfile.TarInfo, why: str) -> BundleRefused:

@@ -7,7 +7,7 @@
  *              (TIOCGDEV, ioctl_tty(2)). The copy has that terminal itself open.
  *   left out   what HOLDFAST_SUBSTITUTE="PID:FD PID:FD..." names, wherever else it is open (kcmp(2)). Pids are
  *              those of the session. In its place: a socket that is not connected for a socket, an event
- *              counter for what is no file (both can stand in a set of epoll), else /dev/null.
+ *              counter for what is not a file (both can stand in a set of epoll), else /dev/null.
  *
  * What fdinfo says must be of the same file; CRIU reads it by the number the process has.
  */

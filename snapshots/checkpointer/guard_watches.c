@@ -238,7 +238,7 @@ int open_mapped(int directory, const char *path, int flags)
 	fd = (int)syscall(SYS_openat, directory, path, O_PATH);
 	if (fd < 0)
 		return -1;
-	/* Of a file in memory CRIU asks more, its seals for one; and it learns from a failure what is no file. */
+	/* Of a file in memory CRIU asks more, its seals for one; and it learns from a failure what is not a file. */
 	if (is_in(fd, OVERLAYFS_SUPER_MAGIC) || is_in(fd, EXT4_SUPER_MAGIC) || is_in(fd, XFS_SUPER_MAGIC) ||
 	    is_in(fd, BTRFS_SUPER_MAGIC))
 		return fd;

@@ -25,7 +25,7 @@ class Lifeline:
     """Holds one process; the thread that makes it has to do everything else with it, too."""
 
     def __init__(self, pid: int) -> None:
-        """Begin to hold a process, which goes on as before.
+        """Begin to hold a process, which continues as before.
 
         Raises:
             OSError: it cannot be traced.

@@ -84,7 +84,7 @@ def begin(pids: Iterable[int], found: Sequence[Holder]) -> None:
     ours = {status.inner_pid: pid for pid in pids if (status := walk.status_of(pid)) is not None}
     for number, one in enumerate(found):
         if number >= MOST or one.pid not in ours:
-            raise OSError(f"process {one.pid} cannot be told of the events that it lost")
+            raise OSError(f"process {one.pid} cannot be notified of the events it lost")
         queue = borrowed.queue(ours[one.pid], one.fd)
         try:
             if one.lost:

@@ -138,6 +138,6 @@ def _await_lock(lock: int, deadline: float) -> None:
         except BlockingIOError as error:
             if time.monotonic() >= deadline:
                 raise Busy(
-                    "cannot change what is stored: another process does", hint="try again later"
+                    "cannot change what is stored: another process is changing it", hint="try again later"
                 ) from error
             time.sleep(_POLL)

@@ -77,7 +77,7 @@ class _Packing:
         self._writer: PackWriter | None = None
         self._written = 0
         self._runs = Runs()
-        # Where the next page is, if the file goes on as when its pages were kept first.
+        # Where the next page is, if the file continues as when its pages were kept first.
         self._expected: tuple[str, int] | None = None
 
     def file(self, path: Path) -> File:

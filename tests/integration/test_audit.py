@@ -180,7 +180,7 @@ def test_who_goes_away_while_all_stands_still_leaves_nothing_running(
         if who == "checkpointer":
             os.kill(worker(hf), signal.SIGKILL)
             return []
-        raise Gone("cannot go on: the test ends here")
+        raise Gone("cannot continue: the test ends here")
 
     monkeypatch.setattr(policy, "judge_running", vanish)
     with pytest.raises(Gone if who == "host" else RestoreFailed):
@@ -301,7 +301,7 @@ def test_what_is_restored_is_as_it_was(
 
 
 def test_a_deviation_is_told(hf: Holdfast, running: Session) -> None:
-    """A file that is not as it was at the freeze, for one: a warning, and the restore goes on."""
+    """A file that differs from the freeze, for one: a warning, and the restore goes on."""
     running.exec("exec 8<>/srv/book; echo before >&8")
     taken = running.snapshot("taken")
     folder = hf.home.snapshots / taken.id
@@ -323,4 +323,4 @@ def test_a_deviation_is_told(hf: Holdfast, running: Session) -> None:
     restored = taken.restore("again")
     assert restored.verification is not None
     assert [one.about for one in restored.verification.deviations] == ["content"]
-    assert any("/srv/book is not as it was" in line for line in said)
+    assert any("/srv/book differs from the freeze" in line for line in said)

@@ -156,7 +156,7 @@ def test_its_files_can_be_had_with_what_was_run(
     try:
         assert session.exec("echo [$MODE] $PWD").text == "[test] /srv/here\n"
         assert session.cell("number + 1").text == "42"
-        # What it goes on from is its files: only what was run in it is recorded of it.
+        # What it continues from is its files: only what was run in it is recorded of it.
         later = session.snapshot("later", "filesystem")
         assert "number + 1" in [one.text for one in later.recorded()]
         later.remove()

@@ -61,7 +61,7 @@ def test_who_listens_and_does_it_answer(served: Session, shared_cli: Any) -> Non
     text = shared_cli("pulse", "shared", "--port", "8123")
     assert "answers: HTTP/1.0 200 OK" in text.out
     nobody = shared_cli("pulse", "shared", "--port", "3000")
-    assert (nobody.code, nobody.out) == (1, "port 3000: nobody listens\n")
+    assert (nobody.code, nobody.out) == (1, "port 3000: nothing listens\n")
     assert shared_cli("pulse", "shared", "--port", "70000").code == 1
 
 

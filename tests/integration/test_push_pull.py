@@ -99,7 +99,7 @@ def test_who_is_not_trusted_is_refused_in_one_line(world: World) -> None:
     refused = world.machine.cli("pull", world.reference)
     assert refused.returncode == 1
     first, hint = refused.stderr.splitlines()
-    assert "it is signed by nobody you trust" in first
+    assert "it is signed by a key you do not trust" in first
     assert f"holdfast key trust {world.pushed.signed_by}" in hint
     assert list(world.machine.home.snapshots.iterdir()) == []
 

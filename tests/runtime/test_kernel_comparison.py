@@ -55,5 +55,5 @@ def test_a_session_that_does_not_tell_is_not_waited_for(tmp_path: Path) -> None:
     """Nobody listens there."""
     record = Record(tree=Tree(processes=[]), kernels=BEFORE)
     assert kernels.compare(tmp_path, record, 7, Verification()).skipped == [
-        "kernels: the session did not tell in time"
+        "kernels: the session did not answer in time"
     ]

@@ -67,7 +67,7 @@ def test_a_key_is_forgotten(run: Run) -> None:
     assert _json(run, "rm", other)["key"] == other
     code, _, err = run("rm", other)
     assert (code, _json(run, "list")) == (1, [])
-    assert "none of that name" in err
+    assert "no key has that name" in err
 
 
 def test_a_passphrase_comes_from_the_environment_where_nobody_can_be_asked(run: Run, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_a_lost_connection_is_made_again() -> None:
 
 def test_what_was_begun_before_a_session_went_back_is_not_gone_on_with() -> None:
     """It would be done a second time, in another past."""
-    with pytest.raises(SessionRewound, match="went back"):
+    with pytest.raises(SessionRewound, match="was rewound"):
         Persistence(lambda: None, lambda: time.time() + 1).run(_lost(1))
 
 

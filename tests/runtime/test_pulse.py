@@ -292,7 +292,7 @@ def test_answers_about_a_port() -> None:
     (socket,) = found.listening(80)
     owner = found.process(12)
     (nobody,) = pulse_answers.port(Port(80, ()))
-    assert nobody == "port 80: nobody listens"
+    assert nobody == "port 80: nothing listens"
     good = Port(80, (Listener(socket, owner, "accepted", 200, "HTTP/1.1 200 OK"),))
     (line,) = pulse_answers.port(good)
     assert "server --port 80 (pid 12, root) · started 1 min ago · by command make serve" in line

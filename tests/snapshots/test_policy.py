@@ -80,7 +80,7 @@ def test_a_process_without_rights_is_not_one_with_few() -> None:
 
 def test_what_cannot_be_judged_is_not_allowed() -> None:
     """Numbers that are no ids; processes beyond the limits."""
-    assert "an id that is none" in said(tree(thread(uids=(2**32 - 1, 0, 0, 0))))
+    assert "an invalid id" in said(tree(thread(uids=(2**32 - 1, 0, 0, 0))))
     assert "too many" in said(tree(thread()).model_copy(update={"left_out": 1}))
 
 

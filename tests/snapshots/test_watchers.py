@@ -133,7 +133,7 @@ def test_a_watch_that_ended_is_told(queue: Queue) -> None:
 
 def test_who_is_not_there_cannot_be_told(queue: Queue) -> None:
     """A tree that would go on without knowing is none."""
-    with pytest.raises(OSError, match="cannot be told"):
+    with pytest.raises(OSError, match="cannot be notified"):
         overflow.begin((os.getpid(),), [Holder(1 << 22, queue.fd, lost=True, watches=1)])
 
 

@@ -177,9 +177,9 @@ def leads_out(name: str, flags: int, *, of_socket: bool = False) -> str:
     """Why a name of an open file is none that a session's file can have; empty if it is."""
     parts = name.split("/")
     if ".." in parts or "\0" in name:
-        return "which is no name of a file"
+        return "which is not a file name"
     if not of_socket and not name.startswith("/"):
-        return "which is no name of a file"
+        return "which is not a file name"
     path = "/" + "/".join(part for part in parts if part not in ("", "."))
     if not f"{path}/".startswith("/proc/"):
         return ""

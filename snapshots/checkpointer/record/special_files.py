@@ -81,4 +81,4 @@ def _of_watch(handle: Any, leads: Leads, *, foreign: bool) -> Iterator[str]:
     path = text(handle.path)
     why = leads("/" + path[1:])
     if path[:1] != "/" or why:
-        yield f"watches {path}, {why or 'which is no name of a file'}"
+        yield f"watches {path}, {why or 'which is not a file name'}"

@@ -133,7 +133,7 @@ def test_a_damaged_lineage_is_drawn_too() -> None:
 
 
 def test_the_part_of_a_session() -> None:
-    """Its past, what was taken of it, and what goes on from these; not what others did elsewhere."""
+    """Its past, what was taken of it, and what continues from these; not what others did elsewhere."""
     found = _lineage(
         [_taken("a", None), _taken("b", "a", at=1), _taken("x", "a", "t", at=2), _taken("z", None, "u")],
         [_session("s", "b"), _session("t", "x"), _session("u", "z")],
