@@ -172,7 +172,7 @@ def test_since_an_entry_a_command_and_a_time(shared_hf: Holdfast) -> None:
     assert set(files(session.drift("1h"))) == set(files(everything))
 
     run(session, "kill %2; wait %2; C=1")
-    with pytest.raises(InvalidArgument, match="no snapshot, journal entry"):
+    with pytest.raises(InvalidArgument, match="not a snapshot, journal entry"):
         session.drift("nothing-like-this")
     with pytest.raises(InvalidArgument, match="newest is #"):
         session.drift("#100000")
