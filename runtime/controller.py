@@ -19,11 +19,13 @@ from holdfast.errors import (
     SnapshotNotFound,
 )
 from holdfast.runtime import actors, ballast, health, ids, locks, naming, recovery
+from holdfast.runtime.delegation import delegate
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.home import Home
 from holdfast.runtime.keeping import policy as policies
 from holdfast.runtime.keeping.keeping import Keeping
-from holdfast.runtime.moving.handles import Incoming
+from holdfast.runtime.moving.handles import Importing
+from holdfast.runtime.moving.remote import Pulling
 from holdfast.runtime.session import Session
 from holdfast.runtime.snapshot import Snapshot, machinery
 from holdfast.runtime.store import peek
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 Progress = Callable[[str], None]
 
 
-class Holdfast(Incoming, Thawing):
+class Holdfast:
     """All sessions and snapshots of one home.
 
     Opening it undoes what processes that are gone had left unfinished.  The engine is connected to when it is
@@ -56,7 +58,7 @@ class Holdfast(Incoming, Thawing):
 
     Raises:
         StoreError: the state directory cannot be used.
-        InvalidArgument: the actor is none.
+        InvalidArgument: the actor is not valid.
     """
 
     def __init__(
@@ -220,9 +222,9 @@ class Holdfast(Incoming, Thawing):
         return Snapshot(self, self.store.snapshot(ref))
 
     def diff(self, before: str, after: str, *, everything: bool = False) -> Diff:
-        """What is another in a second snapshot than in a first, whatever sessions and branches they are of.
+        """What differs between two snapshots, of whatever sessions and branches.
 
-        `everything`: caches and the like, too.
+        `everything`: include caches and the like.
 
         Raises:
             SnapshotNotFound, InvalidArgument: there is none, or it does not know what it held.
@@ -230,6 +232,10 @@ class Holdfast(Incoming, Thawing):
         from holdfast.runtime.diff import of_snapshots
 
         return of_snapshots.compare(self, before, after, everything=everything)
+
+    import_ = delegate(Importing, Importing.import_)
+    pull = delegate(Pulling, Pulling.pull)
+    thaw = delegate(Thawing, Thawing.thaw)
 
     def remove_snapshot(self, ref: str) -> None:
         """Delete a snapshot.
@@ -308,15 +314,15 @@ class Holdfast(Incoming, Thawing):
             yield begun
 
     def lock(self, session_id: str, what: str) -> AbstractContextManager[None]:
-        """Be the only one who does something exclusive to a session, after waiting a while for others.
+        """Hold the exclusive lock of a session; waits up to `locks.PATIENCE` seconds for its holder.
 
         Raises:
-            SessionBusy: somebody else still does; the message is "cannot <what>: …".
+            SessionBusy: it is still held; the message is "cannot <what>: …".
         """
         return locks.exclusive(self.home.locks, session_id, what, locks.PATIENCE)
 
     def close(self) -> None:
-        """Let go of connections; sessions go on."""
+        """Close connections. Sessions keep running."""
         self.keeping.background.settle()
         if "engine" in self.__dict__:
             self.engine.close()

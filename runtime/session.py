@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import SessionNotFound
 from holdfast.runtime import health
+from holdfast.runtime.delegation import delegate
 from holdfast.runtime.guest import layout
 from holdfast.runtime.line import Line
 from holdfast.runtime.results import ShellInfo
@@ -32,13 +33,7 @@ if TYPE_CHECKING:
 class Session:
     """One session. Attributes are as of the last call that looked; `refresh` looks again.
 
-    Its calls are grouped by concern, and the groups' are here too, as they are used all the time: those
-    of `SessionShell` (`exec`, `check_syntax`, `join`, `detach`, `send`, `answer`, `interrupt`), `cell` of
-    `kernel`, and those of `SessionInsight` (`pulse`, `port`, `drift`, `events`, `journal`, `tasks`,
-    `task`), those of `SessionSnapshots` (`snapshot`, `fork`, `suspend`, `resume`, `rewind`, `policy`,
-    `serve_captures`), and those of `SessionNetwork` (`network`, `allow`, `disallow`, `allow_domains`,
-    `disallow_domains`, `change_network`).
-    `terminal` is what a person sees.
+    Used as a context manager, it is removed at the end if it was made with `new(remove=True)`.
     """
 
     def __init__(self, controller: Holdfast, row: SessionRow, *, remove: bool = False) -> None:
@@ -46,25 +41,44 @@ class Session:
         self._remove = remove
         self._row = row
         self._line = Line(controller, lambda: self._row)
-        runs = SessionShell(self._line)
-        self.exec, self.join, self.detach = runs.exec, runs.join, runs.detach
-        self.check_syntax = runs.check_syntax
-        self.send, self.answer, self.interrupt = runs.send, runs.answer, runs.interrupt
+        self._shell = SessionShell(self._line)
+        self._insight = SessionInsight(self._line)
+        self._captures = SessionSnapshots(self._line, self._became)
+        self._egress = SessionNetwork(self._line, self._became)
         self.kernel = SessionKernel(self._line)
-        self.cell = self.kernel.cell
-        insight = SessionInsight(self._line)
-        self.pulse, self.port, self.drift = insight.pulse, insight.port, insight.drift
-        self.events, self.journal = insight.events, insight.journal
-        self.tasks, self.task = insight.tasks, insight.task
-        captures = SessionSnapshots(self._line, self._became)
-        self.snapshot, self.fork = captures.snapshot, captures.fork
-        self.suspend, self.resume, self.rewind = captures.suspend, captures.resume, captures.rewind
-        self.policy, self.check = captures.policy, captures.check
-        self.serve_captures = captures.serve_captures
-        egress = SessionNetwork(self._line, self._became)
-        self.network, self.change_network = egress.network, egress.change_network
-        self.allow, self.disallow = egress.allow, egress.disallow
-        self.allow_domains, self.disallow_domains = egress.allow_domains, egress.disallow_domains
+
+    exec = delegate("_shell", SessionShell.exec)
+    check_syntax = delegate("_shell", SessionShell.check_syntax)
+    join = delegate("_shell", SessionShell.join)
+    send = delegate("_shell", SessionShell.send)
+    answer = delegate("_shell", SessionShell.answer)
+    interrupt = delegate("_shell", SessionShell.interrupt)
+    detach = delegate("_shell", SessionShell.detach)
+    tasks = delegate("_insight", SessionInsight.tasks)
+    task = delegate("_insight", SessionInsight.task)
+    cell = delegate("kernel", SessionKernel.cell)
+
+    pulse = delegate("_insight", SessionInsight.pulse)
+    port = delegate("_insight", SessionInsight.port)
+    events = delegate("_insight", SessionInsight.events)
+    journal = delegate("_insight", SessionInsight.journal)
+    drift = delegate("_insight", SessionInsight.drift)
+
+    snapshot = delegate("_captures", SessionSnapshots.snapshot)
+    check = delegate("_captures", SessionSnapshots.check)
+    fork = delegate("_captures", SessionSnapshots.fork)
+    suspend = delegate("_captures", SessionSnapshots.suspend)
+    resume = delegate("_captures", SessionSnapshots.resume)
+    rewind = delegate("_captures", SessionSnapshots.rewind)
+    policy = delegate("_captures", SessionSnapshots.policy)
+    serve_captures = delegate("_captures", SessionSnapshots.serve_captures)
+
+    network = delegate("_egress", SessionNetwork.network)
+    change_network = delegate("_egress", SessionNetwork.change_network)
+    allow = delegate("_egress", SessionNetwork.allow)
+    disallow = delegate("_egress", SessionNetwork.disallow)
+    allow_domains = delegate("_egress", SessionNetwork.allow_domains)
+    disallow_domains = delegate("_egress", SessionNetwork.disallow_domains)
 
     def __enter__(self) -> Session:
         return self

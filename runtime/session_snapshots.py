@@ -159,7 +159,7 @@ class SessionSnapshots:
         now = self._became(found.session)
         return Rewound(now, snapshot, kept, found.left_behind, found.lost, found.deviations)
 
-    def policy(self, **changes: Any) -> Policy:
+    def policy(self, /, **changes: Any) -> Policy:
         """When the session is captured by itself and how long these snapshots are kept, after changes.
 
         Args:

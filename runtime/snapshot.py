@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.moving.handles import Outgoing
+from holdfast.runtime.delegation import delegate
+from holdfast.runtime.moving.handles import Exporting
+from holdfast.runtime.moving.remote import Pushing
 from holdfast.runtime.store.rows import SessionRow, SnapshotKind, SnapshotRow
 
 if TYPE_CHECKING:
@@ -78,12 +80,23 @@ def machinery() -> Machinery:
     return cast("Machinery", importlib.import_module("holdfast.runtime.snapshotting"))
 
 
-class Snapshot(Outgoing):
+class Snapshot:
     """One snapshot."""
 
     def __init__(self, controller: Holdfast, row: SnapshotRow) -> None:
         self._controller = controller
         self._row = row
+
+    @property
+    def _exporting(self) -> Exporting:
+        return Exporting(self._controller, self._row)
+
+    @property
+    def _pushing(self) -> Pushing:
+        return Pushing(self._controller, self._row)
+
+    export = delegate("_exporting", Exporting.export)
+    push = delegate("_pushing", Pushing.push)
 
     def __repr__(self) -> str:
         return f"<Snapshot {self.name} {self.kind} {self.state}>"

@@ -79,10 +79,14 @@ class Thawed:
 
 
 class Thawing:
-    """The part of a controller that thaws."""
+    """Thaws captured moments, for a controller."""
+
+    def __init__(self, controller: Holdfast) -> None:
+        self._controller = controller
 
     def thaw(
-        self: Any,
+        self,
+        /,
         source: str | Path,
         *,
         as_: Name | None = None,
@@ -119,7 +123,7 @@ class Thawing:
         taking_in: dict[str, Any] = {key: value for key, value in more.items() if value is not None}
         if plain_http:
             taking_in["plain_http"] = True
-        return thaw(self, str(source), as_, require, name, options, taking_in)
+        return thaw(self._controller, str(source), as_, require, name, options, taking_in)
 
 
 def thaw(

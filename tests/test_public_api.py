@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,10 @@ def test_what_is_public_is_pinned() -> None:
         "CellEvent",
         "CellResult",
         "Check",
+        "Debugger",
+        "Deviation",
+        "Diff",
+        "Difference",
         "Drift",
         "Entry",
         "Event",
@@ -36,32 +41,92 @@ def test_what_is_public_is_pinned() -> None:
         "Failure",
         "Holdfast",
         "Home",
+        "Ladder",
+        "Lease",
+        "Memory",
         "Mount",
+        "OpenFile",
+        "Policy",
         "Port",
+        "Process",
         "Pulse",
         "Pushed",
         "Reach",
+        "Recorded",
+        "Recording",
         "Refusal",
         "Rewound",
+        "Run",
         "Screen",
-        "Verification",
-        "Verified",
+        "Series",
+        "Served",
+        "Serving",
         "Session",
         "SessionOptions",
         "SessionTerminal",
+        "ShellInfo",
         "Snapshot",
+        "Socket",
         "Spread",
         "State",
+        "Survivability",
         "SyntaxCheck",
         "Task",
         "TaskInfo",
         "Thawed",
+        "Verification",
+        "Verified",
     }
 
     assert values | set(_classes()) == set(holdfast.__all__)
     assert list(holdfast.__all__) == sorted(holdfast.__all__)
     for name in holdfast.__all__:
         assert getattr(holdfast, name).__name__ == name
+
+
+def test_what_the_methods_of_handles_mention_is_public_too() -> None:
+    """Types of arguments and results; but for methods that only this package calls."""
+    handles = (
+        holdfast.Holdfast,
+        holdfast.Session,
+        holdfast.SessionTerminal,
+        holdfast.Snapshot,
+        holdfast.Task,
+    )
+    internal = {"Holdfast.operation", "Holdfast.session_row", "Session.row", "Snapshot.row"}
+    aliases = {"Keep", "KeepAs", "Name", "SnapshotKind", "Progress", "Self"}
+    aliases |= {"OnBytes", "OnEvent", "OnInput", "OnOutput", "OnWaiting"}
+    outside = {"AbstractContextManager", "Any", "Callable", "Collection", "Iterable", "Iterator", "Mapping"}
+    outside |= {"None", "Path", "Sequence"}
+    mentioned: dict[str, list[str]] = {}
+    for handle in handles:
+        for name, member in vars(handle).items():
+            function = member.fget if isinstance(member, property) else member
+            where = f"{handle.__name__}.{name}"
+            if name.startswith("_") or not inspect.isfunction(function) or where in internal:
+                continue
+            signature = inspect.signature(function)
+            kinds = [str(one.annotation) for one in signature.parameters.values()]
+            for found in re.findall(r"\b[A-Z]\w+", " ".join([*kinds, str(signature.return_annotation)])):
+                mentioned.setdefault(found, []).append(where)
+
+    assert "ExecResult" in mentioned
+    unknown = mentioned.keys() - set(holdfast.__all__) - aliases - outside
+    assert {name: mentioned[name] for name in unknown} == {}
+
+
+def test_the_verbs_of_a_handle_are_methods_of_its_class() -> None:
+    """With signature and documentation, so that `help`, editors and type checkers know them."""
+    verbs = {
+        holdfast.Session: "exec cell join send answer interrupt detach pulse events journal drift snapshot "
+        "fork suspend resume rewind policy network allow",
+        holdfast.Snapshot: "restore fork retry export push pin remove",
+        holdfast.Holdfast: "new session sessions snapshot snapshots import_ pull thaw diff fork verify",
+    }
+    for handle, names in verbs.items():
+        for name in names.split():
+            assert inspect.getdoc(getattr(handle, name)), name
+            assert next(iter(inspect.signature(getattr(handle, name)).parameters)) == "self"
 
 
 def test_every_error_is_in_the_drawn_tree() -> None:

@@ -1,4 +1,4 @@
-"""What handles can do about moving: a part of `Holdfast`, which takes in, and one of `Snapshot`."""
+"""What handles can do about files: a snapshot's part that exports, and a controller's that imports."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from holdfast.runtime.moving.remote import Pulling, Pushing
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
@@ -41,11 +39,12 @@ class Exported:
     new_key: bool = False
 
 
-class Outgoing(Pushing):
-    """Of a snapshot."""
+class Exporting:
+    """Writes one snapshot to a file."""
 
-    _controller: Holdfast
-    _row: SnapshotRow
+    def __init__(self, controller: Holdfast, row: SnapshotRow) -> None:
+        self._controller = controller
+        self._row = row
 
     def export(
         self,
@@ -92,11 +91,15 @@ class Outgoing(Pushing):
         )
 
 
-class Incoming(Pulling):
-    """Of a controller."""
+class Importing:
+    """Imports snapshots from files."""
+
+    def __init__(self, controller: Holdfast) -> None:
+        self._controller = controller
 
     def import_(
-        self: Any,
+        self,
+        /,
         path: Path | str,
         *,
         label: str | None = None,
@@ -127,7 +130,7 @@ class Incoming(Pulling):
         from holdfast.runtime.snapshot import Snapshot
 
         row = import_(
-            self,
+            self._controller,
             Path(path),
             label,
             files_only=files_only,
@@ -135,4 +138,4 @@ class Incoming(Pulling):
             options=options,
             progress=progress,
         )
-        return Snapshot(self, row)
+        return Snapshot(self._controller, row)

@@ -1,4 +1,4 @@
-"""What handles can do about registries: a part of `Holdfast`, and one of `Snapshot`."""
+"""What handles can do about registries: a snapshot's part that pushes, and a controller's that pulls."""
 
 from __future__ import annotations
 
@@ -45,10 +45,11 @@ class Pushed:
 
 
 class Pushing:
-    """Of a snapshot."""
+    """Sends one snapshot to a registry."""
 
-    _controller: Holdfast
-    _row: SnapshotRow
+    def __init__(self, controller: Holdfast, row: SnapshotRow) -> None:
+        self._controller = controller
+        self._row = row
 
     def push(
         self,
@@ -104,10 +105,14 @@ class Pushing:
 
 
 class Pulling:
-    """Of a controller."""
+    """Imports snapshots from registries."""
+
+    def __init__(self, controller: Holdfast) -> None:
+        self._controller = controller
 
     def pull(
-        self: Any,
+        self,
+        /,
         reference: str,
         *,
         label: str | None = None,
@@ -141,7 +146,7 @@ class Pulling:
         from holdfast.runtime.snapshot import Snapshot
 
         row = pull(
-            self,
+            self._controller,
             reference,
             label,
             files_only=files_only,
@@ -150,4 +155,4 @@ class Pulling:
             options=options,
             progress=progress,
         )
-        return Snapshot(self, row)
+        return Snapshot(self._controller, row)

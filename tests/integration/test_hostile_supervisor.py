@@ -416,7 +416,10 @@ def test_a_supervisor_that_never_hangs_up_is_not_awaited(shared: Session, impati
             peer.sendall(b"x")
 
     shared.exec("echo changed >> /srv/changed")
-    with replaced(shared, in_captures(folder, drips)), pytest.raises(GuestDisconnected, match="cannot continue"):
+    with (
+        replaced(shared, in_captures(folder, drips)),
+        pytest.raises(GuestDisconnected, match="cannot continue"),
+    ):
         shared.snapshot()
     assert shared.exec("echo well").text == "well\n"
 

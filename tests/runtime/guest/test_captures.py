@@ -182,7 +182,9 @@ def test_a_program_goes_on_as_parent_and_as_copy(guest: Guest) -> None:
 def test_reasons_reach_the_program(guest: Guest) -> None:
     """Nobody serves; the host cannot; whoever served hangs up, or ends while it waits."""
     with asks(guest, "alone"):
-        assert said(guest, "alone").startswith("CaptureUnavailable unavailable cannot be captured: no process")
+        assert said(guest, "alone").startswith(
+            "CaptureUnavailable unavailable cannot be captured: no process"
+        )
     serving = serve(guest)
     with asks(guest, "refused"):
         found = serving.until("request").head["number"]

@@ -1,0 +1,29 @@
+"""Gives a class the methods of its parts, as methods of its own.
+
+They are on the class, with the part's signature and docstring, so that `help`, editors, type checkers and
+`autospec` see them. Nothing is bound to instances.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+Part = TypeVar("Part")
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def delegate(
+    part: str | Callable[[Any], Part], method: Callable[Concatenate[Part, Parameters], Result]
+) -> Callable[Concatenate[Any, Parameters], Result]:
+    """A method that calls `method` of a part: of an attribute, or of what a class makes of the instance."""
+    part_of = operator.attrgetter(part) if isinstance(part, str) else part
+
+    @functools.wraps(method)
+    def call(self: object, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        return method(part_of(self), *args, **kwargs)
+
+    return call
