@@ -28,6 +28,8 @@ _IN_THE_SHELL = 'ok() { echo "ok: $*"; }; bad() { echo "not ok: $*"; }'
 class NotStarted(HoldfastError):
     """A program did not get to the middle of its work; the message says what it said."""
 
+    code = "program_not_started"
+
 
 class Asking:
     """Speaks with programs in a session and in its copies."""

@@ -32,7 +32,7 @@ _POLL = 0.005
 class Busy(StoreError):
     """Somebody else changes the packs."""
 
-    code = "store_error"
+    code = "store_busy"
 
 
 class Chunks:
