@@ -42,7 +42,7 @@ def home_in_the_open(
             ["snapshot", "a", "--label", "files", "--kind", "filesystem"],
             ["journal", "a"],
             ["quota", "10G"],
-            ["export", "files", str(above / "files.holdfast")],
+            ["export", "files", str(above / "files.holdfast"), "--compression", "zstd"],
         ):
             done = cli(*verb)
             assert done.code == 0, done.err

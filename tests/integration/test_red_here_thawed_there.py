@@ -95,7 +95,8 @@ def job(
         cli.command(
             *["--json", "ci", "run", "--checkout", str(project), "--summary", str(summary)],
             *["--setup", f"python -m pip install -q --no-index --find-links wheels {' '.join(PACKAGES)}"],
-            *["--env", "PYTHONHASHSEED=1", "--push", f"{registry.address}/{REPOSITORY}:run-1", "--"],
+            *["--push", f"{registry.address}/{REPOSITORY}:run-1", "--compression", "zstd"],
+            *["--env", "PYTHONHASHSEED=1", "--"],
             *["python", "-m", "pytest", "--holdfast", "-q", "-p", "no:cacheprovider", "tests/test_utils.py"],
             *[f"tests/test_{name}" for name in MORE],
         ),
