@@ -1,5 +1,4 @@
-"""For programs in a session: who it is, what to do when it goes on after a capture, or as a copy; and
-captures that a program asks for itself.
+"""For programs in a session: its identity, callbacks for captures and restores, and captures on request.
 
     import holdfast_session
 
@@ -10,9 +9,9 @@ captures that a program asks for itself.
     if holdfast_session.capture(reason="before the migration").kind == "restored":
         ...  # in every copy; in the session itself it is "resumed"
 
-It stands alone, on Python 3.9 and newer: the session image has it where Python finds it. Functions are called
-in a thread of their own, one after the other, in the order they were registered. Before, generators of random
-numbers are seeded anew in a copy, but for those that were seeded by hand; see `reseed`.
+It needs only Python 3.9 or newer, and the session image has it on Python's path. Callbacks run in a thread
+of their own, one at a time, in the order in which they were registered. Before they run in a copy, random
+number generators are reseeded, except those whose seed the user chose; see `reseed`.
 """
 
 from __future__ import annotations
@@ -46,12 +45,12 @@ _DEFAULT = "/var/lib/holdfast/identity/identity.json"
 _LONGEST = 65536
 _MOST_TOLD = 500
 _LONGEST_REQUEST = 60_000
-_HINT = "captures can be asked for in a holdfast session only"
+_HINT = "captures can only be requested inside a holdfast session"
 
 
 class Event(NamedTuple):
-    """What happened. `kind` is `resumed` (a snapshot was taken, of this very program) or `restored` (this is
-    a copy, or was suspended). `generation` grows with every restore.
+    """`kind` is `resumed` (a snapshot of this program was taken) or `restored` (this is a copy,
+    or it was suspended). `generation` grows with every restore.
     """
 
     kind: str
@@ -65,11 +64,11 @@ class Event(NamedTuple):
 
 
 class Captured(NamedTuple):
-    """How a capture was come out of.
+    """How the program came out of a capture.
 
-    `kind` is `resumed` in the program that asked, `restored` in every copy. `snapshot` is its id. `reference`
-    is where the host keeps it, told to who asked only. `own` is false in copies of a snapshot that was taken
-    for another reason while this program waited for its own.
+    `kind` is `resumed` in the program that requested it and `restored` in every copy. `snapshot` is its id.
+    `reference` is where the host keeps it, and is set only in the program that requested it. `own` is False
+    in copies of a snapshot taken for another reason while this program waited for its own.
     """
 
     kind: str
@@ -79,7 +78,7 @@ class Captured(NamedTuple):
 
 
 class CaptureFailed(RuntimeError):
-    """There is no snapshot, for the reason in the message; the program goes on. `hint` says what to do."""
+    """No snapshot was taken; the message says why, `hint` what to do. The program continues."""
 
     def __init__(self, message: str, code: str = "capture_failed", hint: str = "") -> None:
         super().__init__(f"{message} ({hint})" if hint else message)
@@ -88,7 +87,7 @@ class CaptureFailed(RuntimeError):
 
 
 class CaptureUnavailable(CaptureFailed):
-    """Nobody on the host takes snapshots for programs of this session, or this is no session."""
+    """No process on the host serves captures of this session, or this is not a session."""
 
 
 Function = TypeVar("Function", bound=Callable[[Event], object])
@@ -113,22 +112,23 @@ def identity() -> dict[str, Any]:
 def on_restore(function: Function) -> Function:
     """Call a function with an `Event` in every copy of this program, and after a suspension.
 
-    The restore waits for it a few seconds. An exception is told to who restores; nothing else comes of it.
+    The restore waits for it for a few seconds. An exception is reported to the restoring process, and has no
+    other effect.
     """
     return _register("restored", function)
 
 
 def on_resume(function: Function) -> Function:
-    """Call a function with an `Event` after each live snapshot, in the program it was taken of."""
+    """Call a function with an `Event` after each live snapshot, in the captured program itself."""
     return _register("resumed", function)
 
 
 def reseed(*, everything: bool = False) -> None:
-    """Seed what would give the same numbers in every copy: `random`, numpy's global generator, OpenSSL,
+    """Reseed what would produce the same values in every copy: `random`, numpy's global generator, OpenSSL,
     uuid1, names of temporary files.
 
     Args:
-        everything: those of `random` and numpy, too, whose seed was chosen by hand.
+        everything: include `random` and numpy even if the user chose their seeds.
     """
     if everything or not _seeded:
         random.Random.seed(_instance())
@@ -144,18 +144,18 @@ def capture(
     failure: Mapping[str, Any] | None = None,
     timeout: float | None = 900.0,
 ) -> Captured:
-    """Have the session captured, with this program at this very call. It returns twice, like fork(2): here,
-    and in every copy that is ever restored, as often as one is.
+    """Capture the session, with this program at this very call. Like fork(2) it returns more than once: here,
+    and in every copy that is restored.
 
     Args:
         label: a name for the snapshot; must be free on the host.
         reason: why, for people.
-        failure: what has failed, if that is why: `reason` (failed, timeout, hang, exception, asked),
-            `where`, `message`, `command`, `tail`, `debugger` (`program`, `task`, `command`).
-        timeout: seconds to wait for the host, which may have others to serve before; None is without end.
+        failure: what failed, if that is why: `reason` (failed, timeout, hang, exception, asked), `where`,
+            `message`, `command`, `tail`, `debugger` (`program`, `task`, `command`).
+        timeout: seconds to wait for the host, which serves requests in order; None: no limit.
 
     Raises:
-        CaptureUnavailable: at once, if nobody on the host serves captures.
+        CaptureUnavailable: no process on the host serves captures; raised at once.
         CaptureFailed: the host could not take it, or not in time.
     """
     told = {
@@ -192,7 +192,7 @@ def capture(
 
 
 def load_ipython_extension(_shell: object) -> None:
-    """Be told of restores in this kernel or IPython. Its configuration in the session image asks for it."""
+    """Listen for restores in this kernel; the session image's IPython configuration loads the extension."""
     global _in_kernel
     _in_kernel = True
     _listen()
@@ -202,7 +202,7 @@ def load_ipython_extension(_shell: object) -> None:
 
 
 def _register(kind: str, function: Function) -> Function:
-    """A function of the same name takes the place of the earlier one: cells of a notebook are run again."""
+    """A function replaces an earlier one of the same name, because notebook cells are run repeatedly."""
     with _lock:
         name = _name_of(function)
         found = [one for one in _functions[kind] if name == "<lambda>" or _name_of(one) != name]
@@ -313,7 +313,7 @@ def _answered(fd: int, timeout: float | None) -> dict[str, Any]:
         if timeout is not None:
             timeout -= 1.0
             if timeout <= 0:
-                raise CaptureFailed("cannot be captured: the host did not do it in time", "timeout")
+                raise CaptureFailed("cannot be captured: the host did not answer in time", "timeout")
     return dict(json.loads(os.read(fd, _LONGEST)))
 
 
