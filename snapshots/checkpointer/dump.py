@@ -25,6 +25,7 @@ from pathlib import Path
 
 from holdfast.snapshots.checkpointer import (
     criu,
+    file_numbers,
     first_process,
     folders,
     last_words,
@@ -94,6 +95,7 @@ class _Capture:
         self.deadline = Deadline(self.request.limit)
         self.last_pid = tree.highest_inner_pid(self.root)
         self.channel.send("frozen")
+        file_numbers.note(self.request.target.init_pid, self.root, self.images)
         self.keep_tmpfs()
         self.copy_layer()
 

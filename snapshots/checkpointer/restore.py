@@ -25,12 +25,14 @@ from holdfast.snapshots.checkpointer import (
     cgroups,
     criu,
     entries,
+    file_numbers,
     folders,
     login_ids,
     memory_files,
     namespaces,
     overflow,
     profiles,
+    remembered,
     sockets,
     standstill,
     streams,
@@ -86,6 +88,7 @@ def run(request: Restore, channel: Channel) -> None:
             login_ids.forget(images, source)
             adopted = births.prepare(images, source)
             labelled = profiles.give(images, labels.apparmor_of(target.init_pid))
+            places = remembered.places(source, file_numbers.read(kept))
         # What is restored inherits these from CRIU, and CRIU from this process.
         cgroups.join(target.init_pid)
         _new_session_keyring()
@@ -98,7 +101,8 @@ def run(request: Restore, channel: Channel) -> None:
             line = Lifeline(target.init_pid)
             lazy = _start_lazy_pages(folder)
         queues = tuple(overflow.holders(source, prepared.queues))
-        _restore(request, folder, prepared, audit, {**labelled, **adopted}, queues)
+        begin = Beginning(queues, places)
+        _restore(request, folder, prepared, audit, {**labelled, **adopted}, begin)
         ended = time.monotonic()
         channel.send(
             "done",
@@ -138,6 +142,21 @@ class Prepared:
     highest: int
     by_packets: bool
     queues: dict[int, tuple[bool, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a restored tree gets before it runs: what its queues of events begin with, and the numbers of its
+    files where it remembers others.
+    """
+
+    queues: Sequence[overflow.Holder]
+    places: Sequence[remembered.Places]
+
+    def give(self, pids: Sequence[int]) -> None:
+        """Raises OSError."""
+        overflow.begin(pids, self.queues)
+        remembered.renew(pids, self.places)
 
 
 def prepare(kept: Path, images: Path, *, old: tuple[str, ...], new: tuple[str, ...], lazy: bool) -> Prepared:
@@ -219,7 +238,7 @@ def _restore(
     prepared: Prepared,
     audit: Audit,
     labelled: dict[str, str],
-    queues: Sequence[overflow.Holder],
+    begin: Beginning,
 ) -> None:
     arguments = [
         "restore",
@@ -245,7 +264,7 @@ def _restore(
         )
         status = -1
         try:
-            status = _drive(running, audit, packets, queues)
+            status = _drive(running, audit, packets, begin)
         finally:
             running.control.close()
             # Reached with a live CRIU only if it hangs or its tree was killed: that has taken it along.
@@ -259,12 +278,10 @@ def _restore(
         )
 
 
-def _drive(
-    running: criu.Running, audit: Audit, packets: Holding | None, queues: Sequence[overflow.Holder]
-) -> int:
+def _drive(running: criu.Running, audit: Audit, packets: Holding | None, begin: Beginning) -> int:
     """Follow CRIU to its end. Its question before anything runs is for the audit; others get a yes.
 
-    `packets` are let go when the audit has passed; then `queues` of events get what they begin with.
+    When the audit has passed, the tree gets what it begins with, and `packets` are let go.
 
     Once it was told to let the tasks go, it has nothing else to do, and the first ones may stop or kill it
     before it comes to the last: it is ended then, for the kernel lets go of the rest.
@@ -283,7 +300,7 @@ def _drive(
         if not action:
             break
         if action == "pre-resume":
-            overflow.begin(audit.stopped(process.pid), queues)
+            begin.give(audit.stopped(process.pid))
             if packets is not None:
                 packets.let_go()
         try:
