@@ -12,7 +12,7 @@ import os
 import platform
 import select
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
@@ -31,6 +31,7 @@ from holdfast.snapshots.checkpointer import (
     memory_files,
     namespaces,
     overflow,
+    personalities,
     profiles,
     remembered,
     sockets,
@@ -50,8 +51,8 @@ from holdfast.snapshots.checkpointer.requests import Restore
 # A restore reads memory once from disk; one that takes longer hangs. Seconds.
 RESTORE_LIMIT = 300.0
 _REWRITTEN = ("files.img", "tty-info.img", "tty-data.img")
-_MAX_FACTS = 64 << 10
-"""Bytes. It has two numbers and the name of a mount."""
+_MAX_FACTS = 1 << 20
+"""Bytes. It has two numbers, the name of a mount, and two numbers for some processes."""
 MAX_BEYOND, MOST_BEYOND = 1 << 14, 2 * 1001
 """Bytes that the guard keeps of one terminal, and of how many (guard_queues.c, LARGEST and MOST)."""
 _MOST_IDS = 1 << 22  # PID_MAX_LIMIT of the kernel
@@ -101,7 +102,7 @@ def run(request: Restore, channel: Channel) -> None:
             line = Lifeline(target.init_pid)
             lazy = _start_lazy_pages(folder)
         queues = tuple(overflow.holders(source, prepared.queues))
-        begin = Beginning(queues, places)
+        begin = Beginning(queues, places, facts["personalities"])
         _restore(request, folder, prepared, audit, {**labelled, **adopted}, begin)
         ended = time.monotonic()
         channel.send(
@@ -146,15 +147,17 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What a restored tree gets before it runs: what its queues of events begin with, and the numbers of its
-    files where it remembers others.
+    """What a restored tree has before it runs: what its queues of events begin with, the numbers of its files
+    where it remembers others, its personalities.
     """
 
     queues: Sequence[overflow.Holder]
     places: Sequence[remembered.Places]
+    personalities: Mapping[int, int]
 
     def give(self, pids: Sequence[int]) -> None:
         """Raises OSError."""
+        personalities.check(pids, self.personalities)
         overflow.begin(pids, self.queues)
         remembered.renew(pids, self.places)
 
@@ -197,11 +200,11 @@ def read_facts(kept: Path) -> dict[str, Any]:
     """
     try:
         facts = json.loads(bounded.read(kept / "facts.json", _MAX_FACTS))
-    except (bounded.TooLong, ValueError) as error:
+    except (bounded.TooLong, ValueError, RecursionError) as error:
         raise Unreadable(f"facts.json cannot be read ({error})") from error
     if not isinstance(facts, dict) or not isinstance(facts.get("tmpfs"), list):
         raise Unreadable("facts.json cannot be read (it is of another version)")
-    return facts
+    return {**facts, "personalities": personalities.noted(facts.get("personalities"))}
 
 
 def _beyond_queues(kept: Path) -> dict[int, bytes]:
@@ -250,7 +253,8 @@ def _restore(
         *(["--lazy-pages"] if prepared.lazy else []),
     ]
     init_pid = request.target.init_pid
-    with Holding(init_pid, Held.RESETS) if prepared.by_packets else nullcontext() as packets:
+    holding = Holding(init_pid, Held.RESETS) if prepared.by_packets else nullcontext()
+    with personalities.told(begin.personalities) as told, holding as packets:
         if packets is not None:
             packets.hold()
         running = criu.start(
@@ -258,9 +262,14 @@ def _restore(
             init_pid=init_pid,
             images=folder,
             work=folder,
+            also_inherit=(told,),
             check=lambda: tree.check_container(init_pid, request.target.container),
             restores=request.target.root_pid,
-            environment={"HOLDFAST_TERMINALS": prepared.terminals, **labelled},
+            environment={
+                "HOLDFAST_TERMINALS": prepared.terminals,
+                "HOLDFAST_PERSONALITIES": str(told),
+                **labelled,
+            },
         )
         status = -1
         try:
