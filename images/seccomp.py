@@ -5,6 +5,8 @@ these are refused, because no snapshot can hold them or because they reach aroun
 
 - io_uring: its rings cannot be dumped; programs fall back to epoll when it is refused.
 - memfd_secret: its memory is hidden from the dump, too.
+- Landlock, mseal, and memory that is never both written and executed (PR_SET_MDWE): nobody can ask the kernel
+  who has confined itself so, and a copy would run without it. Programs are told that there is no such thing.
 - sockets other than UNIX, INET, INET6, NETLINK and PACKET: AF_VSOCK talks to the hypervisor, AF_ALG to the
   kernel's crypto, and the rest cannot be restored.
 
@@ -36,12 +38,12 @@ ATTRIBUTES = """
 FILE_EVENTS = "fanotify_mark inotify_add_watch inotify_init inotify_init1 inotify_rm_watch"
 MEMORY = """
     brk cachestat madvise map_shadow_stack membarrier memfd_create mincore mlock mlock2 mlockall mmap mmap2
-    mprotect mremap mseal msync munlock munlockall munmap pkey_alloc pkey_free pkey_mprotect
+    mprotect mremap msync munlock munlockall munmap pkey_alloc pkey_free pkey_mprotect
     process_mrelease remap_file_pages
 """
 PROCESSES = """
     execve execveat exit exit_group fork get_robust_list get_thread_area getpgid getpgrp getpid getppid getsid
-    gettid pidfd_open pidfd_send_signal prctl process_vm_readv process_vm_writev ptrace restart_syscall rseq
+    gettid pidfd_open pidfd_send_signal process_vm_readv process_vm_writev ptrace restart_syscall rseq
     set_robust_list set_thread_area set_tid_address setpgid setsid uretprobe vfork wait4 waitid waitpid
     arch_prctl modify_ldt breakpoint cacheflush set_tls
 """
@@ -85,7 +87,8 @@ SCHEDULING_AND_LIMITS = """
     sched_setscheduler sched_yield setpriority setrlimit ugetrlimit
 """
 SYSTEM = "getrandom sysinfo uname"
-CONFINEMENT = "landlock_add_rule landlock_create_ruleset landlock_restrict_self seccomp"
+CONFINEMENT = "seccomp"
+LANDLOCK = ["landlock_add_rule", "landlock_create_ruleset", "landlock_restrict_self"]
 # Docker allows this with CAP_SYS_CHROOT, which sessions have: package managers and build tools need it.
 CHROOT = "chroot"
 
@@ -102,6 +105,8 @@ SOCKET_FAMILIES = {"UNIX": 1, "INET": 2, "INET6": 10, "NETLINK": 16, "PACKET": 1
 # They are silent where the kernel has none, so that is what they are told.
 AF_NETLINK = SOCKET_FAMILIES["NETLINK"]
 NETLINK_AUDIT = 9
+
+PR_SET_MDWE = 65
 
 # PER_LINUX, PER_LINUX32, each also with UNAME26; and the question "which is it?".
 PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
@@ -132,6 +137,11 @@ def profile() -> dict[str, Any]:
             _allow("socket", _argument(0, AF_NETLINK), _argument(2, NETLINK_AUDIT, "SCMP_CMP_NE")),
             _refuse("socket", errno.EPROTONOSUPPORT, _argument(0, AF_NETLINK), _argument(2, NETLINK_AUDIT)),
             *(_allow("personality", _argument(0, value)) for value in PERSONALITIES),
+            # The words of kernels without them: switched off (landlock_create_ruleset(2)), unknown.
+            _refuse(LANDLOCK, errno.EOPNOTSUPP),
+            _refuse("mseal", errno.ENOSYS),
+            _allow("prctl", _argument(0, PR_SET_MDWE, "SCMP_CMP_NE")),
+            _refuse("prctl", errno.EINVAL, _argument(0, PR_SET_MDWE)),
             # clone's flags are in a register; those of clone3 are in memory, where no filter sees them.
             # ENOSYS makes the C library use clone instead.
             _allow("clone", _argument(0, NAMESPACE_FLAGS, "SCMP_CMP_MASKED_EQ")),
@@ -153,6 +163,7 @@ def _allow(names: str | list[str], *conditions: dict[str, Any]) -> dict[str, Any
     return {**rule, "args": list(conditions)} if conditions else rule
 
 
-def _refuse(name: str, error: int, *conditions: dict[str, Any]) -> dict[str, Any]:
-    rule: dict[str, Any] = {"names": [name], "action": "SCMP_ACT_ERRNO", "errnoRet": error}
+def _refuse(names: str | list[str], error: int, *conditions: dict[str, Any]) -> dict[str, Any]:
+    listed = [names] if isinstance(names, str) else names
+    rule: dict[str, Any] = {"names": listed, "action": "SCMP_ACT_ERRNO", "errnoRet": error}
     return {**rule, "args": list(conditions)} if conditions else rule

@@ -1,7 +1,8 @@
 """What a snapshot is, written beside it: format, lineage, and a digest of every file.
 
     snapshots/<id>/manifest.json   this, written last
-    snapshots/<id>/images/         process images (live snapshots only), tmpfs archives, facts.json
+    snapshots/<id>/images/         process images (live snapshots only), tmpfs archives, facts.json,
+                                   file-numbers.json
 
 The files of the session are a Docker image, named here by its id, which is itself a digest. The manifest
 is the truth about a snapshot; the store is an index of it.

@@ -24,7 +24,7 @@ _IMAGE = re.compile(
     rf"images/(?:(?:{'|'.join(_NUMBERED)})-{_NUMBER}\.img"
     rf"|(?:{'|'.join(_SINGLE)})\.img"
     r"|(?:tcp-stream|ghost-file)-[0-9a-f]{1,16}\.img"
-    r"|facts\.json"
+    r"|facts\.json|file-numbers\.json"
     rf"|tmpfs-{_NUMBER}\.tar"
     rf"|beyond-{_NUMBER})"
 )

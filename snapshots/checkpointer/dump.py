@@ -25,10 +25,12 @@ from pathlib import Path
 
 from holdfast.snapshots.checkpointer import (
     criu,
+    file_numbers,
     first_process,
     folders,
     last_words,
     mending,
+    personalities,
     standstill,
     tmpfs,
     tree,
@@ -79,6 +81,7 @@ class _Capture:
     agreed: bool = False
     tmpfs: list[str] = field(default_factory=list)
     last_pid: int = 0
+    personalities: dict[str, int] = field(default_factory=dict)
     deadline: Deadline = field(init=False)
 
     def check_alone(self) -> None:
@@ -94,6 +97,8 @@ class _Capture:
         self.deadline = Deadline(self.request.limit)
         self.last_pid = tree.highest_inner_pid(self.root)
         self.channel.send("frozen")
+        self.personalities = personalities.of_tree(self.root)
+        file_numbers.note(self.request.target.init_pid, self.root, self.images)
         self.keep_tmpfs()
         self.copy_layer()
 
@@ -261,7 +266,11 @@ def _host_agrees(capture: _Capture) -> bool:
 
 
 def _keep_facts(capture: _Capture) -> None:
-    facts = {"tmpfs": capture.tmpfs, "last_pid": capture.last_pid}
+    facts = {
+        "tmpfs": capture.tmpfs,
+        "last_pid": capture.last_pid,
+        "personalities": capture.personalities,
+    }
     (capture.images / "facts.json").write_text(json.dumps(facts))
     folders.give_to_owner(capture.images.parent)
 

@@ -10,7 +10,8 @@
  *            socket and one byte back, so that dump can be held while tasks are frozen.
  *   kdat     /run/criu.kdat is read raw by CRIU; it is redirected to the checkpointer.
  *   dlopen   refused.
- *   openat   adoption: see become_subreaper; opening without an event: see guard_watches.c
+ *   openat   adoption: see become_subreaper; personalities: see guard_personality.c; opening without an event: see
+ *            guard_watches.c
  *   read, write  what is on its way in a terminal: see guard_queues.c
  *   setsid   controlling terminals of what is restored: see guard_terminals.c
  *   fstat64  inode numbers: see guard_inodes.c
@@ -35,6 +36,7 @@
  *                        HOLDFAST_ENDS       the tasks end with their capture
  *   in a restore         HOLDFAST_TERMINALS  guard_terminals.c
  *                        HOLDFAST_ADOPTED    guard_adoption.c
+ *                        HOLDFAST_PERSONALITIES  guard_personality.c
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -104,6 +106,8 @@ __attribute__((constructor)) static void enter_session(void)
 	unsetenv("HOLDFAST_SUBSTITUTE");
 	read_births(getenv("HOLDFAST_ADOPTED"));
 	unsetenv("HOLDFAST_ADOPTED");
+	read_personalities(getenv("HOLDFAST_PERSONALITIES"));
+	unsetenv("HOLDFAST_PERSONALITIES");
 	read_layers(getenv("HOLDFAST_WATCHES"));
 	unsetenv("HOLDFAST_WATCHES");
 	read_watchers(getenv("HOLDFAST_EMPTY"));
@@ -245,6 +249,7 @@ int openat64(int directory, const char *path, int flags, ...)
 		mode = va_arg(args, mode_t);
 	va_end(args);
 	become_subreaper();
+	take_personality();
 	substitute = made_terminal(path, flags);
 	if (substitute < 0)
 		substitute = substituted_fdinfo(directory, path);

@@ -104,6 +104,12 @@ void read_births(const char *spec);
 /* Whether clone3(2) is done already, with what came of it: it was asked for one of those. */
 int makes_adopted(const void *arguments, size_t size, long *made);
 
+/* Note who had a personality; NULL: nobody. */
+void read_personalities(const char *spec);
+
+/* In a restored process: take the one it had. */
+void take_personality(void);
+
 /* Is this a capture? */
 int is_capture(void);
 

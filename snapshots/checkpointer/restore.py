@@ -12,7 +12,7 @@ import os
 import platform
 import select
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
@@ -25,12 +25,15 @@ from holdfast.snapshots.checkpointer import (
     cgroups,
     criu,
     entries,
+    file_numbers,
     folders,
     login_ids,
     memory_files,
     namespaces,
     overflow,
+    personalities,
     profiles,
+    remembered,
     sockets,
     standstill,
     streams,
@@ -48,8 +51,8 @@ from holdfast.snapshots.checkpointer.requests import Restore
 # A restore reads memory once from disk; one that takes longer hangs. Seconds.
 RESTORE_LIMIT = 300.0
 _REWRITTEN = ("files.img", "tty-info.img", "tty-data.img")
-_MAX_FACTS = 64 << 10
-"""Bytes. It has two numbers and the name of a mount."""
+_MAX_FACTS = 1 << 20
+"""Bytes. It has two numbers, the name of a mount, and two numbers for some processes."""
 MAX_BEYOND, MOST_BEYOND = 1 << 14, 2 * 1001
 """Bytes that the guard keeps of one terminal, and of how many (guard_queues.c, LARGEST and MOST)."""
 _MOST_IDS = 1 << 22  # PID_MAX_LIMIT of the kernel
@@ -86,6 +89,7 @@ def run(request: Restore, channel: Channel) -> None:
             login_ids.forget(images, source)
             adopted = births.prepare(images, source)
             labelled = profiles.give(images, labels.apparmor_of(target.init_pid))
+            places = remembered.places(source, file_numbers.read(kept))
         # What is restored inherits these from CRIU, and CRIU from this process.
         cgroups.join(target.init_pid)
         _new_session_keyring()
@@ -98,7 +102,8 @@ def run(request: Restore, channel: Channel) -> None:
             line = Lifeline(target.init_pid)
             lazy = _start_lazy_pages(folder)
         queues = tuple(overflow.holders(source, prepared.queues))
-        _restore(request, folder, prepared, audit, {**labelled, **adopted}, queues)
+        begin = Beginning(queues, places, facts["personalities"])
+        _restore(request, folder, prepared, audit, {**labelled, **adopted}, begin)
         ended = time.monotonic()
         channel.send(
             "done",
@@ -140,6 +145,23 @@ class Prepared:
     queues: dict[int, tuple[bool, int]]
 
 
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a restored tree has before it runs: what its queues of events begin with, the numbers of its files
+    where it remembers others, its personalities.
+    """
+
+    queues: Sequence[overflow.Holder]
+    places: Sequence[remembered.Places]
+    personalities: Mapping[int, int]
+
+    def give(self, pids: Sequence[int]) -> None:
+        """Raises OSError."""
+        personalities.check(pids, self.personalities)
+        overflow.begin(pids, self.queues)
+        remembered.renew(pids, self.places)
+
+
 def prepare(kept: Path, images: Path, *, old: tuple[str, ...], new: tuple[str, ...], lazy: bool) -> Prepared:
     """Fill the scratch folder with what CRIU is to read. Raises Unreadable, OSError."""
     magic, found = entries.read(kept / "files.img")
@@ -178,11 +200,11 @@ def read_facts(kept: Path) -> dict[str, Any]:
     """
     try:
         facts = json.loads(bounded.read(kept / "facts.json", _MAX_FACTS))
-    except (bounded.TooLong, ValueError) as error:
+    except (bounded.TooLong, ValueError, RecursionError) as error:
         raise Unreadable(f"facts.json cannot be read ({error})") from error
     if not isinstance(facts, dict) or not isinstance(facts.get("tmpfs"), list):
         raise Unreadable("facts.json cannot be read (it is of another version)")
-    return facts
+    return {**facts, "personalities": personalities.noted(facts.get("personalities"))}
 
 
 def _beyond_queues(kept: Path) -> dict[int, bytes]:
@@ -219,7 +241,7 @@ def _restore(
     prepared: Prepared,
     audit: Audit,
     labelled: dict[str, str],
-    queues: Sequence[overflow.Holder],
+    begin: Beginning,
 ) -> None:
     arguments = [
         "restore",
@@ -231,7 +253,8 @@ def _restore(
         *(["--lazy-pages"] if prepared.lazy else []),
     ]
     init_pid = request.target.init_pid
-    with Holding(init_pid, Held.RESETS) if prepared.by_packets else nullcontext() as packets:
+    holding = Holding(init_pid, Held.RESETS) if prepared.by_packets else nullcontext()
+    with personalities.told(begin.personalities) as told, holding as packets:
         if packets is not None:
             packets.hold()
         running = criu.start(
@@ -239,13 +262,18 @@ def _restore(
             init_pid=init_pid,
             images=folder,
             work=folder,
+            also_inherit=(told,),
             check=lambda: tree.check_container(init_pid, request.target.container),
             restores=request.target.root_pid,
-            environment={"HOLDFAST_TERMINALS": prepared.terminals, **labelled},
+            environment={
+                "HOLDFAST_TERMINALS": prepared.terminals,
+                "HOLDFAST_PERSONALITIES": str(told),
+                **labelled,
+            },
         )
         status = -1
         try:
-            status = _drive(running, audit, packets, queues)
+            status = _drive(running, audit, packets, begin)
         finally:
             running.control.close()
             # Reached with a live CRIU only if it hangs or its tree was killed: that has taken it along.
@@ -259,12 +287,10 @@ def _restore(
         )
 
 
-def _drive(
-    running: criu.Running, audit: Audit, packets: Holding | None, queues: Sequence[overflow.Holder]
-) -> int:
+def _drive(running: criu.Running, audit: Audit, packets: Holding | None, begin: Beginning) -> int:
     """Follow CRIU to its end. Its question before anything runs is for the audit; others get a yes.
 
-    `packets` are let go when the audit has passed; then `queues` of events get what they begin with.
+    When the audit has passed, the tree gets what it begins with, and `packets` are let go.
 
     Once it was told to let the tasks go, it has nothing else to do, and the first ones may stop or kill it
     before it comes to the last: it is ended then, for the kernel lets go of the rest.
@@ -283,7 +309,7 @@ def _drive(
         if not action:
             break
         if action == "pre-resume":
-            overflow.begin(audit.stopped(process.pid), queues)
+            begin.give(audit.stopped(process.pid))
             if packets is not None:
                 packets.let_go()
         try:

@@ -73,6 +73,23 @@ def test_calls_that_hide_their_arguments_seem_absent(name: str) -> None:
     assert [(rule["action"], rule["errnoRet"]) for rule in rules(name)] == [("SCMP_ACT_ERRNO", errno.ENOSYS)]
 
 
+@pytest.mark.parametrize("name", [*seccomp.LANDLOCK, "mseal"])
+def test_confinement_that_copies_would_lose_seems_absent(name: str) -> None:
+    """As on a kernel that was built or started without it."""
+    [rule] = rules(name)
+    assert (rule["action"], rule.get("args")) == ("SCMP_ACT_ERRNO", None)
+    assert rule["errnoRet"] == (errno.ENOSYS if name == "mseal" else errno.EOPNOTSUPP)
+
+
+def test_one_option_of_prctl_is_unknown() -> None:
+    """All others are the kernel's business."""
+    allowed, refused = rules("prctl")
+    assert (allowed["action"], allowed["args"][0]["op"]) == ("SCMP_ACT_ALLOW", "SCMP_CMP_NE")
+    assert (refused["action"], refused["args"][0]["op"]) == ("SCMP_ACT_ERRNO", "SCMP_CMP_EQ")
+    assert refused["errnoRet"] == errno.EINVAL
+    assert allowed["args"][0]["value"] == refused["args"][0]["value"] == seccomp.PR_SET_MDWE
+
+
 def test_clone_makes_no_namespace() -> None:
     """Each of the seven namespace flags is in the mask that must be clear."""
     flags = (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)

@@ -32,7 +32,7 @@ LARGE = 257 << 20
 CALLS = {
     "ptrace": (101, 117), "bpf": (321, 280), "perf_event_open": (298, 241), "seccomp": (317, 277),
     "userfaultfd": (323, 282), "memfd_secret": (447, 447), "io_uring_setup": (425, 425), "vfork": (58, -1),
-    "exit": (60, 93), "landlock_create_ruleset": (444, 444), "io_setup": (206, 0), "io_submit": (209, 2),
+    "exit": (60, 93), "io_setup": (206, 0), "io_submit": (209, 2),
     "pidfd_open": (434, 434), "fsopen": (430, 430), "open_tree": (428, 428),
 }  # fmt: skip
 
@@ -292,11 +292,6 @@ def filtered(flags: int) -> Callable[[], None]:
     return confine
 
 
-def ruleset() -> None:
-    handled = ctypes.create_string_buffer(struct.pack("Q", 1))
-    KEPT.append(call("landlock_create_ruleset", handled, 8, 0))
-
-
 def ring() -> None:
     parameters = ctypes.create_string_buffer(120)
     descriptor = call("io_uring_setup", 8, parameters)
@@ -386,7 +381,6 @@ HELD: dict[str, Callable[[], object]] = {
     "zombie": zombie,
     "filtered": filtered(0),
     "filtered_told": filtered(8),
-    "ruleset": ruleset,
     "ring": ring,
     "counter": counter,
     "bpf_map": bpf_map,

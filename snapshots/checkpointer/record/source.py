@@ -7,12 +7,7 @@ from typing import Any
 
 from holdfast.snapshots.checkpointer import entries
 from holdfast.snapshots.checkpointer.record import Unreadable
-
-PAGE = 4096
-_IN_PARENT = 1
-_PRESENT = 4
-"""Flags of an entry (CRIU's pagemap.proto): its pages are in another snapshot; they are in this one."""
-
+from holdfast.snapshots.checkpointer.record.memory import IN_PARENT, PAGE, PRESENT, Memory
 
 _SMALL = ("core-", "files", "ids-", "pstree")
 
@@ -49,7 +44,7 @@ class Source:
             return b""
         position = 0
         for one in maps:
-            present = bool(one.flags & _PRESENT) and not one.flags & _IN_PARENT
+            present = bool(one.flags & PRESENT) and not one.flags & IN_PARENT
             pages = one.nr_pages or one.compat_nr_pages
             if one.vaddr <= start < one.vaddr + pages * PAGE:
                 if not present:
@@ -59,6 +54,11 @@ class Source:
             if present:
                 position += pages * PAGE
         return b""
+
+    def all_memory(self, pid: int) -> Memory | None:
+        """The memory of a process, to be searched; None if nothing of it was captured."""
+        head, *maps = self.messages(f"pagemap-{pid}") or [None]
+        return Memory(maps, self._folder / f"pages-{head.pages_id}.img") if head is not None else None
 
     def _read(self, name: str, position: int, size: int) -> bytes:
         try:

@@ -43,7 +43,6 @@ BLOCKS = {
     "headless": "headless",
     "stuck": "stuck",
     "filtered_told": "kernel_object",
-    "ruleset": "kernel_object",
 }
 # With a profile that allows what sessions may not do.
 BLOCKS_ALLOWED = {

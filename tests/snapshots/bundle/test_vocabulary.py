@@ -22,6 +22,7 @@ from holdfast.snapshots.bundle import tarball, vocabulary
             "images/files.img",
         ),
         *("images/tcp-stream-1f.img", "images/ghost-file-a.img", "images/facts.json", "images/tmpfs-0.tar"),
+        "images/file-numbers.json",
         *("images/beyond-7", "images/pagemap-shmem-18446744073709551615.img", "images/ipcns-var-9.img"),
     ],
 )

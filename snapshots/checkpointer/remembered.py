@@ -1,0 +1,103 @@
+"""Has programs in a copy know their files again, where they remember device and inode of what they have open.
+
+In a copy a file has other numbers, and what remembers them takes it for another file. SQLite refuses to begin
+writing in rollback mode (SQLITE_READONLY_DBMOVED). It also finds by them the locks of other connections of
+its process, which the kernel does not hold against each other (fcntl(2)): a connection that was made in a
+copy would not know of those from before, and both would write at once. `tail -F` says that the file was
+replaced and tells all of it again.
+
+So wherever the memory of a process has the numbers of a regular file it has open, it has those of the copy
+from then on. Only in forms that are nothing else: device and inode, of eight bytes each, one after the other;
+then
+
+- the mode of the file: `struct stat` of arm64, `struct File_spec` of tail;
+- its count of links and its mode: `struct stat` of x86-64;
+- a pointer into memory: `struct unixInodeInfo` of SQLite, 3.24 and newer, that is built for threads.
+
+The places are searched in the images, so that memory can come on demand; they are written before anything
+runs, where they still have what was found.
+"""
+
+from __future__ import annotations
+
+import stat
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Protocol
+
+from holdfast.snapshots.checkpointer import foreign_memory
+from holdfast.snapshots.checkpointer.file_numbers import Numbers
+from holdfast.snapshots.checkpointer.proc import walk
+from holdfast.snapshots.checkpointer.record.memory import Memory
+
+MOST = 10_000
+"""Places of one tree. A file has a few; beyond are those of a program that makes them up."""
+_PAIR = struct.Struct("=QQ")
+_MODE, _LINKS_AND_MODE, _POINTER = struct.Struct("=I"), struct.Struct("=QI"), struct.Struct("=Q")
+_ALIGNMENT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the memory of a process has what was told of its descriptor `fd`; pids of the session."""
+
+    pid: int
+    fd: int
+    said: bytes
+    addresses: tuple[int, ...]
+
+
+class Images(Protocol):
+    """What is searched; see `record.source.Source`."""
+
+    def all_memory(self, pid: int) -> Memory | None:
+        """The memory of a process."""
+
+
+def places(images: Images, files: Iterable[Numbers]) -> list[Places]:
+    """Search the memory in the images for the numbers of these files. Raises Unreadable."""
+    held: dict[int, dict[bytes, Numbers]] = {}
+    for one in files:
+        held.setdefault(one.pid, {})[_PAIR.pack(one.device, one.inode)] = one
+    found: dict[tuple[int, bytes], list[int]] = {}
+    room = MOST
+    for pid, numbers in held.items():
+        memory = images.all_memory(pid)
+        for address, said in islice(_of_process(memory, numbers), room) if memory is not None else ():
+            found.setdefault((pid, said), []).append(address)
+            room -= 1
+    return [
+        Places(pid, held[pid][said].fd, said, tuple(addresses)) for (pid, said), addresses in found.items()
+    ]
+
+
+def renew(pids: Iterable[int], found: Sequence[Places]) -> None:
+    """Write today's numbers into the memory of a restored tree of which nothing runs yet."""
+    if not found:
+        return
+    ours = {status.inner_pid: pid for pid in pids if (status := walk.status_of(pid)) is not None}
+    for one in found:
+        pid = ours.get(one.pid)
+        told = walk.stat_of(pid, one.fd) if pid is not None else None
+        if pid is None or told is None or not stat.S_ISREG(told.st_mode):
+            continue
+        now = _PAIR.pack(told.st_dev, told.st_ino)
+        for address in one.addresses:
+            # What its process may not write is not what it remembers.
+            with suppress(OSError):
+                if foreign_memory.read(pid, address, _PAIR.size) == one.said:
+                    foreign_memory.write(pid, address, now)
+
+
+def _of_process(memory: Memory, numbers: dict[bytes, Numbers]) -> Iterator[tuple[int, bytes]]:
+    for address, said, after in memory.find(numbers, _ALIGNMENT, _LINKS_AND_MODE.size):
+        file = numbers[said]
+        if (
+            _MODE.unpack_from(after) == (file.mode,)
+            or _LINKS_AND_MODE.unpack(after) == (file.links, file.mode)
+            or memory.has(_POINTER.unpack_from(after)[0])
+        ):
+            yield address, said

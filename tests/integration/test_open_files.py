@@ -1,0 +1,98 @@
+"""Programs know the files they have open again in copies, whatever the numbers of those are there."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.session import Session
+
+pytestmark = pytest.mark.engine
+
+PROGRAM = Path(__file__).parents[1] / "inside" / "databases.py"
+FOLDER = "/srv/databases"
+PATIENCE = 60.0
+BALLAST = 96
+"""MB: with that much, memory of a copy comes on demand."""
+EXCLUDED = ["fine", "database is locked", "fine", "fine"]
+
+
+def test_sqlite_goes_on_in_every_mode(hf: Holdfast) -> None:
+    """Idle, reading, writing, in all kinds of journal: each writes on, and connections of one process keep
+    each other out, those made in the copy and those from before. So in a copy of a copy, with memory that
+    comes on demand, and after a suspension.
+    """
+    session = hf.new("databases")
+    session.exec(f"cat > /root/databases.py <<'END'\n{PROGRAM.read_text()}\nEND")
+    session.exec(f"mkdir {FOLDER}; python3 /root/databases.py {FOLDER} {BALLAST} > /root/log 2>&1 &")
+    until(session, "ready-0")
+    copy = session.snapshot().restore("copy")
+    assert said(session, 0) == expected(moved=False)
+    assert said(copy, 0) == expected(moved=True)
+
+    until(copy, "ready-1")
+    assert said(copy.snapshot().restore("copy-of-the-copy"), 1) == expected(moved=True)
+
+    until(session, "ready-1")
+    session.suspend()
+    assert said(session.resume(), 1) == expected(moved=True)
+
+
+def test_a_log_is_followed_on(hf: Holdfast) -> None:
+    """`tail -F` tells in the copy what is added, and nothing twice; it still sees that a file is replaced."""
+    session = hf.new("log")
+    session.exec(f"mkdir {FOLDER}; cd {FOLDER}; seq 3 > log")
+    for how in ("", "---disable-inotify"):
+        session.exec(f"tail -F {how} -s 0.1 log > told{how} 2>/dev/null &")
+    followed(session, "1 2 3")
+    copy = session.snapshot().restore("copy")
+    for each in (copy, session):
+        each.exec("echo 4 >> log")
+        followed(each, "1 2 3 4")
+        each.exec("mv log log.1; echo 5 > log")
+        followed(each, "1 2 3 4 5")
+
+
+def followed(session: Session, told: str) -> None:
+    """Wait until both have told so much, and see that it is this."""
+    deadline = time.monotonic() + PATIENCE
+    for name in ("told", "told---disable-inotify"):
+        while len(said := session.exec(f"cat {name}").text.split()) < len(told.split()):
+            assert time.monotonic() < deadline, said
+            time.sleep(0.1)
+        assert said == told.split()
+
+
+def expected(*, moved: bool) -> dict[str, Any]:
+    """What is said where all is well."""
+    held = ("idle", "reading", "about to write", "writing", "wal", "truncate", "persist", "exclusive")
+    return {
+        **dict.fromkeys(held, "fine"),
+        **{f"end of {name}": "fine" for name in ("reading", "about to write", "writing")},
+        **{f"check of {name}": "ok" for name in held},
+        **{f"shared, {mode}": EXCLUDED for mode in ("delete", "wal")},
+        "pair": "database is locked",
+        "moved": moved,
+        "ballast": True,
+    }
+
+
+def said(session: Session, turn: int) -> dict[str, Any]:
+    """Have the program use its databases, and say what came of it."""
+    session.exec(f": > {FOLDER}/go-{turn}")
+    until(session, f"said-{turn}")
+    told: dict[str, Any] = json.loads(session.exec(f"cat {FOLDER}/said-{turn}").text)
+    return told
+
+
+def until(session: Session, name: str) -> None:
+    """Wait for a file of the program."""
+    deadline = time.monotonic() + PATIENCE
+    while not session.exec(f"[ -e {FOLDER}/{name} ]").ok:
+        assert time.monotonic() < deadline, session.exec("cat /root/log").text
+        time.sleep(0.1)
