@@ -35,9 +35,11 @@ from holdfast.snapshots.checkpointer.record.memory import Memory
 
 MOST = 10_000
 """Places of one tree. A file has a few; beyond are those of a program that makes them up."""
+MOST_LOOKS = 1_000_000
+"""Places of one tree that may be some; it takes seconds to look at so many."""
 _PAIR = struct.Struct("=QQ")
 _MODE, _LINKS_AND_MODE, _POINTER = struct.Struct("=I"), struct.Struct("=QI"), struct.Struct("=Q")
-_ALIGNMENT = 8
+_ALIGNMENT = _DEVICE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +65,10 @@ def places(images: Images, files: Iterable[Numbers]) -> list[Places]:
     for one in files:
         held.setdefault(one.pid, {})[_PAIR.pack(one.device, one.inode)] = one
     found: dict[tuple[int, bytes], list[int]] = {}
-    room = MOST
+    room, looks = MOST, iter(range(MOST_LOOKS))
     for pid, numbers in held.items():
         memory = images.all_memory(pid)
-        for address, said in islice(_of_process(memory, numbers), room) if memory is not None else ():
+        for address, said in islice(_of_process(memory, numbers, looks), room) if memory is not None else ():
             found.setdefault((pid, said), []).append(address)
             room -= 1
     return [
@@ -92,8 +94,10 @@ def renew(pids: Iterable[int], found: Sequence[Places]) -> None:
                     foreign_memory.write(pid, address, now)
 
 
-def _of_process(memory: Memory, numbers: dict[bytes, Numbers]) -> Iterator[tuple[int, bytes]]:
-    for address, said, after in memory.find(numbers, _ALIGNMENT, _LINKS_AND_MODE.size):
+def _of_process(
+    memory: Memory, numbers: dict[bytes, Numbers], looks: Iterator[int]
+) -> Iterator[tuple[int, bytes]]:
+    for address, said, after in memory.find(numbers, _DEVICE, _ALIGNMENT, _LINKS_AND_MODE.size, looks):
         file = numbers[said]
         if (
             _MODE.unpack_from(after) == (file.mode,)

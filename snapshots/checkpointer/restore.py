@@ -12,9 +12,10 @@ import os
 import platform
 import select
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,7 @@ def run(request: Restore, channel: Channel) -> None:
             login_ids.forget(images, source)
             adopted = births.prepare(images, source)
             labelled = profiles.give(images, labels.apparmor_of(target.init_pid))
-            places = remembered.places(source, file_numbers.read(kept))
+            files = file_numbers.read(kept)
         # What is restored inherits these from CRIU, and CRIU from this process.
         cgroups.join(target.init_pid)
         _new_session_keyring()
@@ -102,7 +103,8 @@ def run(request: Restore, channel: Channel) -> None:
             line = Lifeline(target.init_pid)
             lazy = _start_lazy_pages(folder)
         queues = tuple(overflow.holders(source, prepared.queues))
-        begin = Beginning(queues, places, facts["personalities"])
+        search = partial(remembered.places, source, files)
+        begin = Beginning(queues, search, facts["personalities"])
         _restore(request, folder, prepared, audit, {**labelled, **adopted}, begin)
         ended = time.monotonic()
         channel.send(
@@ -148,18 +150,18 @@ class Prepared:
 @dataclass(frozen=True, slots=True)
 class Beginning:
     """What a restored tree has before it runs: what its queues of events begin with, the numbers of its files
-    where it remembers others, its personalities.
+    where it remembers others, its personalities. `search` finds where that is; it takes a while.
     """
 
     queues: Sequence[overflow.Holder]
-    places: Sequence[remembered.Places]
+    search: Callable[[], Sequence[remembered.Places]]
     personalities: Mapping[int, int]
 
-    def give(self, pids: Sequence[int]) -> None:
+    def give(self, pids: Sequence[int], places: Sequence[remembered.Places]) -> None:
         """Raises OSError."""
         personalities.check(pids, self.personalities)
         overflow.begin(pids, self.queues)
-        remembered.renew(pids, self.places)
+        remembered.renew(pids, places)
 
 
 def prepare(kept: Path, images: Path, *, old: tuple[str, ...], new: tuple[str, ...], lazy: bool) -> Prepared:
@@ -297,6 +299,7 @@ def _drive(running: criu.Running, audit: Audit, packets: Holding | None, begin: 
     """
     process = running.process
     deadline = time.monotonic() + RESTORE_LIMIT
+    places = begin.search()  # while CRIU makes processes and fills their memory
     let_go = False
     while time.monotonic() < deadline:
         if not select.select([running.control], [], [], standstill.POLL)[0]:
@@ -309,7 +312,7 @@ def _drive(running: criu.Running, audit: Audit, packets: Holding | None, begin: 
         if not action:
             break
         if action == "pre-resume":
-            begin.give(audit.stopped(process.pid))
+            begin.give(audit.stopped(process.pid), places)
             if packets is not None:
                 packets.let_go()
         try:

@@ -96,6 +96,18 @@ def test_a_process_that_has_it_everywhere_is_written_to_in_some_places_only(
     assert len(found.addresses) == 5
 
 
+def test_a_process_that_nearly_has_it_everywhere_is_looked_at_in_some_places_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The device alone costs a look: memory full of it would keep a restore busy for hours."""
+    memory = struct.pack("=QQ", 191, 1) * 10 + STAT
+    assert searched(tmp_path, memory) == [Places(7, 5, PAIR, (0x100A0,))]
+    monkeypatch.setattr(remembered, "MOST_LOOKS", 11)
+    assert searched(tmp_path, memory) == [Places(7, 5, PAIR, (0x100A0,))]
+    monkeypatch.setattr(remembered, "MOST_LOOKS", 10)
+    assert searched(tmp_path, memory) == []
+
+
 def test_only_what_memory_still_says_is_renewed(tmp_path: Path) -> None:
     """With the numbers that the descriptor has now."""
     file = tmp_path / "file"

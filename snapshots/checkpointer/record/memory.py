@@ -6,7 +6,6 @@ import mmap
 import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,8 @@ PAGE = 4096
 IN_PARENT = 1
 PRESENT = 4
 """Flags of an entry (CRIU's pagemap.proto): its pages are in another snapshot; they are in this one."""
-_MOST = 100_000
-"""Of what is searched in one process; it may have it as often as it likes."""
+_MOST_HEADS = 128
+"""Beginnings of what is searched; searching takes longer the more there are."""
 
 
 class Memory:
@@ -39,32 +38,38 @@ class Memory:
         return part >= 0 and address < self._by_address[part][1]
 
     def find(
-        self, wanted: Collection[bytes], alignment: int, after: int
+        self, wanted: Collection[bytes], head: int, alignment: int, after: int, looks: Iterator[int]
     ) -> Iterator[tuple[int, bytes, bytes]]:
-        """The addresses, of this alignment, at which there is one of these; which one; and so many bytes
-        after it, which are 0 where there is nothing.
-        """
-        if not wanted:
-            return
-        # One pass, however many there are: more than a gigabyte a second.
-        any_of_them = re.compile(b"|".join(map(re.escape, wanted)))
-        for at, found, following in islice(self._in_file(any_of_them, after), _MOST):
-            part = bisect_right(self._begins, at) - 1
-            if at % alignment or part < 0:
-                continue
-            begin, address, size = self._parts[part]
-            # What comes after the end of a part is next to it only in the file.
-            left = begin + size - at - len(found)
-            if left >= 0:
-                yield address + at - begin, found, following[:left].ljust(after, b"\0")
+        """The addresses, of this alignment, at which there is one of these, all of the same length; which one;
+        and this many bytes after it, which are 0 where there is nothing.
 
-    def _in_file(self, pattern: re.Pattern[bytes], after: int) -> Iterator[tuple[int, bytes, bytes]]:
+        They are searched by their first `head` bytes, which most have in common: in one pass, gigabytes a
+        second. Each place that has these takes some microseconds, and a process may have them everywhere: one
+        of `looks` is used up by each, and the search ends when there are none left.
+        """
+        heads = sorted({one[:head] for one in wanted})[:_MOST_HEADS]
+        if not heads:
+            return
+        size = len(next(iter(wanted)))
+        pattern = re.compile(b"|".join(map(re.escape, heads)))
+        for (at, found), _ in zip(self._in_file(pattern, size + after), looks, strict=False):
+            if at % alignment or found[:size] not in wanted:
+                continue
+            part = bisect_right(self._begins, at) - 1
+            begin, address, length = self._parts[part]
+            # What comes after the end of a part is next to it only in the file.
+            left = begin + length - at
+            if part >= 0 and left >= size:
+                yield address + at - begin, found[:size], found[size:left].ljust(after, b"\0")
+
+    def _in_file(self, pattern: re.Pattern[bytes], size: int) -> Iterator[tuple[int, bytes]]:
+        """Where it matches, and so many bytes from there on."""
         try:
             with (
                 self._pages.open("rb") as file,
                 mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as pages,
             ):
                 for one in pattern.finditer(pages):
-                    yield one.start(), one[0], pages[one.end() : one.end() + after]
+                    yield one.start(), pages[one.start() : one.start() + size]
         except (OSError, ValueError):  # an empty file cannot be mapped
             return
