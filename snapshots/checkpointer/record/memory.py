@@ -40,8 +40,8 @@ class Memory:
     def find(
         self, wanted: Collection[bytes], head: int, alignment: int, after: int, looks: Iterator[int]
     ) -> Iterator[tuple[int, bytes, bytes]]:
-        """The addresses, of this alignment, at which there is one of these, all of the same length; which one;
-        and this many bytes after it, which are 0 where there is nothing.
+        """Where one of these is, all of the same length: the address, a multiple of `alignment`; which one it
+        is; and `after` bytes that follow, which are 0 where there is nothing.
 
         They are searched by their first `head` bytes, which most have in common: in one pass, gigabytes a
         second. Each place that has these takes some microseconds, and a process may have them everywhere: one
