@@ -9,7 +9,8 @@
  *   the captured task gets its code back, so that the kernel decides when it goes on;
  *   calls that fail when they are interrupted, but have no limit of time that could be missed or prolonged, start
  *   again: epoll_wait, poll, sigwaitinfo, semop, and sleeps that keep their rest where they found their length;
- *   in the copy a call does not start again while a signal waits for its handler.
+ *   in the copy a call does not start again while a signal waits for its handler; a poll of some seconds does, though
+ *   its limit of time begins anew: programs that know no handler need not expect that it fails.
  *
  * Only where the registers are known: x86-64, tasks in 64-bit mode.
  */
@@ -32,6 +33,8 @@
 enum { RESTARTSYS = 512, RESTARTNOINTR = 513, RESTARTNOHAND = 514, RESTARTBLOCK = 516 };
 /* Bytes of the instruction that enters the kernel. */
 enum { INSTRUCTION = 2 };
+/* Milliseconds by which a poll may return later in a copy than it would have. */
+enum { LATE = 10000 };
 
 #ifdef __x86_64__
 
@@ -113,6 +116,12 @@ static int can_start_again(const registers *now)
 	}
 }
 
+/* Whether that is so but for a limit of time that is prolonged a little. */
+static int can_be_late(const registers *now)
+{
+	return now->orig_rax == SYS_poll && (int)now->rdx <= LATE;
+}
+
 static void on_read(pid_t task, registers *now)
 {
 	struct decided *kept = &decisions[(size_t)task % (sizeof(decisions) / sizeof(*decisions))];
@@ -135,6 +144,8 @@ static void on_read(pid_t task, registers *now)
 	kept->code = now->rax;
 	if (again && (code == RESTARTBLOCK || code == EINTR))
 		kept->code = (unsigned long long)-RESTARTNOHAND;
+	if (!again && code == RESTARTBLOCK)
+		again = can_be_late(now);
 	if (again && (code == RESTARTNOINTR || !signal_waits(task))) {
 		now->rax = now->orig_rax;
 		now->rip -= INSTRUCTION;

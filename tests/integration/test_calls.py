@@ -47,3 +47,60 @@ def test_waiting_for_a_child_is_not_interrupted(shared: Session) -> None:
     assert shared.exec(look).text == "3\n"
     shared.exec("kill %1 %2 %3")  # before there are twice as many
     assert taken.restore().exec(look).text == "3\n"
+
+
+# Waits for what never comes, a moment each time, in threads that are not the first one: by poll(2), which
+# fails only if a handler of a signal runs, and there is none.
+POLLS = r"""
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *report;
+static volatile long rounds;
+
+static void *wait_in_vain(void *unused)
+{
+    for (;; rounds++)
+        if (poll(NULL, 0, 300) < 0) {
+            FILE *file = fopen(report, "a");
+            fprintf(file, "round %ld: %s\n", rounds, strerror(errno));
+            fclose(file);
+        }
+    return unused;
+}
+
+int main(int count, char **names)
+{
+    pthread_t threads[4];
+    (void)count;
+    report = names[1];
+    for (int each = 0; each < 4; each++)
+        pthread_create(&threads[each], NULL, wait_in_vain, NULL);
+    for (long before;;) {
+        before = rounds;
+        while (rounds < before + 8)
+            usleep(10000);
+        FILE *file = fopen(names[2], "a");
+        fputs("went on\n", file);
+        fclose(file);
+    }
+}
+"""
+
+
+def test_a_short_poll_does_not_fail_in_a_copy(shared: Session) -> None:
+    """It waits once more: programs without handlers of signals need not know that it could fail."""
+    built = shared.exec(
+        f"cat > polls.c <<'END'\n{POLLS}\nEND\n"
+        "gcc -O2 -o polls polls.c -lpthread && { ./polls failed on & until [ -s on ]; do sleep 0.1; done; }"
+    )
+    assert built.exit_code == 0, built.text
+    copy = shared.snapshot().restore()
+    copy.exec(": > on")
+    for session in (shared, copy):
+        assert session.exec("until [ -s on ]; do sleep 0.1; done; cat failed 2>/dev/null").text == ""
+    shared.exec("kill %?polls")
