@@ -43,6 +43,16 @@ debian() {
     command -v dpkg-source >/dev/null || packages dpkg-dev
     unpacked apt-get source -qq "$1" >/dev/null
 }
+# debian_orig NAME: its source as its authors published it.
+debian_orig() {
+    lists
+    unpacked _debian_orig "$1"
+}
+# A package of several parts has the main one first, and that is all that is wanted.
+_debian_orig() {
+    apt-get source -qq --tar-only "$1" >/dev/null 2>&1 || true
+    tar -xf *.orig.tar.* && rm -f *.orig.tar.*
+}
 # sdist NAME==VERSION: what a project of PyPI publishes as its source.
 sdist() { unpacked _sdist "$1"; }
 _sdist() { pip download -q --no-deps --no-binary :all: "$1" && tar -xf *.tar.gz; }

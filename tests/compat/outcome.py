@@ -14,20 +14,23 @@ class Capture:
     """A live snapshot that was taken, or refused, while the command ran.
 
     `share` is where in the run it was drawn, from 0 to 1; `after` the seconds since its start at which the
-    capture began; `frozen` the seconds for which the session was. `refused` is why there is none.
+    capture began; `frozen` the seconds for which the session was. `refused` is why there is none. `late`: the command
+    ended while the capture was being prepared, so that it says nothing.
     """
 
     share: float
     after: float
     frozen: float = 0.0
     refused: str = ""
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """One project's row. `error` is why it could not be tried to the end; `seconds` what a plain run took.
 
-    `missed` counts moments at which the command had ended already, which is no fault.
+    `missed` counts moments at which the command had ended already, which is no fault. `copies` are those that
+    ran to the end.
     """
 
     name: str
@@ -49,8 +52,8 @@ class Outcome:
 
     @property
     def taken(self) -> int:
-        """How many snapshots were taken."""
-        return sum(not capture.refused for capture in self.captures)
+        """How many snapshots were taken while the command ran."""
+        return sum(not (capture.refused or capture.late) for capture in self.captures)
 
     @property
     def good(self) -> bool:

@@ -53,13 +53,14 @@ def _notes(one: Outcome) -> list[str]:
     notes += [f"refused at {found.after:.1f} s: {found.refused}" for found in one.captures if found.refused]
     if one.failing:
         notes.append(f"{one.failing} cases fail in all runs, plain ones as well")
-    if one.missed:
-        notes.append(f"the command had ended at {one.missed} of the moments drawn")
+    ended = one.missed + sum(found.late for found in one.captures)
+    if ended:
+        notes.append(f"the command had ended at {ended} of the moments drawn")
     if one.unsteady:
         named = ", ".join(f"`{_cell(name)}`" for name in one.unsteady[:MOST])
         more = f" and {len(one.unsteady) - MOST} more" if len(one.unsteady) > MOST else ""
         notes.append(f"not the same in plain runs, and left out: {named}{more}")
-    drawn = ", ".join(f"{found.after:.1f} s" for found in one.captures if not found.refused)
+    drawn = ", ".join(f"{found.after:.1f} s" for found in one.captures if not (found.refused or found.late))
     ran = ", ".join(f"{name} {value}" for name, value in one.about.items())
     notes.append(f"seed {one.seed}, snapshots at {drawn or 'no moment'}; {ran}")
     return [f"- **{one.name}**: " + "; ".join(_cell(note) for note in notes) + "."]

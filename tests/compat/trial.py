@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
@@ -39,7 +40,7 @@ class Trial:
         self._say = say
         self._sessions: list[Session] = []
         self._captures: list[Capture] = []
-        self._taken: list[tuple[str, Snapshot]] = []
+        self._taken: list[tuple[int, Snapshot]] = []
         self._missed = 0
         self._copies = 0
         self._version = ""
@@ -118,25 +119,29 @@ class Trial:
             self._note(f"refused at {after:.1f} s: {why}")
             return
         frozen = float(snapshot.row.details.get("frozen_seconds", 0.0))
+        self._taken.append((len(self._captures), snapshot))
         self._captures.append(Capture(round(share, 3), round(after, 1), round(frozen, 2)))
-        self._taken.append((f"copy of {after:.1f} s", snapshot))
         self._note(f"captured at {after:.1f} s, frozen for {frozen:.2f} s")
 
     def _continued(self) -> Iterator[Run]:
         """Each snapshot restored, one after the other, and its command waited for."""
-        for where, snapshot in self._taken:
+        for number, snapshot in self._taken:
+            where = f"copy of {self._captures[number].after:.1f} s"
             try:
-                yield self._copy(where, snapshot)
+                yield self._copy(where, number, snapshot)
             except HoldfastError as error:
                 self._note(f"{where}: {error}")
                 yield Run(where, None, failure=plain(str(error), 300))
 
-    def _copy(self, where: str, snapshot: Snapshot) -> Run:
+    def _copy(self, where: str, number: int, snapshot: Snapshot) -> Run:
         copy = snapshot.restore()
         self._sessions.append(copy)
         task = copy.task(self._task_id(copy))
+        late = not task.info().running
+        if late:
+            self._captures[number] = replace(self._captures[number], late=True)
         found = self._ended(copy, task, where)
-        self._copies += found.exit_code is not None
+        self._copies += found.exit_code is not None and not late
         copy.remove()
         self._sessions.remove(copy)
         return found

@@ -6,9 +6,15 @@ from collections.abc import Sequence
 
 from holdfast.errors import InvalidArgument
 from tests.compat.project import Project
-from tests.compat.projects import python
+from tests.compat.projects import compiled, databases, languages, node, python
 
-PROJECTS: tuple[Project, ...] = (*python.PROJECTS,)
+PROJECTS: tuple[Project, ...] = (
+    *python.PROJECTS,
+    *node.PROJECTS,
+    *languages.PROJECTS,
+    *compiled.PROJECTS,
+    *databases.PROJECTS,
+)
 
 
 def chosen(names: Sequence[str]) -> list[Project]:

@@ -40,8 +40,7 @@ FORMATS: Mapping[str, Format] = {
     ),
     # [ok]: SET and GET an item (3 ms)
     "redis": Format(
-        re.compile(r"^(?:\x1b\[[\d;]*m)?\[(?P<word>ok|err|exception|ignore|skip)\](?:\x1b\[[\d;]*m)?: "
-                   r"(?P<name>.+?)(?: \(\d+ ms\))?(?: \[.*\])?$"),
+        re.compile(r"^\[(?P<word>ok|err|exception|ignore|skip)\]: (?P<name>.+?)(?: \(\d+ ms\))?$"),
         {"ok": "passed", "err": "failed", "exception": "failed", "ignore": "skipped", "skip": "skipped"},
     ),
     # select1-1.2... Ok
@@ -50,6 +49,8 @@ FORMATS: Mapping[str, Format] = {
         {"Ok": "passed", "Omitted": "skipped", "": "failed"},
     ),
 }
+
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 
 def reader(name: str) -> Callable[[str], dict[str, str]]:
@@ -60,7 +61,7 @@ def reader(name: str) -> Callable[[str], dict[str, str]]:
 
 def _cases(chosen: Format, text: str) -> Iterator[tuple[str, str]]:
     section = ""
-    for line in text.splitlines():
+    for line in _COLOUR.sub("", text).splitlines():
         begun = chosen.section.match(line) if chosen.section else None
         if begun:
             section = next(part for part in begun.groups() if part) + ": "
