@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-
-from holdfast import Holdfast
-from holdfast.errors import HoldfastError, InvalidArgument
 from tests.compat import page, projects, results, running
 from tests.compat.outcome import Outcome, all_good
 from tests.compat.project import Project
+
+from holdfast import Holdfast
+from holdfast.errors import HoldfastError, InvalidArgument
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 Seed = Annotated[int | None, typer.Option(help="Of the moments; by default a new one, which is printed.")]
 Snapshots = Annotated[int, typer.Option(min=1, help="How many are taken while the command runs.")]
+Logs = Annotated[Path | None, typer.Option(help="A folder for what each run prints.")]
 
 
 @app.command("list")
@@ -35,10 +36,11 @@ def run(
     *,
     seed: Seed = None,
     snapshots: Snapshots = running.SNAPSHOTS,
+    logs: Logs = None,
     write: Annotated[bool, typer.Option("--write", help="Write the results file and the page.")] = False,
 ) -> None:
     """Run projects plain, captured, and continued in copies, and compare."""
-    _run(projects.chosen(names or []), seed, snapshots, write=write)
+    _run(projects.chosen(names or []), seed, snapshots, logs, write=write)
 
 
 @app.command("try")
@@ -55,6 +57,7 @@ def attempt(
     stack: Annotated[str, typer.Option(help="Packages: node, go, rust, java, services, …")] = "",
     seed: Seed = None,
     snapshots: Snapshots = running.SNAPSHOTS,
+    logs: Logs = None,
 ) -> None:
     """Do the same with any command."""
     import shlex
@@ -64,7 +67,7 @@ def attempt(
     project = Project(
         name, "any", typed, typed, fetch, build, reads, result, tuple(file or ()), stack=stack, folder=given
     )
-    _run([project], seed, snapshots, write=False)
+    _run([project], seed, snapshots, logs, write=False)
 
 
 @app.command("page")
@@ -73,15 +76,19 @@ def write_page() -> None:
     page.FILE.write_text(page.page(results.load()), encoding="utf-8")
 
 
-def _run(chosen: Sequence[Project], seed: int | None, snapshots: int, *, write: bool) -> None:
+def _run(
+    chosen: Sequence[Project], seed: int | None, snapshots: int, logs: Path | None, *, write: bool
+) -> None:
     wrong = [f"{project.name}: {fault}" for project in chosen for fault in project.faults()]
     if wrong:
         raise InvalidArgument(f"cannot run {'; '.join(wrong)}")
     drawn = secrets.randbelow(100_000) if seed is None else seed
     typer.echo(f"seed {drawn}", err=True)
     found = []
+    if logs:
+        logs.mkdir(parents=True, exist_ok=True)
     with Holdfast(progress=_note) as controller:
-        for outcome in running.run(controller, chosen, seed=drawn, snapshots=snapshots, say=_note):
+        for outcome in running.run(controller, chosen, seed=drawn, snapshots=snapshots, say=_note, logs=logs):
             found.append(outcome)
             _tell(outcome)
             if write:
@@ -94,12 +101,15 @@ def _run(chosen: Sequence[Project], seed: int | None, snapshots: int, *, write: 
 
 def _tell(one: Outcome) -> None:
     typer.echo(
-        f"{'same' if one.good else 'DIFFERS'}: {one.name} {one.version}: {one.cases} cases, {one.files} files,"
+        f"{'same' if one.good else 'DIFFERS'}: {one.name} {one.version}: {one.cases} cases,"
+        f" {one.files} files,"
         f" {one.taken} snapshots, {one.copies} copies; {len(one.differences)} differences,"
         f" {len(one.unsteady)} unsteady by itself, {one.failing} fail in plain runs as well"
     )
     refused = [f"refused: {capture.refused}" for capture in one.captures if capture.refused]
-    for line in [*([one.error] if one.error else []), *one.differences, *refused]:
+    more = len(one.differences) - page.MOST
+    rest = [f"{more} more differences"] if more > 0 else []
+    for line in [*([one.error] if one.error else []), *one.differences[: page.MOST], *rest, *refused]:
         typer.echo(f"    {line}")
     if one.unsteady:
         typer.echo(f"    unsteady: {', '.join(one.unsteady[: page.MOST])}")

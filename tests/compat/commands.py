@@ -18,7 +18,8 @@ export DEBIAN_FRONTEND=noninteractive
 lists() {
     [ -e /tmp/compat-lists ] && return
     if [ -s /etc/apt/sources.list ]; then
-        sed -n 's/^deb \(.* [a-z]* main\)$/deb-src \1/p' /etc/apt/sources.list >/etc/apt/sources.list.d/sources.list
+        sed -n 's/^deb \(.* [a-z]* main\)$/deb-src \1/p' /etc/apt/sources.list \
+            >/etc/apt/sources.list.d/sources.list
     else
         sed -i 's/^Types: deb$/Types: deb deb-src/' /etc/apt/sources.list.d/*.sources
     fi

@@ -49,7 +49,9 @@ class Difference:
 
     def line(self) -> str:
         """It in words."""
-        return f"{self.where}: {' '.join(filter(None, (self.what, self.name)))}: {self.plain}, here {self.found}"
+        return (
+            f"{self.where}: {' '.join(filter(None, (self.what, self.name)))}: {self.plain}, here {self.found}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

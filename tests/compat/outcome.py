@@ -14,8 +14,8 @@ class Capture:
     """A live snapshot that was taken, or refused, while the command ran.
 
     `share` is where in the run it was drawn, from 0 to 1; `after` the seconds since its start at which the
-    capture began; `frozen` the seconds for which the session was. `refused` is why there is none. `late`: the command
-    ended while the capture was being prepared, so that it says nothing.
+    capture began; `frozen` the seconds for which the session was. `refused` is why there is none.
+    `late`: the command ended while the capture was being prepared, so that it says nothing.
     """
 
     share: float

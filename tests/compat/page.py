@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from holdfast.runtime.text import plain
 from tests.compat.outcome import Outcome
+
+from holdfast.runtime.text import plain
 
 FILE = Path(__file__).parents[2] / "docs" / "compat.md"
 MOST = 12

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import base64
 import gzip
+import time
 import zlib
 from typing import TYPE_CHECKING
 
-from holdfast.errors import SessionError
-from holdfast.runtime.text import colored, plain
 from tests.compat import commands, readers
 from tests.compat.comparison import Run
 from tests.compat.project import Project
+
+from holdfast.errors import SessionError
+from holdfast.runtime.text import colored, plain
 
 if TYPE_CHECKING:
     from holdfast.runtime.session import Session
@@ -56,7 +58,7 @@ def finish(session: Session, task: Task, project: Project, where: str) -> Run:
     ended = task.wait(wait=True, patience=project.patience)
     if ended.running:
         info = task.info()
-        doing = f", {info.observed.text}" if info.observed else ""
+        doing = f", {info.observed.told(time.time())}" if info.observed else ""
         failure = f"has not ended after {project.patience:.0f} s{doing}: {_end(task.output(-2000))}"
         return Run(where, None, seconds=info.duration, failure=plain(failure, 400))
     return Run(
@@ -74,12 +76,16 @@ def _cases(session: Session, project: Project) -> readers.Cases:
     if not project.reads:
         return {}
     path = f"{commands.RUN}/{project.result}" if project.result else commands.LOG
+    return readers.READERS[project.reads](read(session, path))
+
+
+def read(session: Session, path: str = commands.LOG) -> str:
+    """A file of the session as text, by default what the last run printed; empty if it is not there."""
     said = session.exec(commands.contents(path), timeout=COLLECTING)
     try:
-        text = gzip.decompress(base64.b64decode(said.text)).decode("utf-8", "replace")
+        return gzip.decompress(base64.b64decode(said.text)).decode("utf-8", "replace")
     except (ValueError, OSError, EOFError, zlib.error):
-        return {}
-    return readers.READERS[project.reads](text)
+        return ""
 
 
 def _checked(session: Session, command: str, verb: str, seconds: float) -> str:

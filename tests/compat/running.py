@@ -6,13 +6,15 @@ import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tests.compat.outcome import Outcome
+from tests.compat.project import Project
+from tests.compat.trial import AGAIN, Say, Trial
 
 from holdfast import __version__
 from holdfast.snapshots import service
-from tests.compat.outcome import Outcome
-from tests.compat.project import Project
-from tests.compat.trial import Say, Trial
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
@@ -21,12 +23,23 @@ SNAPSHOTS = 3
 
 
 def run(
-    controller: Holdfast, chosen: Sequence[Project], *, seed: int, snapshots: int = SNAPSHOTS, say: Say
+    controller: Holdfast,
+    chosen: Sequence[Project],
+    *,
+    seed: int,
+    snapshots: int = SNAPSHOTS,
+    say: Say,
+    again: int = AGAIN,
+    logs: Path | None = None,
 ) -> Iterator[Outcome]:
-    """Try projects, and give the row of each when it is known."""
+    """Try projects, and give the row of each when it is known.
+
+    `again` is how many more plain runs there are if something differs; `logs` a folder for what runs print.
+    """
     about = _about(controller)
     for project in chosen:
-        yield replace(Trial(controller, project, seed=seed, snapshots=snapshots, say=say).run(), about=about)
+        trial = Trial(controller, project, seed=seed, snapshots=snapshots, say=say, again=again, logs=logs)
+        yield replace(trial.run(), about=about)
 
 
 def _about(controller: Holdfast) -> dict[str, str]:

@@ -23,7 +23,10 @@ def test_runs_that_are_alike_differ_in_nothing() -> None:
     [
         (Run("copy", 0, CASES, {"out": "12ab"}), "copy: exit code: 1, here 0"),
         (Run("copy", 1, CASES | {"a": "failed"}, {"out": "12ab"}), "copy: case a: passed, here failed"),
-        (Run("copy", 1, {"a": "passed", "b": "failed"}, {"out": "12ab"}), "copy: case c: passed, here absent"),
+        (
+            Run("copy", 1, {"a": "passed", "b": "failed"}, {"out": "12ab"}),
+            "copy: case c: passed, here absent",
+        ),
         (Run("copy", 1, CASES | {"d": "passed"}, {"out": "12ab"}), "copy: case d: absent, here passed"),
         (Run("copy", 1, CASES, {"out": "ffff"}), "copy: file out: 12ab, here ffff"),
         (Run("copy", 1, CASES, {}), "copy: file out: 12ab, here absent"),
@@ -43,7 +46,9 @@ def test_a_run_that_did_not_end_says_why() -> None:
 
 def test_what_plain_runs_do_not_have_alike_is_left_out_and_named() -> None:
     """A flaky case, a file with a date in it, a case that is not always there; whatever the others have."""
-    second = Run("plain run 2", 1, {"a": "failed", "b": "failed", "c": "passed", "e": "passed"}, {"out": "34cd"})
+    second = Run(
+        "plain run 2", 1, {"a": "failed", "b": "failed", "c": "passed", "e": "passed"}, {"out": "34cd"}
+    )
     found = compare([PLAIN[0], second], [Run("copy", 1, CASES | {"e": "failed"}, {"out": "ffff"})])
     assert found.differences == ()
     assert found.unsteady == ("case a", "case e", "file out")

@@ -10,9 +10,12 @@ from tests.compat.project import KINDS, Project
 
 GOOD = Outcome(
     "good", "c", "its <suite> | all", 3, version="1.2", cases=1200, files=2, seconds=30.4,
-    captures=(Capture(0.2, 6.1, 0.4), Capture(0.7, 20.0, 0.3)), copies=2, unsteady=("case a",), about={"CRIU": "4.3"},
+    captures=(Capture(0.2, 6.1, 0.4), Capture(0.7, 20.0, 0.3)),
+    copies=2, unsteady=("case a",), about={"CRIU": "4.3"},
 )  # fmt: skip
-BAD = dataclasses.replace(GOOD, name="bad", differences=tuple(f"copy: case {n}: passed, here failed" for n in range(20)))
+BAD = dataclasses.replace(
+    GOOD, name="bad", differences=tuple(f"copy: case {n}: passed, here failed" for n in range(20))
+)
 REFUSED = dataclasses.replace(GOOD, name="refused", captures=(Capture(0.2, 6.1, refused="traced"),), copies=0)
 LOST = dataclasses.replace(GOOD, name="lost", captures=(), copies=0, error="cannot build it")
 
@@ -37,7 +40,7 @@ def test_good_is_only_what_was_tried_and_is_alike() -> None:
 
 
 def test_the_page_is_sound_and_honest() -> None:
-    """Every row has as many cells as the heading; differences, refusals and errors are told, long lists cut."""
+    """Every row has as many cells as the heading; differences and errors are told, long lists cut."""
     text = page.page([GOOD, BAD, REFUSED, LOST])
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len(rows) == 6
@@ -51,7 +54,7 @@ def test_the_page_is_sound_and_honest() -> None:
 
 
 def test_results_are_kept_and_replaced_by_name(tmp_path: Path) -> None:
-    """What is run again replaces its row, in the order of the declarations; what is no longer declared goes."""
+    """What is run again replaces its row, in the order of the declarations; others go."""
     file = tmp_path / "results.json"
     assert results.load(file) == []
     results.save([GOOD, BAD], file)

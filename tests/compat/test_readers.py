@@ -5,8 +5,10 @@ from tests.compat import readers
 from tests.compat.readers import READERS
 
 JUNIT = """<?xml version="1.0"?><testsuites><testsuite name="s" tests="5">
-<testcase classname="t.A" name="one" time="0.1"/><testcase classname="t.A" name="two"><failure>why</failure></testcase>
-<testcase classname="t.A" name="three"><error/></testcase><testcase classname="t.A" name="one"><skipped/></testcase>
+<testcase classname="t.A" name="one" time="0.1"/>
+<testcase classname="t.A" name="two"><failure>why</failure></testcase>
+<testcase classname="t.A" name="three"><error/></testcase>
+<testcase classname="t.A" name="one"><skipped/></testcase>
 <testcase name="alone"><system-out>text</system-out></testcase></testsuite></testsuites>"""
 NODE = """TAP version 13
 # Subtest: outer
@@ -68,7 +70,10 @@ EXPECTED = {
             "kept": "todo, passed",
         },
     ),
-    "go": (GO, {"sort.TestInts": "passed", "sort.TestSub/one": "failed", "sort.TestX": "skipped", "sort": "failed"}),
+    "go": (
+        GO,
+        {"sort.TestInts": "passed", "sort.TestSub/one": "failed", "sort.TestX": "skipped", "sort": "failed"},
+    ),
     "cargo": (
         CARGO,
         {
@@ -83,11 +88,13 @@ EXPECTED = {
         {"helin-segv": "passed", "keep": "failed", "hufts": "XFAIL", "list": "skipped"},
     ),
     "unittest": (
-        "test_a (m.A.test_a) ... ok\ntest_b (m.A.test_b) ... FAIL\ntest_c (m.A.test_c) ... skipped 'why'\nRan 3",
+        "test_a (m.A.test_a) ... ok\ntest_b (m.A.test_b) ... FAIL\n"
+        "test_c (m.A.test_c) ... skipped 'why'\nRan 3",
         {"test_a (m.A.test_a)": "passed", "test_b (m.A.test_b)": "failed", "test_c (m.A.test_c)": "skipped"},
     ),
     "redis": (
-        "[\x1b[0;32;49mok\x1b[0m]: LPOS basic usage (3 ms)\n[err]: SET in tests/a.tcl\n[testing unit]: x\n[ok]: a",
+        "[\x1b[0;32;49mok\x1b[0m]: LPOS basic usage (3 ms)\n[err]: SET in tests/a.tcl\n"
+        "[testing unit]: x\n[ok]: a",
         {"LPOS basic usage": "passed", "SET in tests/a.tcl": "failed", "a": "passed"},
     ),
     "testfixture": (

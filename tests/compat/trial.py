@@ -9,14 +9,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import HoldfastError
-from holdfast.runtime.text import plain
 from tests.compat import commands, moments, place
 from tests.compat.comparison import Run, compare
 from tests.compat.outcome import Capture, Outcome, said
 from tests.compat.project import Project
+
+from holdfast.errors import HoldfastError
+from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
@@ -33,11 +35,19 @@ class Trial:
     """Tries one project."""
 
     def __init__(
-        self, controller: Holdfast, project: Project, *, seed: int, snapshots: int, say: Say, again: int = AGAIN
+        self,
+        controller: Holdfast,
+        project: Project,
+        *,
+        seed: int,
+        snapshots: int,
+        say: Say,
+        again: int,
+        logs: Path | None = None,
     ) -> None:
         self._controller, self._project = controller, project
         self._seed, self._snapshots, self._again = seed, snapshots, again
-        self._say = say
+        self._say, self._logs = say, logs
         self._sessions: list[Session] = []
         self._captures: list[Capture] = []
         self._taken: list[tuple[int, Snapshot]] = []
@@ -60,8 +70,7 @@ class Trial:
         session = self._session()
         self._note("fetching and building")
         self._version = place.prepare(session, self._project)
-        for number in range(PLAIN):
-            plain_runs.append(self._run_in(session, f"plain run {number + 1}"))
+        plain_runs += self._plain(session, 0, PLAIN)
         if self._project.reads and not plain_runs[0].cases:
             return self._row(plain_runs, error="no cases could be read of a plain run")
         others = [self._captured(session, plain_runs[-1].seconds)]
@@ -70,8 +79,7 @@ class Trial:
         if compared.differences:
             for difference in compared.differences[:5]:
                 self._note(f"differs: {difference.line()}")
-            for number in range(PLAIN, PLAIN + self._again):
-                plain_runs.append(self._run_in(session, f"plain run {number + 1}"))
+            plain_runs += self._plain(session, PLAIN, self._again)
             compared = compare(plain_runs, others)
         return self._row(plain_runs, **said(compared))
 
@@ -80,15 +88,18 @@ class Trial:
         if self._project.stack:
             from holdfast.images import stacks
 
-            image = stacks.ensure(self._controller.engine.client, self._project.stack, self._controller.progress)
+            image = stacks.ensure(
+                self._controller.engine.client, self._project.stack, self._controller.progress
+            )
         folder = self._project.folder
         mounts = [f"{folder}:{commands.GIVEN}:ro"] if folder else []
         session = self._controller.new(image=image, memory=self._project.memory, mounts=mounts)
         self._sessions.append(session)
         return session
 
-    def _run_in(self, session: Session, where: str) -> Run:
-        return self._ended(session, place.start(session, self._project), where)
+    def _plain(self, session: Session, first: int, count: int) -> Iterator[Run]:
+        for number in range(first, first + count):
+            yield self._ended(session, place.start(session, self._project), f"plain run {number + 1}")
 
     def _ended(self, session: Session, task: Task, where: str) -> Run:
         found = place.finish(session, task, self._project, where)
@@ -96,6 +107,9 @@ class Trial:
             f"{where}: exit code {found.exit_code}, {len(found.cases)} cases, {len(found.files)} files,"
             f" {found.seconds:.1f} s {found.failure}"
         )
+        if self._logs:
+            name = f"{self._project.name}, {where}".replace(" ", "_")
+            (self._logs / name).write_text(place.read(session), encoding="utf-8")
         return found
 
     def _captured(self, session: Session, seconds: float) -> Run:

@@ -20,7 +20,6 @@ SNAPSHOTS = int(os.environ.get("HOLDFAST_COMPAT_SNAPSHOTS") or running.SNAPSHOTS
 @pytest.mark.parametrize("project", projects.PROJECTS, ids=lambda project: project.name)
 def test_a_project_comes_to_the_same_end(project: Project, tmp_path: Path) -> None:
     """Case by case, byte by byte and by its exit code; and nothing is left of it."""
-    print(f"seed {SEED}")
     with Holdfast(Home(tmp_path / "home")) as controller:
         [found] = running.run(controller, [project], seed=SEED, snapshots=SNAPSHOTS, say=print)
         assert controller.sessions() == []

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.errors import InvalidArgument
 from tests.compat.project import Project
 from tests.compat.projects import compiled, databases, languages, node, python
+
+from holdfast.errors import InvalidArgument
 
 PROJECTS: tuple[Project, ...] = (
     *python.PROJECTS,
@@ -26,5 +27,7 @@ def chosen(names: Sequence[str]) -> list[Project]:
     known = {project.name for project in PROJECTS} | {project.kind for project in PROJECTS}
     for name in names:
         if name not in known:
-            raise InvalidArgument(f"cannot run '{name}': no such project", hint=f"one of {', '.join(sorted(known))}")
+            raise InvalidArgument(
+                f"cannot run '{name}': no such project", hint=f"one of {', '.join(sorted(known))}"
+            )
     return [project for project in PROJECTS if not names or {project.name, project.kind} & set(names)]

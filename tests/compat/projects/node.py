@@ -10,7 +10,7 @@ PROJECTS = (
         kind="node",
         does="its suite with mocha: WebSocket servers and clients",
         fetch="debian_orig node-ws; packages mocha",
-        version="sed -n 's/.*\"version\": \"\\(.*\\)\".*/\\1/p' package.json",
+        version='sed -n \'s/.*"version": "\\(.*\\)".*/\\1/p\' package.json',
         run="for n in 1 2 3; do mocha --reporter tap --exit --timeout 20000 'test/*.test.js' || exit; done",
         reads="tap",
         stack="node",
@@ -25,7 +25,7 @@ PROJECTS = (
             sed -i 's/"devDependencies"/"unused"/' package.json
             npm install split2 proxyquire undici@7 fast-json-body fastify-plugin@6 ajv@8 ajv-errors ajv-formats joi yup \\
                 http-errors vary JSONStream ajv-i18n ajv-merge-patch fluent-json-schema""",
-        version="sed -n 's/.*\"version\": \"\\(.*\\)\".*/\\1/p' package.json",
+        version='sed -n \'s/.*"version": "\\(.*\\)".*/\\1/p\' package.json',
         run="""
             node --test --test-concurrency=2 --test-reporter=tap test/route*.test.js test/reply*.test.js \\
                 test/hooks*.test.js test/stream*.test.js test/close*.test.js""",
