@@ -66,7 +66,7 @@ def prepared(project: Project) -> str:
     """Fetch and build the project, in a shell of its own that ends at the first fault."""
     given = f"cp -a {GIVEN}/. ." if project.folder else ":"
     script = f"set -eu\n{LIBRARY}\n{given}\n{project.fetch}\n{project.build}\n"
-    return f"rm -rf {TREE}; mkdir -p {TREE}; cd {TREE} && bash -c {shlex.quote(script)}; cd {HOME}"
+    return f"rm -rf {TREE}; mkdir -p {TREE}; (cd {TREE} && bash -c {shlex.quote(script)})"
 
 
 def renewed() -> str:
@@ -81,7 +81,7 @@ def run(project: Project) -> str:
 
 def version(project: Project) -> str:
     """Print the version."""
-    return f"cd {TREE}; bash -c {shlex.quote(LIBRARY + project.version)}"
+    return f"(cd {TREE} && bash -c {shlex.quote(LIBRARY + project.version)})"
 
 
 def contents(path: str) -> str:

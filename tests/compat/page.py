@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.compat.outcome import Outcome
@@ -16,12 +16,12 @@ _HEAD = (Path(__file__).parent / "page.head.md").read_text(encoding="utf-8")
 _COLUMNS = ("project", "version", "what is run", "cases", "files", "s", "snapshots", "copies", "differences")
 
 
-def page(rows: Sequence[Outcome]) -> str:
-    """The whole page in Markdown."""
+def page(rows: Sequence[Outcome], known: Mapping[str, str]) -> str:
+    """The whole page in Markdown; `known` has the reasons of differences, by project."""
     lines = [*_HEAD.strip().splitlines(), "", "## Table", "", counts(rows), ""]
     lines += [f"| {' | '.join(_COLUMNS)} |", f"|{'---|' * len(_COLUMNS)}"]
     lines += [_row(one) for one in rows]
-    lines += ["", "## What was seen", "", *(line for one in rows for line in _notes(one))]
+    lines += ["", "## What was seen", "", *(_notes(one, known.get(one.name, "")) for one in rows)]
     return "\n".join(lines) + "\n"
 
 
@@ -45,12 +45,14 @@ def _row(one: Outcome) -> str:
     return f"| {' | '.join(_cell(str(cell)) for cell in [*cells, one.taken, one.copies, found])} |"
 
 
-def _notes(one: Outcome) -> list[str]:
+def _notes(one: Outcome, known: str) -> str:
     """What a row cannot hold: errors, differences, refusals, what is unsteady."""
     notes = [f"not tried to the end: {one.error}"] if one.error else []
     notes += [f"differs: {line}" for line in one.differences[:MOST]]
     if len(one.differences) > MOST:
         notes.append(f"{len(one.differences) - MOST} more differences")
+    if known and one.differences:
+        notes.append(f"the reason: {known}")
     notes += [f"refused at {found.after:.1f} s: {found.refused}" for found in one.captures if found.refused]
     if one.failing:
         notes.append(f"{one.failing} cases fail in all runs, plain ones as well")
@@ -64,7 +66,7 @@ def _notes(one: Outcome) -> list[str]:
     drawn = ", ".join(f"{found.after:.1f} s" for found in one.captures if not (found.refused or found.late))
     ran = ", ".join(f"{name} {value}" for name, value in one.about.items())
     notes.append(f"seed {one.seed}, snapshots at {drawn or 'no moment'}; {ran}")
-    return [f"- **{one.name}**: " + "; ".join(_cell(note) for note in notes) + "."]
+    return f"- **{one.name}**: " + "; ".join(_cell(note) for note in notes) + "."
 
 
 def _cell(text: str) -> str:

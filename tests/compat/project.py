@@ -24,8 +24,8 @@ class Project:
     each time. `reads` names the reader (`readers.READERS`) of the file `result`, by default of what the
     command prints; empty if there are no cases. `files` are patterns of files below that folder whose bytes
     are compared afterwards, folders with all that is in them. `version` prints the version. `stack` names an
-    image of `holdfast.images.stacks`. `folder` is one of the host to begin with; it is only read. `patience`
-    is for one run, in seconds.
+    image of `holdfast.images.stacks`. `folder` is one of the host to begin with; it is only read. `known`
+    says why something differs, if it does and the reason is known. `patience` is for one run, in seconds.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Project:
     version: str = ""
     stack: str = ""
     folder: str = ""
+    known: str = ""
     patience: float = 900.0
     memory: int = MEMORY
 

@@ -22,7 +22,7 @@ LOST = dataclasses.replace(GOOD, name="lost", captures=(), copies=0, error="cann
 
 def test_the_documentation_is_that_of_the_results() -> None:
     """`docs/compat.md` is written from `results.json`, and by nobody else."""
-    assert page.FILE.read_text(encoding="utf-8") == page.page(results.load())
+    assert page.FILE.read_text(encoding="utf-8") == page.page(results.load(), projects.KNOWN)
 
 
 def test_the_results_are_of_the_projects_there_are() -> None:
@@ -41,13 +41,14 @@ def test_good_is_only_what_was_tried_and_is_alike() -> None:
 
 def test_the_page_is_sound_and_honest() -> None:
     """Every row has as many cells as the heading; differences and errors are told, long lists cut."""
-    text = page.page([GOOD, BAD, REFUSED, LOST])
+    text = page.page([GOOD, BAD, REFUSED, LOST], {"bad": "a limit", "good": "unused"})
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len(rows) == 6
     assert {line.replace("\\|", "").count("|") for line in rows} == {10}
     assert "nothing differs in 1, something in 3." in text
     assert "**20**" in text
-    assert "8 more differences" in text
+    assert "8 more differences; the reason: a limit" in text
+    assert "unused" not in text
     assert "refused at 6.1 s: traced" in text
     assert "not tried to the end: cannot build it" in text
     assert "its &lt;suite> \\| all" in text

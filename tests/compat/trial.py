@@ -72,7 +72,9 @@ class Trial:
         self._version = place.prepare(session, self._project)
         plain_runs += self._plain(session, 0, PLAIN)
         if self._project.reads and not plain_runs[0].cases:
-            return self._row(plain_runs, error="no cases could be read of a plain run")
+            return self._row(
+                plain_runs, error=f"no cases in a plain run, exit code {plain_runs[0].exit_code}"
+            )
         others = [self._captured(session, plain_runs[-1].seconds)]
         others += self._continued()
         compared = compare(plain_runs, others)

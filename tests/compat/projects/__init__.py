@@ -17,6 +17,8 @@ PROJECTS: tuple[Project, ...] = (
     *databases.PROJECTS,
 )
 
+KNOWN = {project.name: project.known for project in PROJECTS if project.known}
+
 
 def chosen(names: Sequence[str]) -> list[Project]:
     """Those of these names or kinds, in the order of the declarations; all if none is named.

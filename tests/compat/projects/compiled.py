@@ -9,7 +9,7 @@ PROJECTS = (
         name="gzip",
         kind="c",
         does="its suite with `make check`, and the programs that are built",
-        fetch="debian gzip",
+        fetch="debian_orig gzip",
         build="FORCE_UNSAFE_CONFIGURE=1 ./configure -q",
         version="cat .tarball-version",
         run="make -s V=0 && make -s check VERBOSE=",
@@ -43,7 +43,7 @@ PROJECTS = (
         kind="c",
         does="its build with `make -j2`, then 40 MB that its interpreter and `zstd` write",
         fetch="debian_orig lua5.4",
-        version="sed -n 's/^V= *//p' Makefile; sed -n 's/^R= *//p' Makefile",
+        version="sed -n 's/^#define LUA_VERSION_RELEASE.*\"\\(.*\\)\"/5.4.\\1/p' src/lua.h",
         run="""
             make -s -j2 linux CFLAGS='-O2 -Wall -std=gnu99 -DLUA_COMPAT_5_3 -DLUA_USE_LINUX' || exit
             ./src/lua -e 'local x = 1

@@ -42,17 +42,17 @@ PROJECTS = (
     Project(
         name="postgresql",
         kind="database",
-        does="its regression suite: types, indexes, triggers, transactions, joins, on a server that is made for it",
+        does="of its regression suite, on a server of its own: types, copying, indexes, constraints, triggers, views, transactions",
         fetch="packages postgresql-server-dev-17; debian_orig postgresql-17; mv src/test/regress .; rm -rf src doc contrib",
         build="""
             cd regress; gcc -O1 -shared -fPIC -I$(pg_config --includedir-server) regress.c -o regress.so
             chown -R postgres ..""",
-        version="pg_config --version",
+        version="pg_config --version | cut -d' ' -f2",
         run="""
-            cd regress; chown postgres . ..
+            cd regress; chown postgres . ..; sed '/^test: select_into/q' parallel_schedule > schedule
             setpriv --reuid postgres --regid postgres --init-groups env HOME=/tmp PATH=$(pg_config --bindir):$PATH \\
                 $(dirname $(pg_config --pgxs))/../test/regress/pg_regress --bindir= --dlpath=$PWD --inputdir=. \\
-                --temp-instance=instance --no-locale --encoding=UTF8 --max-connections=5 --schedule=parallel_schedule""",
+                --temp-instance=instance --no-locale --encoding=UTF8 --max-connections=5 --schedule=schedule""",
         reads="tap",
         stack="services",
     ),
