@@ -1,0 +1,54 @@
+"""Projects in C: suites of automake, and a build whose results are compared byte by byte."""
+
+from __future__ import annotations
+
+from tests.compat.project import Project
+
+PROJECTS = (
+    Project(
+        name="gzip",
+        kind="c",
+        does="its suite with `make check`, and the programs that are built",
+        fetch="debian_orig gzip",
+        build="FORCE_UNSAFE_CONFIGURE=1 ./configure -q",
+        version="cat .tarball-version",
+        run="make -s V=0 && make -s check VERBOSE=",
+        reads="automake",
+        files=("gzip", "zless", "zgrep"),
+    ),
+    Project(
+        name="grep",
+        kind="c",
+        does="its suite with `make check`",
+        fetch="debian_orig grep",
+        build="FORCE_UNSAFE_CONFIGURE=1 ./configure -q --disable-nls; make -s -j2",
+        version="cat .tarball-version",
+        run="make -s -C tests check",
+        reads="automake",
+        files=("src/grep",),
+    ),
+    Project(
+        name="xz",
+        kind="c",
+        does="its suite with `make check`",
+        fetch="debian_orig xz-utils",
+        build="./configure -q --disable-nls; make -s -j2",
+        version="sed -n 's/^PACKAGE_VERSION=.\\(.*\\)./\\1/p' configure",
+        run="make -s check",
+        reads="automake",
+        files=("src/xz/.libs/xz", "src/liblzma/.libs/*.so*"),
+    ),
+    Project(
+        name="lua",
+        kind="c",
+        does="its build with `make -j2`, then 40 MB that its interpreter and `zstd` write",
+        fetch="debian_orig lua5.4",
+        version="sed -n 's/^#define LUA_VERSION_RELEASE.*\"\\(.*\\)\"/5.4.\\1/p' src/lua.h",
+        run="""
+            make -s -j2 linux CFLAGS='-O2 -Wall -std=gnu99 -DLUA_COMPAT_5_3 -DLUA_USE_LINUX' || exit
+            ./src/lua -e 'local x = 1
+                for i = 1, 4e6 do x = (x * 16807) % 2147483647; io.write(x, "\\n") end' > numbers
+            zstd -q -9 -T1 numbers && sort -n numbers | sha256sum""",
+        files=("src/*.o", "src/lua", "src/luac", "numbers", "numbers.zst"),
+    ),
+)

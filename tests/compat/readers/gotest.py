@@ -1,0 +1,22 @@
+"""`go test -json`: events, one to a line; between them a compiler may say something. Pure."""
+
+from __future__ import annotations
+
+import json
+
+_WORDS = {"pass": "passed", "fail": "failed", "skip": "skipped"}
+
+
+def read(text: str) -> dict[str, str]:
+    """Outcomes by `package.Test`, and one for each package as a whole."""
+    cases: dict[str, str] = {}
+    for line in text.splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if not isinstance(event, dict) or event.get("Action") not in _WORDS:
+            continue
+        name = ".".join(str(part) for part in (event.get("Package"), event.get("Test")) if part)
+        cases[name] = _WORDS[event["Action"]]
+    return cases
