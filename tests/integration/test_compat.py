@@ -32,9 +32,6 @@ class Kept(unittest.TestCase):
         cls.left, cls.right = socket.socketpair()
         cls.queue = queue.Queue()
         cls.database = sqlite3.connect("kept.db")
-        # With a rollback journal, SQLite refuses to write to a file that is another one, and in this mode it
-        # leaves the log as it is at the end (docs/architecture.md): what it holds is compared, not its files.
-        cls.database.execute("pragma journal_mode = wal")
         cls.database.execute("create table t (n)")
 
     @classmethod
