@@ -34,7 +34,10 @@ STACKS: Mapping[str, Stack] = {
     "tools": Stack(apt=("vim", "sqlite3", "bubblewrap", "fuse3", "fuse-zip", "zip", "fio"), pip=("ipdb",)),
     "science": Stack(apt=("python3-numpy", "python3-pandas", "python3-matplotlib")),
     "services": Stack(apt=("postgresql", "redis-server", "nginx-light")),
-    "node": Stack(apt=("nodejs", "npm"), npm=("vite@6",)),
+    "node": Stack(
+        apt=("nodejs", "npm"),
+        npm=("vite@6", "nodemon@3", "webpack@5", "webpack-cli@6", "jest@29", "@parcel/watcher@2"),
+    ),
     # The cache of compiled packages: each program is then compiled in seconds.
     "go": Stack(apt=("golang-go",), once="GOFLAGS=-mod=mod go build net/http"),
     "java": Stack(apt=("default-jdk-headless",)),

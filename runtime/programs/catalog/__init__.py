@@ -14,6 +14,7 @@ from holdfast.runtime.programs.catalog import (
     services,
     shells,
     terminals,
+    watching,
 )
 from holdfast.runtime.programs.program import Program
 from holdfast.runtime.text import plain
@@ -22,6 +23,7 @@ PROGRAMS: tuple[Program, ...] = (
     *shells.PROGRAMS,
     *python.PROGRAMS,
     *scripting.PROGRAMS,
+    *watching.PROGRAMS,
     *compiled.PROGRAMS,
     *services.PROGRAMS,
     *terminals.PROGRAMS,
