@@ -17,10 +17,11 @@ import select
 import signal
 import time
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
-from holdfast.snapshots.checkpointer import criu, tree
+from holdfast.snapshots.checkpointer import criu, tree, unborn
 from holdfast.snapshots.checkpointer.child import Process
-from holdfast.snapshots.checkpointer.freezer import Freezer
+from holdfast.snapshots.checkpointer.freezer import Freezer, NotFrozen
 
 SOON = 1.0
 """Seconds in which CRIU is ready, if nobody keeps it from that; it takes some 20 ms."""
@@ -28,12 +29,47 @@ POLL = 0.02
 LIMIT = 20.0
 """Seconds for the same when nobody can."""
 
+PAUSES = tuple(0.001 * 1.3**number for number in range(16)) * 3
+"""Seconds for which a session runs on in which a child of vfork was being born, each time: 0.7 s in all.
+
+Of no one length, so that they do not keep step with a program that has such children all the time.
+"""
+
 Start = Callable[[Mapping[str, str], tuple[int, ...]], criu.Running]
 """Starts CRIU with these variables for the guard and these open descriptors."""
 
 
 class Outsiders(Exception):
     """There are processes in the container that are not of the session's tree."""
+
+
+class Freezes(Protocol):
+    """What is needed of a freezer here."""
+
+    def freeze(self) -> None:
+        """Stop all tasks."""
+
+    def thaw(self) -> None:
+        """Let them run."""
+
+    def members(self) -> tuple[int, ...]:
+        """The processes."""
+
+
+def freeze(freezer: Freezes) -> None:
+    """Freeze a session at a moment when nothing in it waits for a child of vfork, which CRIU could not seize.
+
+    Raises:
+        NotFrozen: it cannot be frozen, or there is always such a child; then it runs.
+    """
+    for pause in (*PAUSES, 0.0):
+        freezer.freeze()
+        born = next(iter(unborn.waiting(freezer.members())), 0)
+        if not born:
+            return
+        freezer.thaw()
+        time.sleep(pause)
+    raise NotFrozen(f"pid {tree.inner_pid_of(born)} waits for a child of vfork, and does not stop")
 
 
 def begin(freezer: Freezer, start: Start, check: Callable[[], None]) -> tuple[criu.Running, float]:
@@ -47,12 +83,12 @@ def begin(freezer: Freezer, start: Start, check: Callable[[], None]) -> tuple[cr
     """
     for early in (False, True):
         if early:
-            freezer.freeze()
+            freeze(freezer)
         running = _start(freezer, start)
         try:
             ready = not early and _is_ready(running, SOON)
             if not early:
-                freezer.freeze()
+                freeze(freezer)
             frozen_at = time.monotonic()
             if (ready or _is_ready(running, LIMIT)) and _is_alive(running):
                 check()

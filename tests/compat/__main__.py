@@ -73,7 +73,7 @@ def attempt(
 @app.command("page")
 def write_page() -> None:
     """Write the page from the results file."""
-    page.FILE.write_text(page.page(results.load(), projects.KNOWN), encoding="utf-8")
+    page.FILE.write_text(page.of(results.load()), encoding="utf-8")
 
 
 def _run(

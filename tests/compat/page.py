@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.compat import projects
 from tests.compat.outcome import Outcome
 
 from holdfast.runtime.text import plain
@@ -16,11 +17,23 @@ _HEAD = (Path(__file__).parent / "page.head.md").read_text(encoding="utf-8")
 _COLUMNS = ("project", "version", "what is run", "cases", "files", "s", "snapshots", "copies", "differences")
 
 
-def page(rows: Sequence[Outcome], known: Mapping[str, str]) -> str:
-    """The whole page in Markdown; `known` has the reasons of differences, by project."""
+def of(rows: Sequence[Outcome]) -> str:
+    """The page of these results and the projects that are declared."""
+    ran = {one.name for one in rows}
+    left = [project.name for project in projects.PROJECTS if project.name not in ran]
+    return page(rows, projects.KNOWN, left)
+
+
+def page(rows: Sequence[Outcome], known: Mapping[str, str], left: Sequence[str]) -> str:
+    """The whole page in Markdown.
+
+    `known` has the reasons of differences, by project; `left` are projects without a result.
+    """
     lines = [*_HEAD.strip().splitlines(), "", "## Table", "", counts(rows), ""]
     lines += [f"| {' | '.join(_COLUMNS)} |", f"|{'---|' * len(_COLUMNS)}"]
     lines += [_row(one) for one in rows]
+    if left:
+        lines += ["", f"Declared, and not run here yet: {', '.join(left)}."]
     lines += ["", "## What was seen", "", *(_notes(one, known.get(one.name, "")) for one in rows)]
     return "\n".join(lines) + "\n"
 

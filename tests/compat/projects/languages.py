@@ -8,7 +8,7 @@ _GO = "sort strings bufio encoding/json text/template context sync time io os/ex
 _JARS = (
     "junit-jupiter-api,junit-jupiter-params,junit-jupiter-engine,junit-platform-commons,junit-platform-engine,"
     "junit-platform-launcher,junit-platform-console,junit-platform-reporting,opentest4j,apiguardian-api,hamcrest,"
-    "picocli,univocity-parsers,easymock,commons-io,commons-text,opentest4j-reporting-events,opentest4j-reporting-schema"
+    "picocli,jsr305,univocity-parsers,easymock,commons-io,commons-text,opentest4j-reporting-events,opentest4j-reporting-schema"
 )
 _PATH = f"CP=classes:src/test/resources:$(echo /usr/share/java/{{{_JARS}}}.jar | tr ' ' :)"
 
@@ -26,7 +26,7 @@ PROJECTS = (
     Project(
         name="crossbeam",
         kind="rust",
-        does="crossbeam-channel's tests: threads, timers, select",
+        does="of crossbeam-channel's tests: threads, channels, select",
         fetch="""
             packages librust-crossbeam-channel-dev librust-num-cpus-dev librust-signal-hook-dev librust-rand-dev
             cp -a /usr/share/cargo/registry/crossbeam-channel-*/. .; mkdir .cargo
@@ -34,7 +34,7 @@ PROJECTS = (
                 /usr/share/cargo/registry > .cargo/config.toml""",
         build="cargo test -q --offline --no-run --tests 2>/dev/null",
         version="sed -n 's/^version = \"\\(.*\\)\"/\\1/p' Cargo.toml | head -1",
-        run="cargo test --offline --test after --test tick --test golang --test never --test same_channel",
+        run="cargo test --offline --no-fail-fast --test golang --test mpsc --test list --test never --test same_channel",
         reads="cargo",
         stack="rust",
     ),
@@ -43,7 +43,7 @@ PROJECTS = (
         kind="java",
         does="javac and JUnit 5: concurrent, time, event, function, stream, tuple, mutable, math; and the classes",
         fetch="""
-            packages junit5 libeasymock-java libcommons-io-java libcommons-text-java
+            packages junit5 libeasymock-java libjsr305-java libcommons-io-java libcommons-text-java
             debian_orig libcommons-lang3-java
             grep -rlE 'junitpioneer|openjdk.jmh|FastDatePrinterTest' src/test | xargs rm""",
         build=f"{_PATH}; mkdir t classes; javac -nowarn -d classes -encoding UTF-8 $(find src/main -name '*.java') 2>/dev/null; "
