@@ -40,12 +40,12 @@ def page(rows: Sequence[Outcome], known: Mapping[str, str], left: Sequence[str])
 
 def counts(rows: Sequence[Outcome]) -> str:
     """The sums, in words."""
-    good = sum(one.good for one in rows)
+    good, lost = sum(one.good for one in rows), sum(bool(one.error) for one in rows)
     return (
         f"{len(rows)} projects with {sum(one.cases for one in rows):,} cases and"
         f" {sum(one.files for one in rows):,} files, {sum(one.taken for one in rows)} snapshots,"
         f" {sum(one.copies for one in rows)} copies that ran to the end: nothing differs in {good},"
-        f" something in {len(rows) - good}."
+        f" something in {len(rows) - good - lost}, {lost} could not be tried to the end."
     )
 
 

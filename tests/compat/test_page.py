@@ -48,7 +48,7 @@ def test_the_page_is_sound_and_honest() -> None:
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len(rows) == 6
     assert {line.replace("\\|", "").count("|") for line in rows} == {10}
-    assert "nothing differs in 1, something in 3." in text
+    assert "nothing differs in 1, something in 2, 1 could not be tried to the end." in text
     assert "**20**" in text
     assert "8 more differences; the reason: a limit" in text
     assert "unused" not in text

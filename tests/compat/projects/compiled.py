@@ -1,43 +1,10 @@
-"""Projects in C: suites of automake, and a build whose results are compared byte by byte."""
+"""Projects in C: a build whose results are compared byte by byte."""
 
 from __future__ import annotations
 
 from tests.compat.project import Project
 
 PROJECTS = (
-    Project(
-        name="gzip",
-        kind="c",
-        does="its suite with `make check`, and the programs that are built",
-        fetch="debian_orig gzip",
-        build="FORCE_UNSAFE_CONFIGURE=1 ./configure -q",
-        version="cat .tarball-version",
-        run="make -s V=0 && make -s check VERBOSE=",
-        reads="automake",
-        files=("gzip", "zless", "zgrep"),
-    ),
-    Project(
-        name="grep",
-        kind="c",
-        does="its suite with `make check`",
-        fetch="debian_orig grep",
-        build="FORCE_UNSAFE_CONFIGURE=1 ./configure -q --disable-nls; make -s -j2",
-        version="cat .tarball-version",
-        run="make -s -C tests check",
-        reads="automake",
-        files=("src/grep",),
-    ),
-    Project(
-        name="xz",
-        kind="c",
-        does="its suite with `make check`",
-        fetch="debian_orig xz-utils",
-        build="./configure -q --disable-nls; make -s -j2",
-        version="sed -n 's/^PACKAGE_VERSION=.\\(.*\\)./\\1/p' configure",
-        run="make -s check",
-        reads="automake",
-        files=("src/xz/.libs/xz", "src/liblzma/.libs/*.so*"),
-    ),
     Project(
         name="lua",
         kind="c",

@@ -1,4 +1,4 @@
-"""Projects in Python: suites of pytest, of unittest, and of the interpreter itself."""
+"""Projects in Python: suites of pytest and of unittest."""
 
 from __future__ import annotations
 
@@ -27,18 +27,5 @@ PROJECTS = (
             {_PYTHON} -m tornado.test --verbose $(printf 'tornado.test.%s_test ' httpserver iostream process websocket \
                 netutil locks queues ioloop gen tcpclient simple_httpclient)""",
         reads="unittest",
-    ),
-    Project(
-        name="cpython",
-        kind="python",
-        does="of the interpreter's own suite: threads, processes, sockets, signals, asyncio's tasks and locks",
-        fetch="packages libpython3.13-testsuite",
-        version="python3 -V",
-        run="""
-            /usr/bin/python3 -m test --timeout 300 --junit-xml junit.xml -j1 test_threading test_queue test_select test_poll \\
-                test_signal test_socketserver test_sched test_asyncio.test_tasks test_asyncio.test_locks test_pty test_mmap \\
-                test_fcntl test_subprocess""",
-        reads="junit",
-        result="junit.xml",
     ),
 )
