@@ -41,7 +41,7 @@ class Project:
     stack: str = ""
     folder: str = ""
     known: str = ""
-    patience: float = 900.0
+    patience: float = 300.0
     memory: int = MEMORY
 
     def faults(self) -> list[str]:
