@@ -162,7 +162,7 @@ HOSTILE: dict[str, tuple[Callable[[Forgery], None], str]] = {
     "swapped": (_swapped, "does not match"),
     "beyond a segment": (_beyond, "not those of its manifest|beyond its segment"),
     "no such segment": (_no_segment, "segment there is not"),
-    "a bomb": (_bomb, "as large as"),
+    "a bomb": (_bomb, "its declared size"),
     "a petabyte": (_petabyte, "MiB are free"),
     "another image": (_another_image, "another image"),
     "another kind": (_kind, "other than its kind"),
