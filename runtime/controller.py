@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -307,10 +307,14 @@ class Holdfast:
         the process dies, the next controller undoes it.  A block that ends with `store.operations.complete`
         has nothing to undo from there on.
         """
-        begun = self.store.operations.begin(
-            kind, session_id=session_id, snapshot_id=snapshot_id, details=details
+        begin = partial(
+            self.store.operations.begin,
+            kind,
+            session_id=session_id,
+            snapshot_id=snapshot_id,
+            details=details,
         )
-        with recovery.ended(self, begun):
+        with recovery.carried_out(self, begin) as begun:
             yield begun
 
     def lock(self, session_id: str, what: str) -> AbstractContextManager[None]:

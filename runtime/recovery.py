@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,19 +53,26 @@ def recover(controller: Holdfast) -> None:
 
 
 @contextmanager
-def ended(controller: Holdfast, operation: OperationRow) -> Iterator[None]:
-    """Close the row of an operation when the block ends; if it fails, undo what it had begun."""
+def carried_out(controller: Holdfast, begin: Callable[[], OperationRow]) -> Iterator[OperationRow]:
+    """Begin an operation, and close its row when the block ends; if it fails, undo what it had begun.
+
+    Whenever an interrupt comes, either nothing has begun or it is undone here.
+    """
+    begun: OperationRow | None = None
     try:
-        yield
-    except BaseException as error:
         with held():
-            try:
-                undo(controller, operation.id)
-            except HoldfastError as second:
-                error.add_note(f"what was begun could not be undone yet: {second}")
+            begun = begin()
+        yield begun
+    except BaseException as error:
+        if begun is not None:
+            with held():
+                try:
+                    undo(controller, begun.id)
+                except HoldfastError as second:
+                    error.add_note(f"what was begun could not be undone yet: {second}")
         raise
     with held():
-        controller.store.operations.end(operation.id, "done")
+        controller.store.operations.end(begun.id, "done")
 
 
 def undo(controller: Holdfast, operation_id: str) -> None:

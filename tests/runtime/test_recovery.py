@@ -129,6 +129,25 @@ def test_what_fails_or_is_interrupted_is_undone(controller: Holdfast, engine: Fa
     assert controller.store.operations.open() == []
 
 
+def test_an_interrupt_while_it_begins_leaves_no_operation(
+    controller: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once it is written down, it is undone, although nothing of it was done yet."""
+    kept_by = type(controller.store.operations)
+    begin = kept_by.begin
+
+    def begin_and_interrupt(operations: Any, *args: Any, **fields: Any) -> Any:
+        begun = begin(operations, *args, **fields)
+        os.kill(os.getpid(), signal.SIGINT)
+        return begun
+
+    monkeypatch.setattr(kept_by, "begin", begin_and_interrupt)
+    with pytest.raises(KeyboardInterrupt), controller.operation("snapshot"):
+        pytest.fail("it goes on")
+
+    assert controller.store.operations.open() == []
+
+
 def test_what_is_complete_is_not_undone(controller: Holdfast, engine: FakeEngine) -> None:
     """An interrupt after the last step, before the operation's end: nothing of it is taken away."""
     with pytest.raises(KeyboardInterrupt), controller.operation("restore") as operation:  # noqa: PT012
