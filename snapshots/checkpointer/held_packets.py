@@ -8,6 +8,9 @@ its way arrives, and is acknowledged. What is held back is dropped, and the kern
   RESETS       in a restore. What a program had written but the kernel had not sent is sent for real, and so
                is the end of a connection that was half-closed, as a packet of CRIU's own. The other end may
                not be there yet; the answer to a packet for nobody is a reset, which ends the connection.
+               Connections are not tracked meanwhile: tracking drops what fits no connection that it knows, and
+               one of two packets that begin the same one on two processors, and CRIU fails if its packet is
+               refused.
 
 Nothing of the session runs meanwhile, so no program misses what is held.
 """
@@ -26,14 +29,18 @@ _HOLD, _LET_GO = b"h", b"g"
 
 
 class Held(Enum):
-    """Kinds of packets; the value is the table's name and the chain that drops them.
+    """Kinds of packets; the value is the table's name and its chains: hook, priority, rule.
 
-    The chains come before the rules for what a session reaches, which have priority 0. Interface 1 is
-    loopback in every network namespace, and what a session sends to its own addresses goes there, too.
+    The chains come before the rules for what a session reaches, which have priority 0; tracking has -200
+    (netfilter_ipv4.h). Interface 1 is loopback in every network namespace, and what a session sends to its own
+    addresses goes there, too.
     """
 
-    CONNECTIONS = ("holdfast_connections", "input", "meta iif 1 meta l4proto tcp drop")
-    RESETS = ("holdfast_resets", "output", "tcp flags & rst == rst drop")
+    CONNECTIONS = ("holdfast_connections", (("input", -10, "meta iif 1 meta l4proto tcp drop"),))
+    RESETS = (
+        "holdfast_resets",
+        (("output", -10, "tcp flags & rst == rst drop"), ("output", -300, "meta oif 1 notrack")),
+    )
 
 
 class Holding:
@@ -106,13 +113,13 @@ def _serve(asked: socket.socket, network: int, held: Held) -> NoReturn:
         os._exit(left)
 
 
-def _texts(table: str, hook: str, rule: str) -> dict[bytes, str]:
+def _texts(table: str, chains: tuple[tuple[str, int, str], ...]) -> dict[bytes, str]:
     """What nft(8) is given."""
-    hold = (
-        f"add table inet {table}",
-        f"add chain inet {table} held {{ type filter hook {hook} priority -10; policy accept; }}",
-        f"add rule inet {table} held {rule}",
-    )
+    hold = [f"add table inet {table}"]
+    for number, (hook, priority, rule) in enumerate(chains):
+        chain = f"inet {table} chain{number}"
+        hold.append(f"add chain {chain} {{ type filter hook {hook} priority {priority}; policy accept; }}")
+        hold.append(f"add rule {chain} {rule}")
     return {
         _HOLD: "\n".join(hold),
         # To delete what is not there would be an error.

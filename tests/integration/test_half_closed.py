@@ -31,9 +31,19 @@ def test_every_state_of_a_connection_goes_on_in_copies(hf: Holdfast) -> None:
 
     for number in range(COPIES):
         copy = taken.restore(f"copy-{number}")
+        assert unknown_to_tracking(hf, copy) == 0
         assert wrong(copy) == {}
         copy.remove()
     assert wrong(session) == {}
+
+
+def unknown_to_tracking(hf: Holdfast, session: Session) -> int:
+    """Packets of the restore that tracking did not know and might have dropped."""
+    state = hf.engine.inspect(str(session.row.container_id))
+    assert state is not None
+    columns, *processors = Path(f"/proc/{state.pid}/net/stat/nf_conntrack").read_text().splitlines()
+    rows = [dict(zip(columns.split(), line.split(), strict=True)) for line in processors]
+    return sum(int(row[name], 16) for row in rows for name in ("invalid", "insert_failed", "drop"))
 
 
 def wrong(session: Session) -> dict[str, str]:
