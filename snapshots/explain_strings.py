@@ -170,5 +170,5 @@ KNOWN: tuple[Known, ...] = (
 # Printed in every run on some machines, or only repeating that something failed before.
 NOISE = (
     r"Unable to create tun|RLIMIT_NOFILE for self|Dumping FAILED|Restoring FAILED|action.scripts|hold exited|"
-    r"exited, status=|cgroupd"
+    r"exited, status=|cgroupd|uffd: (PID recv|recv_fd)"
 )

@@ -11,6 +11,8 @@ from holdfast.snapshots.explain_strings import KNOWN
 NOISE = [
     "(criu/tun.c:85): tun: Unable to create tun: No such file or directory",
     "(criu/util.c:1532): rlimit: Can't setup RLIMIT_NOFILE for self: Operation not permitted",
+    "(criu/uffd.c:757): uffd: PID recv: short read",
+    "(criu/uffd.c:769): uffd: recv_fd error",
 ]
 LAST = ["(criu/cr-dump.c:2005): Dumping FAILED."]
 
