@@ -8,9 +8,8 @@ its way arrives, and is acknowledged. What is held back is dropped, and the kern
   RESETS       in a restore. What a program had written but the kernel had not sent is sent for real, and so
                is the end of a connection that was half-closed, as a packet of CRIU's own. The other end may
                not be there yet; the answer to a packet for nobody is a reset, which ends the connection.
-               Connections are not tracked meanwhile: tracking drops what fits no connection that it knows, and
-               one of two packets that begin the same one on two processors, and CRIU fails if its packet is
-               refused.
+               Connections are not tracked meanwhile: tracking drops one of two packets that begin the same
+               connection on two processors, and CRIU fails if its packet is refused.
 
 Nothing of the session runs meanwhile, so no program misses what is held.
 """
@@ -32,8 +31,8 @@ class Held(Enum):
     """Kinds of packets; the value is the table's name and its chains: hook, priority, rule.
 
     The chains come before the rules for what a session reaches, which have priority 0; tracking has -200
-    (netfilter_ipv4.h). Interface 1 is loopback in every network namespace, and what a session sends to its own
-    addresses goes there, too.
+    (netfilter_ipv4.h). Interface 1 is loopback in every network namespace, and what a session sends to its
+    own addresses goes there, too.
     """
 
     CONNECTIONS = ("holdfast_connections", (("input", -10, "meta iif 1 meta l4proto tcp drop"),))
