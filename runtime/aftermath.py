@@ -22,7 +22,7 @@ from holdfast.snapshots.link import Refused
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
 
 PATIENCE = 5.0
@@ -39,14 +39,14 @@ _PAUSED = re.compile(re.escape(layout.paused_name("")) + r"([0-9a-f]{32})")
 _LOOKED_AT = 1000
 
 
-def look(controller: Holdfast, row: SessionRow, *, cut: bool = False) -> None:
+def look(context: Context, row: SessionRow, *, cut: bool = False) -> None:
     """See whether a running session answers after a capture of it failed, and remember if it does not.
 
     With `cut`, the checkpointer had begun to capture its processes, and may have died over it.
     """
     if cut:
-        _mend(controller, row)
-    folder = controller.home.run_dir(row.id)
+        _mend(context, row)
+    folder = context.home.run_dir(row.id)
     for token in _pauses(folder):
         with suppress(StoreError):
             awakening.wake(folder, row, token, "aborted")
@@ -55,8 +55,8 @@ def look(controller: Holdfast, row: SessionRow, *, cut: bool = False) -> None:
     from holdfast.runtime.journal import happenings
 
     why = "a capture of it was cut short, and its supervisor does not answer since"
-    controller.store.keep_details(row.id, **{KEY: {"container": row.container_id, "why": why}})
-    happenings.note(controller, row.id, KEY, actor="system", why=why)
+    context.store.keep_details(row.id, **{KEY: {"container": row.container_id, "why": why}})
+    happenings.note(context, row.id, KEY, actor="system", why=why)
 
 
 def trouble(row: SessionRow) -> str:
@@ -65,11 +65,11 @@ def trouble(row: SessionRow) -> str:
     return str(mark["why"]) if mark and mark["container"] == row.container_id else ""
 
 
-def recovered(controller: Holdfast, row: SessionRow) -> bool:
+def recovered(context: Context, row: SessionRow) -> bool:
     """Whether a session that did not answer does now; then that is remembered, too."""
-    if not answers(controller.home.run_dir(row.id), GLANCE):
+    if not answers(context.home.run_dir(row.id), GLANCE):
         return False
-    controller.store.keep_details(row.id, **{KEY: None})
+    context.store.keep_details(row.id, **{KEY: None})
     return True
 
 
@@ -86,15 +86,13 @@ def answers(folder: Path, patience: float) -> bool:
     return False
 
 
-def _mend(controller: Holdfast, row: SessionRow) -> None:
+def _mend(context: Context, row: SessionRow) -> None:
     """What a checkpointer that died could not put right itself."""
     with suppress(HoldfastError, Refused):
-        state = controller.engine.inspect(row.container_id or "")
+        state = context.engine.inspect(row.container_id or "")
         if state is not None and state.running:
             asked = {"container": state.id, "init_pid": state.pid}
-            with service.ask(
-                controller.engine, controller.home, controller.progress, "mend", **asked
-            ) as link:
+            with service.ask(context.engine, context.home, context.progress, "mend", **asked) as link:
                 link.until("done")
 
 

@@ -22,29 +22,29 @@ from holdfast.snapshots.link import Refused, Target
 from holdfast.snapshots.survivability import Resource, Survivability
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.engine import ContainerState
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
 
 MAX_SHOWN = 50
 """Findings that an error carries."""
 
 
-def report(controller: Holdfast, session: SessionRow) -> Survivability:
+def report(context: Context, session: SessionRow) -> Survivability:
     """What would become of a running session if it were captured now.
 
     Raises:
         SessionDead, GuestError: it does not run or answer.
         LiveUnsupported, CaptureFailed, EngineError: nobody can look.
     """
-    container = controller.engine.inspect(session.container_id or "")
+    container = context.engine.inspect(session.container_id or "")
     if container is None or not container.running:
         raise SessionDead(f"cannot check session {session.name}: its container is gone")
-    return _Check(controller, session, container).look(everything=True)
+    return _Check(context, session, container).look(everything=True)
 
 
 def clear(
-    controller: Holdfast, session: SessionRow, container: ContainerState, force_drop: Sequence[str]
+    context: Context, session: SessionRow, container: ContainerState, force_drop: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Refuse a capture that would fail; end what was named; return the descriptors that are to be left out.
 
@@ -52,7 +52,7 @@ def clear(
         LiveUnsupported: something blocks that was not named.
         InvalidArgument: what was named does not block.
     """
-    check = _Check(controller, session, container)
+    check = _Check(context, session, container)
     try:
         found = check.settled()
     except CaptureFailed:
@@ -69,12 +69,12 @@ def clear(
 
 
 def names(
-    controller: Holdfast, session: SessionRow, container: ContainerState
+    context: Context, session: SessionRow, container: ContainerState
 ) -> dict[tuple[int, int | None], str]:
     """Commands by pid, and what is open by pid and descriptor, for words about a failure."""
     found: dict[tuple[int, int | None], str] = {}
     with suppress(HoldfastError):
-        for one in _Check(controller, session, container).look(everything=True).resources:
+        for one in _Check(context, session, container).look(everything=True).resources:
             found[one.pid, None] = one.command
             if one.fd is not None:
                 found[one.pid, one.fd] = one.what
@@ -110,10 +110,10 @@ def _supervisor(client: GuestClient) -> int:
 class _Check:
     """Looks at one session through the checkpointer."""
 
-    def __init__(self, controller: Holdfast, session: SessionRow, container: ContainerState) -> None:
-        self._controller = controller
+    def __init__(self, context: Context, session: SessionRow, container: ContainerState) -> None:
+        self._context = context
         self._name = session.name
-        client = GuestClient(controller.home.run_dir(session.id))
+        client = GuestClient(context.home.run_dir(session.id))
         root = _supervisor(client)
         self._target = Target(container.id, container.pid, root)
         self._mounts = [
@@ -123,8 +123,8 @@ class _Check:
         ]
 
     def _ask(self, op: str, **more: object) -> dict[str, Any]:
-        home, engine = self._controller.home, self._controller.engine
-        link = service.ask(engine, home, self._controller.progress, op, **self._target.fields(), **more)
+        home, engine = self._context.home, self._context.engine
+        link = service.ask(engine, home, self._context.progress, op, **self._target.fields(), **more)
         try:
             with link:
                 return link.until("done")

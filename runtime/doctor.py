@@ -17,7 +17,7 @@ from holdfast.runtime.results import Check
 from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
 
 # pids.max, seccomp filters by argument and file-based capabilities as used here.
 ENGINE_LEAST = (20, 10)
@@ -25,27 +25,27 @@ ENGINE_LEAST = (20, 10)
 DISK_LEAST = 5 << 30
 
 
-def checks(controller: Holdfast) -> list[Check]:
+def checks(context: Context) -> list[Check]:
     """All checks, in the order in which one builds on the other."""
     found = [
-        guarded("state directory", lambda: _home(controller)),
-        guarded("disk space", lambda: _disk(controller)),
+        guarded("state directory", lambda: _home(context)),
+        guarded("disk space", lambda: _disk(context)),
     ]
-    engine = guarded("engine", lambda: engine_check(controller))
+    engine = guarded("engine", lambda: engine_check(context))
     found += [engine, guarded("kernel", _kernel)]
     if not engine.ok:
         return found
     found += [
-        guarded("session image", lambda: _image(controller, "session")),
-        guarded("toolbox image", lambda: _image(controller, "toolbox")),
-        guarded("shared folder", lambda: _shared_folder(controller)),
-        guarded("disk limit", lambda: _disk_limit(controller)),
-        guarded("proxies", lambda: _proxies(controller)),
-        *([guarded("gateway", lambda: _gateway(controller))] if controller.home.has_gateway else []),
-        guarded("leftovers", lambda: _leftovers(controller)),
+        guarded("session image", lambda: _image(context, "session")),
+        guarded("toolbox image", lambda: _image(context, "toolbox")),
+        guarded("shared folder", lambda: _shared_folder(context)),
+        guarded("disk limit", lambda: _disk_limit(context)),
+        guarded("proxies", lambda: _proxies(context)),
+        *([guarded("gateway", lambda: _gateway(context))] if context.home.has_gateway else []),
+        guarded("leftovers", lambda: _leftovers(context)),
     ]
     images_ready = all(check.ok for check in found if check.name.endswith("image"))
-    return found + _snapshots(controller, images_ready)
+    return found + _snapshots(context, images_ready)
 
 
 def guarded(name: str, look: Callable[[], Check]) -> Check:
@@ -58,9 +58,9 @@ def guarded(name: str, look: Callable[[], Check]) -> Check:
         return Check(name, False, plain(str(error)))
 
 
-def _home(controller: Holdfast) -> Check:
-    controller.store.operations.open()
-    root = controller.home.root
+def _home(context: Context) -> Check:
+    context.store.operations.open()
+    root = context.home.root
     if not os.access(root, os.W_OK):
         return Check(
             "state directory", False, f"{root} is read-only", "set HOLDFAST_HOME to a folder that is writable"
@@ -68,15 +68,15 @@ def _home(controller: Holdfast) -> Check:
     return Check("state directory", True, str(root))
 
 
-def _disk(controller: Holdfast) -> Check:
-    free = shutil.disk_usage(controller.home.root).free
+def _disk(context: Context) -> Check:
+    free = shutil.disk_usage(context.home.root).free
     hint = "" if free >= DISK_LEAST else "free some space, or set HOLDFAST_HOME to a folder on another disk"
     return Check("disk space", not hint, f"{free / (1 << 30):.1f} GiB free", hint)
 
 
-def engine_check(controller: Holdfast) -> Check:
+def engine_check(context: Context) -> Check:
     """Which engine it is, and whether sessions are known to work with it."""
-    info = controller.engine.info()
+    info = context.engine.info()
     version = str(info.get("ServerVersion", "?"))
     cgroup, driver = info.get("CgroupVersion", "1"), info.get("Driver", "?")
     detail = plain(f"Docker {version}, {driver}, cgroup v{cgroup}")
@@ -94,11 +94,11 @@ def _kernel() -> Check:
     return Check("kernel", True, f"Linux {platform.release()} on {platform.machine()}")
 
 
-def _image(controller: Holdfast, kind: str) -> Check:
+def _image(context: Context, kind: str) -> Check:
     from holdfast.images import build
 
     tag = build.reference(kind)
-    ready = controller.engine.images.exists(tag)
+    ready = context.engine.images.exists(tag)
     return Check(
         f"{kind} image",
         ready,
@@ -107,49 +107,49 @@ def _image(controller: Holdfast, kind: str) -> Check:
     )
 
 
-def _shared_folder(controller: Holdfast) -> Check:
+def _shared_folder(context: Context) -> Check:
     """Whether a session can fill the state directory through the folder that it shares with this host."""
     from holdfast.runtime import shared_folder
     from holdfast.snapshots.checkpointer import rooms
 
-    trouble = shared_folder.trouble(controller.engine, controller.home)
+    trouble = shared_folder.trouble(context.engine, context.home)
     if not trouble:
         return Check("shared folder", True, f"at most {rooms.SIZE >> 20} MiB and {rooms.INODES} files each")
     return Check(
         "shared folder",
         False,
-        f"sessions can fill {controller.home.root} through it: {trouble}",
+        f"sessions can fill {context.home.root} through it: {trouble}",
         "run where the engine runs, in its mount namespace, or put the state directory on a disk of its own",
     )
 
 
-def _disk_limit(controller: Holdfast) -> Check:
+def _disk_limit(context: Context) -> Check:
     """Whether the files of sessions are limited. It is no fault if they are not, but people should know."""
-    why = controller.engine.disk_fault
+    why = context.engine.disk_fault
     if why:
         return Check("disk limit", True, f"a session may fill the engine's disk: {why}")
     return Check("disk limit", True, f"{disk_limits.DEFAULT >> 30} GiB of files each, or what --disk says")
 
 
-def _proxies(controller: Holdfast) -> Check:
+def _proxies(context: Context) -> Check:
     """Whether sessions can go through a proxy. It may be wanted, but people should know."""
     from holdfast.runtime.egress import home_file
 
-    found = ", ".join(str(one) for one in home_file.ways_out(controller.home))
+    found = ", ".join(str(one) for one in home_file.ways_out(context.home))
     if not found:
         return Check("proxies", True, "none is open for sessions")
     told = f"sessions reach whatever is reached through {plain(found, 200)}"
     return Check("proxies", True, f"{told}; `close` in {home_file.NAME} of the state directory shuts it")
 
 
-def _gateway(controller: Holdfast) -> Check:
+def _gateway(context: Context) -> Check:
     """Whether it answers, if a session needs it: as to somebody who is none of its sessions."""
     from holdfast.runtime.egress import gateway
     from holdfast.runtime.session_options import SessionOptions
 
-    rows = [row for row in controller.store.sessions() if row.state == "running"]
+    rows = [row for row in context.store.sessions() if row.state == "running"]
     count = sum(SessionOptions.parse(**row.options).by_gateway for row in rows)
-    place = gateway.known(controller.home)
+    place = gateway.known(context.home)
     if not count or place is None:
         return Check("gateway", True, "no session needs it")
     where = f"{place.address}:{place.port}"
@@ -163,13 +163,13 @@ def _gateway(controller: Holdfast) -> Check:
     )
 
 
-def _leftovers(controller: Holdfast) -> Check:
-    known = {row.container_id for row in controller.store.sessions()}
-    busy = {row.id for row in controller.store.operations.open()}
+def _leftovers(context: Context) -> Check:
+    known = {row.container_id for row in context.store.sessions()}
+    busy = {row.id for row in context.store.operations.open()}
     found = [
         container
-        for container, labels in controller.engine.containers(
-            holdfast_home=controller.home.digest, holdfast_role="session"
+        for container, labels in context.engine.containers(
+            holdfast_home=context.home.digest, holdfast_role="session"
         ).items()
         if container not in known
         and labels.get("holdfast.operation") not in busy
@@ -184,10 +184,10 @@ def _leftovers(controller: Holdfast) -> Check:
     )
 
 
-def _snapshots(controller: Holdfast, ready: bool) -> list[Check]:
+def _snapshots(context: Context, ready: bool) -> list[Check]:
     """Live snapshots, tried out; that takes a few seconds, and minutes if images had to be built for it."""
     from holdfast.runtime import round_trip
 
     if not ready:
         return [Check("live capture", False, "not tried without the images", "`holdfast image build`")]
-    return round_trip.checks(controller)
+    return round_trip.checks(context)

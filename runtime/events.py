@@ -23,9 +23,9 @@ from holdfast.runtime.telling import told
 from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.guest_client import Connection
     from holdfast.runtime.line import Line
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.entries import EntryRow
     from holdfast.runtime.store.rows import SessionRow
 
@@ -76,7 +76,7 @@ class Event:
 
 
 def read(
-    controller: Holdfast,
+    context: Context,
     line: Line,
     session_id: str,
     *,
@@ -90,7 +90,7 @@ def read(
     """
     chosen = NOTABLE if kinds is None else kinds
     wanted = [kind for kind in chosen if kind != attempt_log.KIND]
-    refusals = _Refusals(controller, session_id, after, wanted=attempt_log.KIND in chosen)
+    refusals = _Refusals(context, session_id, after, wanted=attempt_log.KIND in chosen)
     began = time.time()
     heard = time.monotonic()
     while True:
@@ -121,15 +121,15 @@ def read(
         except SessionError as error:
             if not follow:
                 raise
-            yield ended(controller, session_id, after, str(error))
+            yield ended(context, session_id, after, str(error))
             return
 
 
 class _Refusals:
     """What a session was refused, as entries that this host makes of it."""
 
-    def __init__(self, controller: Holdfast, session_id: str, after: int, *, wanted: bool) -> None:
-        self._controller = controller
+    def __init__(self, context: Context, session_id: str, after: int, *, wanted: bool) -> None:
+        self._context = context
         self._session = session_id
         self._after = after
         self._wanted = wanted
@@ -149,11 +149,11 @@ class _Refusals:
             return
         from holdfast.runtime.store.entries import Wanted  # 0.2 s that other commands need not spend
 
-        seen = attempt_log.glance(self._controller, row)
+        seen = attempt_log.glance(self._context, row)
         self._pause = REFUSALS_SECONDS if seen else min(self._pause * 2, REFUSALS_LATEST)
         self._next = time.monotonic() + self._pause
         kept = Wanted(after=self._after, kinds=[attempt_log.KIND])
-        found = self._controller.store.entries.stream([self._session], kept)
+        found = self._context.store.entries.stream([self._session], kept)
         self._pending = [entry for entry in found if entry.host and entry.id > self._told]
 
     def new(self, before: int | None = None) -> Iterator[Event]:
@@ -215,9 +215,9 @@ def parse(entry: Mapping[str, Any]) -> Event:
     )
 
 
-def ended(controller: Holdfast, session_id: str, seq: int, message: str) -> Event:
+def ended(context: Context, session_id: str, seq: int, message: str) -> Event:
     """The event of a session that cannot be followed any further."""
-    rows = [row for row in controller.store.sessions(removed=True) if row.id == session_id]
+    rows = [row for row in context.store.sessions(removed=True) if row.id == session_id]
     row = rows[0] if rows else None
     data: dict[str, Any] = {
         "session": session_id,
@@ -225,7 +225,7 @@ def ended(controller: Holdfast, session_id: str, seq: int, message: str) -> Even
         "message": message,
     }
     if row is not None and row.state == "dead" and row.container_id is not None:
-        state = controller.engine.inspect(row.container_id)
+        state = context.engine.inspect(row.container_id)
         if state is not None:
             data |= {"cause": "oom" if state.oom_killed else "exited", "exit_code": state.exit_code}
     return Event(seq, datetime.now(UTC), "session_ended", data)

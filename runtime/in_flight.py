@@ -15,7 +15,7 @@ from holdfast.errors import ImageError, SessionBusy, SessionNotFound
 from holdfast.runtime import locks, provision
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import OperationRow, SessionRow
 
 PATIENCE = 20.0
@@ -23,7 +23,7 @@ PATIENCE = 20.0
 _POLL_SECONDS = 0.02
 
 
-def clear(controller: Holdfast, operation: OperationRow, session_id: str) -> bool:
+def clear(context: Context, operation: OperationRow, session_id: str) -> bool:
     """Remove what an operation of a dead process made of a session, and what comes of it within a while.
 
     Returns False if it cannot be told yet: the engine is not done with it, or somebody uses the session.
@@ -31,18 +31,18 @@ def clear(controller: Holdfast, operation: OperationRow, session_id: str) -> boo
     Raises:
         EngineError: the engine cannot be asked.
     """
-    with suppress(SessionBusy, SessionNotFound), locks.exclusive(controller.home.locks, session_id, "clear"):
-        row = controller.store.session(session_id)
+    with suppress(SessionBusy, SessionNotFound), locks.exclusive(context.home.locks, session_id, "clear"):
+        row = context.store.session(session_id)
         if row.state in ("creating", "suspended") or "aside" in operation.details:
-            return _cleared(controller, operation, row)
+            return _cleared(context, operation, row)
         return True
     return False
 
 
-def _cleared(controller: Holdfast, operation: OperationRow, row: SessionRow) -> bool:
-    engine = controller.engine
+def _cleared(context: Context, operation: OperationRow, row: SessionRow) -> bool:
+    engine = context.engine
     name = provision.container_name(row.id) + operation.details.get("aside", "")
-    labels = provision.labels(controller.home, row, operation.id)
+    labels = provision.labels(context.home, row, operation.id)
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         made = list(engine.containers(holdfast_session=row.id, holdfast_operation=operation.id))

@@ -30,7 +30,7 @@ from holdfast.runtime import fields
 from holdfast.runtime.guest.protocol import Frame
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
 
 T = TypeVar("T")
@@ -94,7 +94,7 @@ class Intents:
 
 
 def run(
-    controller: Holdfast,
+    context: Context,
     session: SessionRow,
     order: Order,
     call: Callable[[], T],
@@ -109,14 +109,14 @@ def run(
     """
     if not 0 < len(order.key) <= MAX_KEY:
         raise InvalidArgument(f"cannot use this key: it must have 1 to {MAX_KEY} characters")
-    intents = Intents(controller.home.intents / f"{session.id}.jsonl")
+    intents = Intents(context.home.intents / f"{session.id}.jsonl")
     before = intents.find(order.key)
     if before is not None and before.get("what") != order.digest and before.get("state") != "refused":
         raise InvalidArgument(
             f"cannot {order.op} under key '{order.key}': it stands for something else",
             hint="choose another key for another command",
         )
-    if _runs(controller, session) and (before is None or before.get("state") == "refused"):
+    if _runs(context, session) and (before is None or before.get("state") == "refused"):
         intents.add(order, "intent")
     try:
         return call()
@@ -125,19 +125,19 @@ def run(
         raise
     except (SessionDead, SessionNotFound) as dead:
         begun = intents.find(order.key)
-        return _look_up(controller, session, order, dead, begun, recorded)
+        return _look_up(context, session, order, dead, begun, recorded)
 
 
-def _runs(controller: Holdfast, session: SessionRow) -> bool:
+def _runs(context: Context, session: SessionRow) -> bool:
     """Whether the session is said to run now. Nothing is sent to one that is not, so there is no intent."""
     try:
-        return controller.session_row(session.id).state == "running"
+        return context.session_row(session.id).state == "running"
     except SessionNotFound:
         return False
 
 
 def _look_up(
-    controller: Holdfast,
+    context: Context,
     session: SessionRow,
     order: Order,
     dead: SessionDead | SessionNotFound,
@@ -148,7 +148,7 @@ def _look_up(
     from holdfast.runtime.journal import reading
 
     kinds = ("command_started", "command_ended", "cell_started", "cell_ended")
-    entries = reading.read(controller, session.id, reading.Filter(kinds=kinds))
+    entries = reading.read(context, session.id, reading.Filter(kinds=kinds))
     mine = [entry for entry in entries if entry.details.get("key") == order.key]
     starts = [entry for entry in mine if entry.kind.endswith("_started")]
     ends = [entry for entry in mine if entry.kind.endswith("_ended")]

@@ -13,12 +13,12 @@ from holdfast.runtime.results import CellEvent, CellResult, CellStatus, ExecResu
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
 
 
 def exec_once(
-    controller: Holdfast,
+    context: Context,
     session: SessionRow,
     key: str,
     command: str,
@@ -27,11 +27,11 @@ def exec_once(
 ) -> ExecResult:
     """Run a command under a key. Raises as `keyed.run`."""
     order = keyed.Order(key, "exec", shell, command)
-    return keyed.run(controller, session, order, call, lambda began, ended: _exec(key, began, ended))
+    return keyed.run(context, session, order, call, lambda began, ended: _exec(key, began, ended))
 
 
 def cell_once(
-    controller: Holdfast,
+    context: Context,
     session: SessionRow,
     key: str,
     code: str,
@@ -40,7 +40,7 @@ def cell_once(
 ) -> CellResult:
     """Run a cell under a key. Raises as `keyed.run`."""
     order = keyed.Order(key, "cell", kernel, code)
-    return keyed.run(controller, session, order, call, lambda _, ended: _cell(ended))
+    return keyed.run(context, session, order, call, lambda _, ended: _cell(ended))
 
 
 def _exec(key: str, began: Mapping[str, Any], ended: Mapping[str, Any]) -> ExecResult:

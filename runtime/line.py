@@ -15,8 +15,8 @@ from holdfast.runtime.persistence import Persistence
 from holdfast.runtime.store import life
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.guest.protocol import Frame
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
 
 
@@ -27,21 +27,21 @@ POLICY_SECONDS = 2.0
 class Line:
     """To the session that `row` tells of; holds no connection."""
 
-    def __init__(self, controller: Holdfast, row: Callable[[], SessionRow]) -> None:
-        self._controller = controller
+    def __init__(self, context: Context, row: Callable[[], SessionRow]) -> None:
+        self._context = context
         self._row = row
         self._policy = Policy.of(row().details)
         self._looked = time.monotonic()
 
     @property
-    def controller(self) -> Holdfast:
+    def context(self) -> Context:
         """Whose session it is."""
-        return self._controller
+        return self._context
 
     @property
     def row(self) -> SessionRow:
         """What the store knows of the session."""
-        return self._controller.session_row(self._row().id)
+        return self._context.session_row(self._row().id)
 
     @property
     def known(self) -> SessionRow:
@@ -50,7 +50,7 @@ class Line:
 
     def fresh(self) -> SessionRow:
         """The row as it is now, of a session whose container runs. Raises as `health.check` does."""
-        health.check(self._controller, self.known.id)
+        health.check(self._context, self.known.id)
         return self.row
 
     def policy(self) -> Policy:
@@ -68,14 +68,14 @@ class Line:
     def client(self) -> GuestClient:
         """For a session that is said to run. Raises as `health.check_usable` does."""
         row = self._row()
-        health.check_usable(self._controller, row)
-        actor, reason = self._controller.actor, self._controller.reason
-        return GuestClient(self._controller.home.run_dir(row.id), actor, reason)
+        health.check_usable(self._context, row)
+        actor, reason = self._context.actor, self._context.reason
+        return GuestClient(self._context.home.run_dir(row.id), actor, reason)
 
     def persistence(self) -> Persistence:
         """For a call that can be repeated until it ends or the session does."""
         return Persistence(
-            lambda: health.check(self._controller, self._row().id), lambda: life.rewound_at(self.row)
+            lambda: health.check(self._context, self._row().id), lambda: life.rewound_at(self.row)
         )
 
     def request(self, op: str, payload: bytes = b"", **args: Any) -> Frame:
@@ -90,5 +90,5 @@ class Line:
         try:
             yield
         except GuestDisconnected:
-            health.check(self._controller, self._row().id)
+            health.check(self._context, self._row().id)
             raise

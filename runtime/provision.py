@@ -33,7 +33,7 @@ from holdfast.runtime.store.rows import SessionRow
 from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.snapshots.manifest import Manifest
 
 # A supervisor answers within half a second on an idle machine.
@@ -93,9 +93,9 @@ def image(engine: Engine, chosen: str | None, progress: Callable[[str], None]) -
     return chosen
 
 
-def prepare_run_dir(controller: Holdfast, row: SessionRow, place: Place = HERE) -> Path:
+def prepare_run_dir(context: Context, row: SessionRow, place: Place = HERE) -> Path:
     """Make the folder the session will see. Raises StoreError."""
-    return shared_folder.make(controller.engine, controller.home, row.id + place.aside, controller.progress)
+    return shared_folder.make(context.engine, context.home, row.id + place.aside, context.progress)
 
 
 def create_container(

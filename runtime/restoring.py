@@ -17,7 +17,7 @@ from holdfast.runtime.egress import changing
 from holdfast.runtime.egress.closing import Closing
 from holdfast.runtime.fitness import judging, script
 from holdfast.runtime.session_options import SessionOptions
-from holdfast.runtime.taking import image_ref
+from holdfast.runtime.storing import image_ref
 from holdfast.runtime.verification import kernels, result
 from holdfast.runtime.verification.gate import Gate
 from holdfast.snapshots import explain, manifest, raw, service
@@ -27,7 +27,7 @@ from holdfast.snapshots.manifest import Manifest, Processes
 from holdfast.snapshots.verification import Verification
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotRow
 
 # Below this, loading the memory at once takes no longer than setting up to load it on demand. Bytes.
@@ -41,17 +41,17 @@ class Restoring:
 
     def __init__(
         self,
-        controller: Holdfast,
+        context: Context,
         snapshot: SnapshotRow,
         operation: OperationRow,
         place: provision.Place = provision.HERE,
         rung: Name | None = None,
     ) -> None:
-        self.controller = controller
+        self.context = context
         self.snapshot = snapshot
         self._operation = operation.id
         self._place = place
-        self._folder = controller.home.snapshots / snapshot.id
+        self._folder = context.home.snapshots / snapshot.id
         verifying.refuse(snapshot)
         try:
             kept = manifest.read(self._folder)
@@ -59,13 +59,13 @@ class Restoring:
                 raise SnapshotDamaged(
                     f"cannot use snapshot {snapshot.name}: its manifest is that of {kept.id}"
                 )
-            self._chosen = judging.choose(controller, snapshot, kept, rung)
+            self._chosen = judging.choose(context, snapshot, kept, rung)
             self.kept: Manifest = self._chosen.kept
             self._check_image()
         except SnapshotDamaged as error:
             self._mark_damaged(error)
             raise
-        self._network = Closing(controller.engine, controller.home, controller.progress)
+        self._network = Closing(context.engine, context.home, context.progress)
         self._gate = Gate(snapshot.name, self._folder)
 
     @property
@@ -88,7 +88,7 @@ class Restoring:
             SnapshotDamaged, RestoreFailed, EngineError, SessionError: the first that went wrong.
         """
         containers = self.containers(rows)
-        store = self.controller.store
+        store = self.context.store
         made = {"state": "running", "parent_snapshot_id": self.snapshot.id, "image": self.kept.image}
         store.operations.complete(
             self._operation,
@@ -106,7 +106,7 @@ class Restoring:
             self._network.ahead(SessionOptions.parse(**rows[0].options)),
             ThreadPoolExecutor(AT_ONCE + 1, thread_name_prefix="restore") as pool,
         ):
-            verified = pool.submit(raw.prepare, self.controller.home.root, self._folder, self.kept)
+            verified = pool.submit(raw.prepare, self.context.home.root, self._folder, self.kept)
             pending = [pool.submit(self._one, row, verified) for row in rows]
             try:
                 containers = [work.result() for work in pending]
@@ -120,14 +120,14 @@ class Restoring:
         return containers
 
     def _one(self, row: SessionRow, verified: Future[None]) -> str:
-        home, engine = self.controller.home, self.controller.engine
+        home, engine = self.context.home, self.context.engine
         processes = self.kept.processes
-        folder = provision.prepare_run_dir(self.controller, row, self._place)
+        folder = provision.prepare_run_dir(self.context, row, self._place)
         command = ["start"]
         if processes is not None:
             command = ["await", str(processes.root_pid)]
         started = replace(row, image=self.kept.image)
-        init = init_program.obtain(engine, home, self.controller.progress)
+        init = init_program.obtain(engine, home, self.context.progress)
         container = provision.create_container(
             engine, home, started, self._operation, init, command, self.kept, self._place
         )
@@ -148,16 +148,16 @@ class Restoring:
             looked = beside.submit(self._network.check, container, network if processes is not None else None)
             provision.await_guest(engine, container, folder)
             looked.result()
-        hooks = awakening.told(self.controller.progress, row.name, folder)
-        self.controller.store.keep_details(row.id, hooks=hooks)
+        hooks = awakening.told(self.context.progress, row.name, folder)
+        self.context.store.keep_details(row.id, hooks=hooks)
         if found is not None:
             since = self.snapshot.details.get("moment", {}).get("journal_seq")
             found = kernels.compare(folder, self._gate.record, since, found)
-            result.keep(self.controller, row, found)
+            result.keep(self.context, row, found)
         return container
 
     def _restore_tree(self, container: str, processes: Processes) -> Verification:
-        engine = self.controller.engine
+        engine = self.context.engine
         state = engine.inspect(container)
         if state is None or not state.running:
             raise RestoreFailed(f"cannot restore {self.snapshot.name}: the new container ended at once")
@@ -165,8 +165,8 @@ class Restoring:
         try:
             with service.ask(
                 engine,
-                self.controller.home,
-                self.controller.progress,
+                self.context.home,
+                self.context.progress,
                 "restore",
                 folder=self.snapshot.id,
                 scratch=ids.new_id(),
@@ -190,7 +190,7 @@ class Restoring:
         reason = explain.explain(refusal.errors)
         if reason.no_space:
             return StoreError(
-                f"cannot restore {self.snapshot.name}: no space left in {self.controller.home.root}",
+                f"cannot restore {self.snapshot.name}: no space left in {self.context.home.root}",
                 hint="make room, then try again",
             )
         return RestoreFailed(
@@ -199,7 +199,7 @@ class Restoring:
         )
 
     def _check_image(self) -> None:
-        if self.controller.engine.images.id(self.kept.image) is None:
+        if self.context.engine.images.id(self.kept.image) is None:
             raise SnapshotDamaged(
                 f"cannot use snapshot {self.snapshot.name}: its image {image_ref(self.snapshot.id)} is gone",
                 hint=f"it was removed from the engine; `holdfast rmi {self.snapshot.name}` removes the rest",
@@ -208,4 +208,4 @@ class Restoring:
     def _mark_damaged(self, error: SnapshotDamaged) -> None:
         why = str(error).partition(": ")[2]
         details = {**self.snapshot.details, "damage": why}
-        self.controller.store.update_snapshot(self.snapshot.id, state="damaged", details=details)
+        self.context.store.update_snapshot(self.snapshot.id, state="damaged", details=details)

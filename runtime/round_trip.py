@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
+from holdfast.runtime import snapshotting
+from holdfast.runtime.creating import create
 from holdfast.runtime.egress import trial
 from holdfast.runtime.results import Check
+from holdfast.runtime.session import Session
 from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
-    from holdfast.runtime.session import Session
+    from holdfast.runtime.operations.context import Context
 
 # Seconds for one step inside the session.
 STEP = 30.0
@@ -35,20 +37,20 @@ class _Probe:
     holds: Callable[[Session], bool]
 
 
-def checks(controller: Holdfast) -> list[Check]:
+def checks(context: Context) -> list[Check]:
     """Make a session, see what it reaches, capture and restore it, then look at each part of it."""
-    with _scratch(controller) as sessions:
+    with _scratch(context) as sessions:
         try:
-            session = controller.new()
+            session = Session(context, create(context))
         except HoldfastError as error:
             return [Check("session", False, plain(str(error), 300), error.hint)]
         sessions.append(session)
-        return [_network(controller, session), *_live(session, sessions)]
+        return [_network(context, session), *_live(session, sessions)]
 
 
-def _network(controller: Holdfast, session: Session) -> Check:
+def _network(context: Context, session: Session) -> Check:
     try:
-        return trial.check(session, controller.home)
+        return trial.check(session, context.home)
     except (HoldfastError, OSError, ValueError) as error:
         return Check("network", False, f"cannot be tried: {plain(str(error), 300)}")
 
@@ -74,7 +76,7 @@ def _live(session: Session, sessions: list[Session]) -> list[Check]:
 
 
 @contextmanager
-def _scratch(controller: Holdfast) -> Iterator[list[Session]]:
+def _scratch(context: Context) -> Iterator[list[Session]]:
     """Sessions that are removed at the end, with the snapshots taken of them."""
     sessions: list[Session] = []
     try:
@@ -83,9 +85,9 @@ def _scratch(controller: Holdfast) -> Iterator[list[Session]]:
         ours = {session.id for session in sessions}
         for session in sessions:
             session.remove()
-        for snapshot in controller.snapshots():
-            if snapshot.session_id in ours:
-                snapshot.remove()
+        for row in context.store.snapshots():
+            if row.session_id in ours:
+                snapshotting.remove_snapshot(context, row)
 
 
 def _verdict(probe: _Probe, session: Session) -> Check:

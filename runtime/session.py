@@ -26,7 +26,7 @@ from holdfast.runtime.terminal.handle import SessionTerminal
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.snapshots.verification import Verification
 
 
@@ -36,11 +36,11 @@ class Session:
     Used as a context manager, it is removed at the end if it was made with `new(remove=True)`.
     """
 
-    def __init__(self, controller: Holdfast, row: SessionRow, *, remove: bool = False) -> None:
-        self._controller = controller
+    def __init__(self, context: Context, row: SessionRow, *, remove: bool = False) -> None:
+        self._context = context
         self._remove = remove
         self._row = row
-        self._line = Line(controller, lambda: self._row)
+        self._line = Line(context, lambda: self._row)
         self._shell = SessionShell(self._line)
         self._insight = SessionInsight(self._line)
         self._captures = SessionSnapshots(self._line, self._became)
@@ -139,8 +139,8 @@ class Session:
     def refresh(self) -> Session:
         """Look again at the store and at the container."""
         with contextlib.suppress(SessionNotFound):
-            health.observed(self._controller, self._row, set())
-        found = [row for row in self._controller.store.sessions(removed=True) if row.id == self.id]
+            health.observed(self._context, self._row, set())
+        found = [row for row in self._context.store.sessions(removed=True) if row.id == self.id]
         self._row = found[0]
         return self
 
@@ -161,7 +161,9 @@ class Session:
 
     def remove(self) -> None:
         """End the session and forget it; its snapshots stay."""
-        self._controller.remove_session(self.id)
+        from holdfast.runtime import erasing
+
+        erasing.remove(self._context, self.id)
 
     def _became(self, row: SessionRow) -> Session:
         """Its row after something was done with it."""

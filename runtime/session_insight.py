@@ -43,7 +43,7 @@ class SessionInsight:
             kinds: of entries of the journal; all notable ones if left out.
         """
         return events.read(
-            self._line.controller, self._line, self._line.known.id, after=after, follow=follow, kinds=kinds
+            self._line.context, self._line, self._line.known.id, after=after, follow=follow, kinds=kinds
         )
 
     def drift(self, since: str, *, everything: bool = False) -> Drift:
@@ -59,7 +59,7 @@ class SessionInsight:
         from holdfast.runtime.drift.of_session import Asking
 
         with self._line.explained():
-            return Asking(self._line.controller, self._line.fresh()).answer(since, everything=everything)
+            return Asking(self._line.context, self._line.fresh()).answer(since, everything=everything)
 
     def journal(
         self,
@@ -86,7 +86,7 @@ class SessionInsight:
 
         moment = None if since is None else since.timestamp()
         wanted = reading.Filter(after, kinds, actor, moment, grep)
-        return reading.read(self._line.controller, self._line.known.id, wanted, all_timelines=all_timelines)
+        return reading.read(self._line.context, self._line.known.id, wanted, all_timelines=all_timelines)
 
     def pulse(
         self,
@@ -122,9 +122,7 @@ class SessionInsight:
         if since is not None:
             return pulse_calls.with_drift(found, self.drift(since))
         return (
-            pulse_calls.with_disk(self._line.controller, self._line, self._line.known, found)
-            if disk
-            else found
+            pulse_calls.with_disk(self._line.context, self._line, self._line.known, found) if disk else found
         )
 
     def port(self, number: int, *, speak: bool = True) -> Port:

@@ -71,7 +71,7 @@ class SessionKernel:
         return (
             call()
             if key is None
-            else cell_once(self._line.controller, self._line.known, key, code, kernel, call)
+            else cell_once(self._line.context, self._line.known, key, code, kernel, call)
         )
 
     def answer(

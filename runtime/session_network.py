@@ -27,7 +27,7 @@ class SessionNetwork:
         """
         from holdfast.runtime.egress import changing
 
-        return changing.reach(self._line.controller, self._line.row)
+        return changing.reach(self._line.context, self._line.row)
 
     def allow_domains(self, *names: str) -> Session:
         """Let a session that goes by domains reach these as well: NAME, `*.NAME` or NAME:PORT.
@@ -78,9 +78,9 @@ class SessionNetwork:
         """
         from holdfast.runtime.egress import changing
 
-        controller, row = self._line.controller, self._line.row
+        context, row = self._line.context, self._line.row
         changed = changing.change(
-            controller,
+            context,
             row,
             network=network,
             allow=allow,

@@ -105,7 +105,7 @@ class SessionShell:
         return (
             call()
             if key is None
-            else exec_once(self._line.controller, self._line.known, key, command, shell, call)
+            else exec_once(self._line.context, self._line.known, key, command, shell, call)
         )
 
     def check_syntax(self, text: str, *, shell: str = layout.MAIN) -> SyntaxCheck:

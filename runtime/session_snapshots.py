@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.runtime.snapshot import Snapshot, machinery
+from holdfast.runtime.snapshot import Snapshot
 from holdfast.runtime.store.rows import SessionRow, SnapshotKind
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class SessionSnapshots:
 
     def __init__(self, line: Line, became: Callable[[SessionRow], Session]) -> None:
         self._line = line
-        self._controller = line.controller
+        self._context = line.context
         self._became = became
 
     def snapshot(
@@ -53,8 +53,10 @@ class SessionSnapshots:
             CaptureFailed, SessionBusy, SessionDead: nothing was taken.
         """
         self._settle()
-        row = machinery().take(self._controller, self._line.row, label, kind, reason, force_drop, failure)
-        return Snapshot(self._controller, row)
+        from holdfast.runtime import snapshotting
+
+        row = snapshotting.take(self._context, self._line.row, label, kind, reason, force_drop, failure)
+        return Snapshot(self._context, row)
 
     def check(self) -> Survivability:
         """What would survive a capture, what copies would find closed, and what is in the way of one.
@@ -66,7 +68,7 @@ class SessionSnapshots:
         """
         from holdfast.runtime import checking
 
-        return checking.report(self._controller, self._line.fresh())
+        return checking.report(self._context, self._line.fresh())
 
     def serve_captures(
         self,
@@ -118,7 +120,9 @@ class SessionSnapshots:
     def suspend(self) -> Session:
         """Capture the session, then free its memory and processors until `resume`."""
         self._settle()
-        return self._became(machinery().suspend(self._controller, self._line.fresh()))
+        from holdfast.runtime import snapshotting
+
+        return self._became(snapshotting.suspend(self._context, self._line.fresh()))
 
     def rewind(
         self,
@@ -144,18 +148,17 @@ class SessionSnapshots:
             InvalidArgument: the snapshot is not of this session's lineage.
             SnapshotDamaged, RestoreFailed, CaptureFailed, LiveUnsupported: the session continues as it was.
         """
-        from holdfast.runtime.lineage import family
+        from holdfast.runtime.lineage import family, rewinding
         from holdfast.runtime.lineage.result import Rewound
-        from holdfast.runtime.lineage.rewinding import Wish
 
         self._settle()
-        controller, session = self._controller, self._line.row
+        context, session = self._context, self._line.row
         if isinstance(snapshot, str):
-            meant = family.relative(snapshot, session, controller.store.snapshots())
-            snapshot = Snapshot(controller, meant) if meant else controller.snapshot(snapshot)
-        wish = Wish(keep, discard, force, reason)
-        found = machinery().rewind(controller, session, snapshot.row, wish)
-        kept = Snapshot(controller, found.kept) if found.kept else None
+            meant = family.relative(snapshot, session, context.store.snapshots())
+            snapshot = Snapshot(context, meant or context.store.snapshot(snapshot))
+        wish = rewinding.Wish(keep, discard, force, reason)
+        found = rewinding.rewind(context, session, snapshot.row, wish)
+        kept = Snapshot(context, found.kept) if found.kept else None
         now = self._became(found.session)
         return Rewound(now, snapshot, kept, found.left_behind, found.lost, found.deviations)
 
@@ -171,18 +174,20 @@ class SessionSnapshots:
         """
         from holdfast.runtime.keeping import policy
 
-        row = self._controller.session_row(self._line.known.id)
+        row = self._context.session_row(self._line.known.id)
         found = policy.Policy.of(row.details)
         if changes:
             found = policy.parse({**found.as_dict(), **changes})
-            self._controller.store.keep_details(row.id, policy=found.as_dict() or None)
+            self._context.store.keep_details(row.id, policy=found.as_dict() or None)
             self._line.follow(found)
         return found
 
     def _settle(self) -> None:
         """A capture that goes on in the background is not in the way of another."""
-        self._controller.keeping.background.settle()
+        self._context.background.settle()
 
     def resume(self) -> Session:
         """Let a suspended session go on."""
-        return self._became(machinery().resume(self._controller, self._line.row))
+        from holdfast.runtime import snapshotting
+
+        return self._became(snapshotting.resume(self._context, self._line.row))

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError
 from holdfast.runtime import unchanged
-from holdfast.runtime.taking import image_ref, moment_of
+from holdfast.runtime.storing import image_ref
+from holdfast.runtime.taking import moment_of
 from holdfast.snapshots import files, manifest, raw
 from holdfast.snapshots.chunks import recipe
 from holdfast.snapshots.chunks.chunks import Busy, Chunks
@@ -24,7 +25,7 @@ from holdfast.snapshots.failure import of_row
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotRow
     from holdfast.snapshots.manifest import Manifest
 
@@ -33,18 +34,18 @@ _OF_ITS_OWN = ("storage", "moment", "generation", "actor", "auto", "life", "fail
 
 
 def share(
-    controller: Holdfast, session: SessionRow, operation: OperationRow, row: SnapshotRow
+    context: Context, session: SessionRow, operation: OperationRow, row: SnapshotRow
 ) -> SnapshotRow | None:
     """Complete a pending snapshot with what the last one is, if nothing has changed; None if it has.
 
     Whatever is in the way leads to a capture, which will tell of it if it matters.
     """
     began = time.monotonic()
-    found = unchanged.since(controller, session)
+    found = unchanged.since(context, session)
     if found is None:
         return None
     last, moment = found
-    home, staging = controller.home, controller.home.staging / operation.id
+    home, staging = context.home, context.home.staging / operation.id
     own: int | None = None
     source = home.snapshots / last.id
     try:
@@ -65,7 +66,7 @@ def share(
                 }
             )
             # If it comes to nothing: the capture that follows gives the name to its own image, or is undone.
-            tagged = meanwhile.submit(controller.engine.images.tag, kept.image, image_ref(row.id))
+            tagged = meanwhile.submit(context.engine.images.tag, kept.image, image_ref(row.id))
             linked = _link(source, staging, last.id, kept)
             tagged.result()
             own = linked
@@ -84,8 +85,8 @@ def share(
         "details": {**inherited, **row.details, **timing, **_storage(last, own)},
     }
     staging.rename(home.snapshots / row.id)
-    controller.store.operations.complete(operation.id, snapshots={row.id: ready})
-    return controller.store.snapshot(row.id)
+    context.store.operations.complete(operation.id, snapshots={row.id: ready})
+    return context.store.snapshot(row.id)
 
 
 def _storage(last: SnapshotRow, own: int) -> dict[str, Any]:

@@ -5,23 +5,21 @@ How sessions are captured and restored is in `runtime.snapshotting`, imported wh
 
 from __future__ import annotations
 
-import importlib
 import shlex
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.delegation import delegate
 from holdfast.runtime.moving.handles import Exporting
 from holdfast.runtime.moving.remote import Pushing
-from holdfast.runtime.store.rows import SessionRow, SnapshotKind, SnapshotRow
+from holdfast.runtime.store.rows import SnapshotKind, SnapshotRow
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.fitness.recorded import Recorded
-    from holdfast.runtime.lineage.rewinding import Outcome, Wish
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.retry.many import Keep, KeepAs, Series
     from holdfast.runtime.retry.spread import Run, Spread
     from holdfast.runtime.session import Session
@@ -32,68 +30,20 @@ if TYPE_CHECKING:
 FORKS = 256
 
 
-class Machinery(Protocol):
-    """What `runtime.snapshotting` does. Each call is all or nothing."""
-
-    def take(
-        self,
-        controller: Holdfast,
-        session: SessionRow,
-        label: str | None,
-        kind: SnapshotKind,
-        reason: str | None = None,
-        force_drop: Sequence[str] = (),
-        failure: Failure | None = None,
-    ) -> SnapshotRow:
-        """Capture a running session."""
-
-    def restore(
-        self,
-        controller: Holdfast,
-        snapshot: SnapshotRow,
-        name: str | None,
-        count: int,
-        rung: Name | None = None,
-        network: str | None = None,
-        allow: Sequence[str] = (),
-    ) -> list[SessionRow]:
-        """Make `count` sessions that go on from a snapshot, or have what the rung says of it."""
-
-    def suspend(self, controller: Holdfast, session: SessionRow) -> SessionRow:
-        """Capture a session and free what it holds."""
-
-    def resume(self, controller: Holdfast, session: SessionRow) -> SessionRow:
-        """Let a suspended session go on."""
-
-    def rewind(self, controller: Holdfast, session: SessionRow, snapshot: SnapshotRow, wish: Wish) -> Outcome:
-        """Take a session back to a snapshot in place."""
-
-    def remove_snapshot(self, controller: Holdfast, snapshot: SnapshotRow) -> None:
-        """Delete a snapshot."""
-
-    def sweep_images(self, controller: Holdfast) -> None:
-        """Remove images of snapshots that are gone, unless a session still runs on them."""
-
-
-def machinery() -> Machinery:
-    """The module that captures and restores."""
-    return cast("Machinery", importlib.import_module("holdfast.runtime.snapshotting"))
-
-
 class Snapshot:
     """One snapshot."""
 
-    def __init__(self, controller: Holdfast, row: SnapshotRow) -> None:
-        self._controller = controller
+    def __init__(self, context: Context, row: SnapshotRow) -> None:
+        self._context = context
         self._row = row
 
     @property
     def _exporting(self) -> Exporting:
-        return Exporting(self._controller, self._row)
+        return Exporting(self._context, self._row)
 
     @property
     def _pushing(self) -> Pushing:
-        return Pushing(self._controller, self._row)
+        return Pushing(self._context, self._row)
 
     export = delegate("_exporting", Exporting.export)
     push = delegate("_pushing", Pushing.push)
@@ -201,13 +151,13 @@ class Snapshot:
         """What was run up to it since its processes began, as far as that is known."""
         from holdfast.runtime.fitness import recorded
 
-        return recorded.recorded(self._controller, self._row)
+        return recorded.recorded(self._context, self._row)
 
     def fits(self) -> Ladder:
         """What can be done with it on this machine, and why not more. Nothing is begun."""
         from holdfast.runtime.fitness import judging
 
-        return judging.ladder(self._controller, self._row)
+        return judging.ladder(self._context, self._row)
 
     def fork(
         self,
@@ -222,12 +172,13 @@ class Snapshot:
 
         `network` and `allow` are as for `restore`.
         """
+        from holdfast.runtime import snapshotting
         from holdfast.runtime.session import Session
 
         if not 1 <= n <= FORKS:
             raise InvalidArgument(f"cannot fork {n} times: the number must be from 1 to {FORKS}")
-        rows = machinery().restore(self._controller, self._row, name, n, rung, network, allow)
-        return [Session(self._controller, row) for row in rows]
+        rows = snapshotting.restore(self._context, self._row, name, n, rung, network, allow)
+        return [Session(self._context, row) for row in rows]
 
     def retry(
         self,
@@ -271,11 +222,11 @@ class Snapshot:
         """As `retry`, with all of it in one value; `told` is given each run when it is over."""
         from holdfast.runtime.retry import many
 
-        return many.retry(self._controller, self._row, series, told)
+        return many.retry(self._context, self._row, series, told)
 
     def pin(self, *, pinned: bool = True) -> Snapshot:
         """Keep it until somebody removes it by hand; without `pinned`, leave it to policy and quota again."""
-        self._row = self._controller.store.update_snapshot(self.id, pinned=pinned)
+        self._row = self._context.store.update_snapshot(self.id, pinned=pinned)
         return self
 
     def remove(self) -> None:
@@ -284,4 +235,6 @@ class Snapshot:
         Raises:
             SnapshotInUse: a suspended session needs it.
         """
-        machinery().remove_snapshot(self._controller, self._row)
+        from holdfast.runtime import snapshotting
+
+        snapshotting.remove_snapshot(self._context, self._row)

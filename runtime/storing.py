@@ -8,18 +8,23 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import HoldfastError, SnapshotError, SnapshotNotFound
+from holdfast.errors import EngineError, HoldfastError, SnapshotError, SnapshotNotFound
 from holdfast.snapshots import manifest, raw, storage
 from holdfast.snapshots.chunks.recipe import RecipeDamaged
 from holdfast.snapshots.chunks.sweeping import THIN, Marks, Swept
 from holdfast.snapshots.storage import Stored
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SnapshotRow
 
 DEEP = 0.9
 PATIENCE = 60.0
+
+
+def image_ref(snapshot_id: str) -> str:
+    """The name of a snapshot's image."""
+    return f"holdfast/snapshot:{snapshot_id}"
 
 
 def details(stored: Stored, grown: int) -> dict[str, Any]:
@@ -32,22 +37,22 @@ def details(stored: Stored, grown: int) -> dict[str, Any]:
     return {"storage": {**told, "packed": stored.packed}}
 
 
-def settle(controller: Holdfast, taken: SnapshotRow) -> SnapshotRow:
+def settle(context: Context, taken: SnapshotRow) -> SnapshotRow:
     """After a snapshot: pack it if that was put off, and see that the unpacked ones are not too many.
 
     Whatever goes wrong here can be done at another time: the snapshot is whole.
     """
-    home, folder = controller.home, controller.home.snapshots / taken.id
+    home, folder = context.home, context.home.snapshots / taken.id
     with suppress(HoldfastError, OSError):
         if taken.kind == "live" and not storage.packed(folder):
             with raw.held(folder):
                 stored = storage.keep(home, folder, taken.id, manifest.read(folder).files, pack=True)
-            taken = _resized(controller, taken, stored.own, stored.shared, packed=stored.packed)
+            taken = _resized(context, taken, stored.own, stored.shared, packed=stored.packed)
         raw.evict(home.snapshots)
     return taken
 
 
-def sweep(controller: Holdfast, *, deep: bool = False) -> Swept:
+def sweep(context: Context, *, deep: bool = False) -> Swept:
     """Give back what no snapshot needs any more, and count anew what each one takes.
 
     Args:
@@ -58,11 +63,11 @@ def sweep(controller: Holdfast, *, deep: bool = False) -> Swept:
         StoreError: the folder cannot be used.
     """
     if deep:
-        for row in controller.store.snapshots():
-            settle(controller, row)
+        for row in context.store.snapshots():
+            settle(context, row)
     thin, patience = (DEEP, PATIENCE) if deep else (THIN, 0.0)
     try:
-        done = storage.sweep(controller.home, thin=thin, patience=patience)
+        done = storage.sweep(context.home, thin=thin, patience=patience)
     except RecipeDamaged as error:
         raise SnapshotError(
             f"cannot free what no snapshot needs: of one, {error}", hint="`holdfast verify` says which one"
@@ -70,31 +75,31 @@ def sweep(controller: Holdfast, *, deep: bool = False) -> Swept:
     if done is None:
         return Swept()
     swept, marks = done
-    _count(controller, marks)
+    _count(context, marks)
     return swept
 
 
-def waste(controller: Holdfast) -> int:
+def waste(context: Context) -> int:
     """Bytes that a deep sweep would give back, about; 0 if that cannot be told."""
     with suppress(RecipeDamaged, OSError):
-        return storage.waste(controller.home, DEEP)
+        return storage.waste(context.home, DEEP)
     return 0
 
 
-def tidy(controller: Holdfast) -> None:
+def tidy(context: Context) -> None:
     """`sweep` after something else was done, which is done even if this cannot be."""
     with suppress(HoldfastError, OSError):
-        sweep(controller)
+        sweep(context)
 
 
-def _count(controller: Holdfast, marks: Marks) -> None:
-    for row in controller.store.snapshots():
+def _count(context: Context, marks: Marks) -> None:
+    for row in context.store.snapshots():
         account = marks.accounts.get(row.id)
         if account is not None:
-            _resized(controller, row, account.own, account.shared, packed=True)
+            _resized(context, row, account.own, account.shared, packed=True)
 
 
-def _resized(controller: Holdfast, row: SnapshotRow, own: int, shared: int, *, packed: bool) -> SnapshotRow:
+def _resized(context: Context, row: SnapshotRow, own: int, shared: int, *, packed: bool) -> SnapshotRow:
     known = row.details.get("storage")
     if not isinstance(known, dict):
         return row
@@ -102,7 +107,24 @@ def _resized(controller: Holdfast, row: SnapshotRow, own: int, shared: int, *, p
     if told == known:
         return row
     with suppress(SnapshotNotFound):
-        return controller.store.update_snapshot(
+        return context.store.update_snapshot(
             row.id, bytes=int(told["besides"]) + own, details={**row.details, "storage": told}
         )
     return row
+
+
+def sweep_images(context: Context) -> None:
+    """Remove images of snapshots that are gone and that no container needs any more.
+
+    A session restored from a snapshot keeps the image alive without a name when the snapshot is removed. One
+    with a name but no snapshot was asked for by a process that died before the engine had made it.
+    """
+    engine, store = context.engine, context.store
+    found = engine.images.having(holdfast_home=context.home.digest, holdfast_role="snapshot")
+    # In this order: what is begun after the first look is no business of this one.
+    known = {image_ref(row.id) for row in store.snapshots(pending=True)}
+    needed = {row.image_id for row in store.snapshots()} | {row.image for row in store.sessions()}
+    for image_id, tags in found.items():
+        if image_id not in needed and not known.intersection(tags):
+            with suppress(EngineError):  # a container still runs on it
+                engine.images.remove(image_id)

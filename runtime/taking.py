@@ -45,18 +45,13 @@ from holdfast.snapshots.link import LinkLost, Refused, Target
 from holdfast.snapshots.manifest import Manifest, Processes
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotKind, SnapshotRow
     from holdfast.runtime.store.store import Store
     from holdfast.snapshots.failure import Failure
 
 
 _TOKEN = re.compile(r"[0-9a-f]{32}")
-
-
-def image_ref(snapshot_id: str) -> str:
-    """The name of a snapshot's image."""
-    return f"holdfast/snapshot:{snapshot_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +69,14 @@ class Taking:
 
     def __init__(
         self,
-        controller: Holdfast,
+        context: Context,
         session: SessionRow,
         operation: OperationRow,
         row: SnapshotRow,
         thawed: Callable[[], None] = lambda: None,
         force_drop: Sequence[str] = (),
     ) -> None:
-        self.controller = controller
+        self.context = context
         self.session = session
         self.row = row
         self._operation = operation.id
@@ -91,21 +86,21 @@ class Taking:
         self._left_out: list[dict[str, Any]] = []
         self._baseline: Baseline | None = None
         self._watch: unchanged.Watch | None = None
-        self._staging = controller.home.staging / operation.id
-        self._run_dir = controller.home.run_dir(session.id)
-        container = controller.engine.inspect(session.container_id or "")
+        self._staging = context.home.staging / operation.id
+        self._run_dir = context.home.run_dir(session.id)
+        container = context.engine.inspect(session.container_id or "")
         if container is None or not container.running:
-            health.check(controller, session.id)
+            health.check(context, session.id)
             raise SessionDead(f"cannot snapshot session {session.name}: its container is gone")
         self._container: ContainerState = container
         labels = {
-            "holdfast.home": controller.home.digest,
+            "holdfast.home": context.home.digest,
             "holdfast.role": "snapshot",
             "holdfast.snapshot": row.id,
             "holdfast.operation": operation.id,
         }
-        ask = partial(service.ask, controller.engine, controller.home, controller.progress)
-        self._files = Filing(controller.engine, ask, container, self._staging, image_ref(row.id), labels)
+        ask = partial(service.ask, context.engine, context.home, context.progress)
+        self._files = Filing(context.engine, ask, container, self._staging, storing.image_ref(row.id), labels)
         self._ask = ask
 
     def filesystem(self) -> SnapshotRow:
@@ -142,21 +137,21 @@ class Taking:
 
     def _attempt(self) -> tuple[Captured, _Prepared]:
         if not self._force_drop:  # without what was left out, the next one may be refused
-            layers = self.controller.engine.layers(self._container.id)
+            layers = self.context.engine.layers(self._container.id)
             self._watch = unchanged.Watch(self._container, layers, self._run_dir)
         with self._prepared() as frozen:
             return self._capture(frozen), frozen
 
     def _clear(self) -> None:
         """Refuse at once what would fail; then look at what there is."""
-        self._left_out = checking.clear(self.controller, self.session, self._container, self._force_drop)
+        self._left_out = checking.clear(self.context, self.session, self._container, self._force_drop)
         self._remember()
 
     def _remember(self) -> None:
         """Look at what the session holds, for drift. A supervisor of an older version cannot tell."""
         with suppress(GuestError):
             self._baseline = remember.baseline(
-                self.controller.engine,
+                self.context.engine,
                 GuestClient(self._run_dir),
                 self._container.id,
                 self.session.parent_snapshot_id,
@@ -245,7 +240,7 @@ class Taking:
         about: Mapping[str, Any] | None = None,
     ) -> SnapshotRow:
         """Digests, manifest, rename; from then on the snapshot is there."""
-        store, home, session = self.controller.store, self.controller.home, self.session
+        store, home, session = self.context.store, self.context.home, self.session
         try:
             if self._baseline is not None:
                 baseline.write(self._staging, self._baseline)
@@ -254,7 +249,7 @@ class Taking:
                 held = self._baseline.held if self._baseline is not None else None
                 target = Target(self._container.id, self._container.pid, processes.root_pid)
                 still = target if self._ends_session else None
-                taken.remember(self.controller, session, self._staging, image, held, still)
+                taken.remember(self.context, session, self._staging, image, held, still)
             entries = files.describe(self._staging)
             kept = Manifest(
                 id=self.row.id,
@@ -270,7 +265,7 @@ class Taking:
                 processes=processes,
                 files=entries,
                 failure=self.row.details.get("failure"),
-                needs=needed.by(self.controller.engine, about, self._staging),
+                needs=needed.by(self.context.engine, about, self._staging),
             )
             manifest.write(self._staging, kept)
             pack = not self._ends_session  # while everything stands still, no longer than need be
@@ -278,7 +273,7 @@ class Taking:
         except OSError as error:
             raise refusals.unwritable(session, home.root, error) from error
         grown = max(
-            0, self.controller.engine.images.size(image) - self.controller.engine.images.size(session.image)
+            0, self.context.engine.images.size(image) - self.context.engine.images.size(session.image)
         )
         note = self._watch.after() if self._watch is not None else {}
         ready = {
@@ -295,12 +290,12 @@ class Taking:
         return store.snapshot(self.row.id)
 
     def _refuse(self, refusal: Refused) -> NoReturn:
-        names = checking.names(self.controller, self.session, self._container)
-        raise refusals.of_capture(self.session, self.controller.home.root, refusal, names) from refusal
+        names = checking.names(self.context, self.session, self._container)
+        raise refusals.of_capture(self.session, self.context.home.root, refusal, names) from refusal
 
 
 def new_row(
-    controller: Holdfast,
+    context: Context,
     session: SessionRow,
     operation: OperationRow,
     label: str | None,
@@ -310,19 +305,19 @@ def new_row(
     failure: Failure | None = None,
 ) -> SnapshotRow:
     """The pending row of a snapshot about to be taken; the operation already carries its id."""
-    return controller.store.add_snapshot(
+    return context.store.add_snapshot(
         session.id,
         kind,
         label=label,
         snapshot_id=operation.snapshot_id or ids.new_id(),
-        parent_snapshot_id=_comes_after(controller.store, session),
+        parent_snapshot_id=_comes_after(context.store, session),
         details={
             "generation": session.generation,
-            "actor": controller.actor,
+            "actor": context.actor,
             **({"auto": dict(auto)} if auto else {}),
             **({"failure": failure.as_details()} if failure else {}),
         },
-        reason=reason or controller.reason,
+        reason=reason or context.reason,
     )
 
 

@@ -21,12 +21,14 @@ from holdfast.errors import (
     RestoreFailed,
     SnapshotNotFound,
 )
+from holdfast.runtime.moving.handles import Importing
+from holdfast.runtime.moving.remote import Pulling
 from holdfast.runtime.suggestion import command
 from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.fitness.recorded import Recorded
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.session import Session
     from holdfast.runtime.snapshot import Snapshot
     from holdfast.snapshots.failure import Debugger, Failure
@@ -81,8 +83,8 @@ class Thawed:
 class Thawing:
     """Thaws captured moments, for a controller."""
 
-    def __init__(self, controller: Holdfast) -> None:
-        self._controller = controller
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     def thaw(
         self,
@@ -123,11 +125,11 @@ class Thawing:
         taking_in: dict[str, Any] = {key: value for key, value in more.items() if value is not None}
         if plain_http:
             taking_in["plain_http"] = True
-        return thaw(self._controller, str(source), as_, require, name, options, taking_in)
+        return thaw(self._context, str(source), as_, require, name, options, taking_in)
 
 
 def thaw(
-    controller: Holdfast,
+    context: Context,
     source: str,
     as_: Name | None,
     require: Name | None,
@@ -138,7 +140,7 @@ def thaw(
     """As `Thawing.thaw`; `taking_in` is for what is from elsewhere: passphrases, progress."""
     if as_ and require and RUNGS.index(as_) > RUNGS.index(require):
         raise InvalidArgument(f"cannot require {require} of what is thawed as {as_}", hint="leave one out")
-    snapshot, chosen_here = _found(controller, source, as_, require, options, taking_in)
+    snapshot, chosen_here = _found(context, source, as_, require, options, taking_in)
     ladder = snapshot.fits()
     rung = chosen(ladder, as_, require, source)
     try:
@@ -182,7 +184,7 @@ def _instead(ladder: Ladder, tried: Name | None, source: str) -> str:
 
 
 def _found(
-    controller: Holdfast,
+    context: Context,
     source: str,
     as_: Name | None,
     require: Name | None,
@@ -194,7 +196,7 @@ def _found(
 
     if "/" not in source:
         try:
-            here = controller.snapshot(source)
+            here = Snapshot(context, context.store.snapshot(source))
         except (SnapshotNotFound, InvalidArgument):
             if not Path(source).exists() and not source.endswith(SUFFIX):
                 raise
@@ -209,14 +211,16 @@ def _found(
     if as_ != "files" and (not file or Path(source).exists()):
         # What this machine cannot do is known before anything is fetched, unless it cannot be read like this.
         with suppress(BundleRefused):
-            ladder = sources.ladder(controller, source, plain_http=bool(taking_in.get("plain_http")))
+            ladder = sources.ladder(context, source, plain_http=bool(taking_in.get("plain_http")))
             as_ = "files" if chosen(ladder, as_, require, source) == "files" else as_
     more: dict[str, Any] = {**options, **taking_in, "files_only": as_ == "files"}
     try:
         if file:
-            arrived = controller.import_(source, **{k: v for k, v in more.items() if k != "plain_http"})
+            arrived = Importing(context).import_(
+                source, **{k: v for k, v in more.items() if k != "plain_http"}
+            )
         else:
-            arrived = controller.pull(source, **more)
+            arrived = Pulling(context).pull(source, **more)
         return arrived, {}
     except BundleUntrusted as error:
         hint = error.hint.replace("--files-only", f"`{_as(source, 'files')}`")

@@ -23,8 +23,8 @@ from holdfast.runtime.guest_client import GuestClient
 from holdfast.runtime.stillness import Look
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.engine import ContainerState
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 NOTE = "note"
@@ -120,10 +120,10 @@ def done(frame: Frame) -> dict[str, Any]:
     }
 
 
-def since(controller: Holdfast, session: SessionRow) -> tuple[SnapshotRow, Frame] | None:
+def since(context: Context, session: SessionRow) -> tuple[SnapshotRow, Frame] | None:
     """The last live snapshot of a session and what its supervisor says, if nothing has happened since."""
     try:
-        last = controller.store.latest_snapshot(session.id)
+        last = context.store.latest_snapshot(session.id)
         note = last.details.get(NOTE) if last is not None else None
         if last is None or last.state != "ready" or not isinstance(note, dict):
             return None
@@ -131,7 +131,7 @@ def since(controller: Holdfast, session: SessionRow) -> tuple[SnapshotRow, Frame
             return None
         # The container is the same one if its processes are: pids with the times they started.
         init_pid, supervisor = int(note["init_pid"]), int(note["done"]["supervisor_pid"])
-        moment = GuestClient(controller.home.run_dir(session.id)).request("moment")
+        moment = GuestClient(context.home.run_dir(session.id)).request("moment")
         look = stillness.look(init_pid, supervisor)
         if look is None or not look.still or not look.same(stillness.decode(note["look"])):
             return None

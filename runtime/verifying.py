@@ -24,7 +24,7 @@ from holdfast.snapshots.chunks.recipe import RecipeDamaged
 from holdfast.snapshots.manifest import Manifest
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SnapshotRow
 
 
@@ -61,7 +61,7 @@ class Verified:
         return sorted({one.name for one in self.findings if one.snapshot and not one.repaired})
 
 
-def verify(controller: Holdfast, chosen: Sequence[SnapshotRow]) -> Verified:
+def verify(context: Context, chosen: Sequence[SnapshotRow]) -> Verified:
     """Check snapshots and all packs, repair, and mark what cannot be repaired.
 
     Raises:
@@ -69,7 +69,7 @@ def verify(controller: Holdfast, chosen: Sequence[SnapshotRow]) -> Verified:
         StoreError: another process changes what is stored and does not end.
     """
     told = Verified(len(chosen))
-    with Chunks(controller.home.root) as chunks:
+    with Chunks(context.home.root) as chunks:
         if chunks.packs.is_dir():
             # What is damaged is taken out at once: nothing new may rely on it.
             with chunks.changing():
@@ -80,8 +80,8 @@ def verify(controller: Holdfast, chosen: Sequence[SnapshotRow]) -> Verified:
             found = Findings()
         told.bytes += found.checked
         for row in chosen:
-            _Look(controller, chunks, found, row, told).run()
-    storing.tidy(controller)
+            _Look(context, chunks, found, row, told).run()
+    storing.tidy(context)
     return told
 
 
@@ -89,14 +89,14 @@ class _Look:
     """At one snapshot."""
 
     def __init__(
-        self, controller: Holdfast, chunks: Chunks, found: Findings, row: SnapshotRow, told: Verified
+        self, context: Context, chunks: Chunks, found: Findings, row: SnapshotRow, told: Verified
     ) -> None:
-        self._controller = controller
+        self._context = context
         self._chunks = chunks
         self._found = found
         self._row = row
         self._told = told
-        self._folder: Path = controller.home.snapshots / row.id
+        self._folder: Path = context.home.snapshots / row.id
 
     def run(self) -> None:
         """Find, repair, mark."""
@@ -125,7 +125,7 @@ class _Look:
             self._check_images(kept)
 
     def _check_image(self, kept: Manifest) -> None:
-        engine = self._controller.engine
+        engine = self._context.engine
         if engine.images.id(kept.image) is None:
             raise SnapshotDamaged("cannot use snapshot: its image is gone from the engine")
         layers = engine.images.layers(kept.image)
@@ -144,7 +144,7 @@ class _Look:
         faults = [(entry, fault) for entry, fault in wrong if fault is not None]
         self._told.bytes += sum(entry.bytes for entry, fault in wrong if fault is None)
         if packed and faults:
-            raw.prepare(self._controller.home.root, self._folder, kept)
+            raw.prepare(self._context.home.root, self._folder, kept)
             self._tell(f"{faults[0][0].name} {faults[0][1]}; made again from the packs", repaired=True)
         elif not packed and (not plain or faults):
             if not why:
@@ -169,7 +169,7 @@ class _Look:
         return why is None, why or ""
 
     def _pack_again(self, kept: Manifest) -> None:
-        home = self._controller.home
+        home = self._context.home
         try:
             storage.keep(home, self._folder, kept.id, kept.files, pack=True)
         except OSError as error:
@@ -184,7 +184,7 @@ class _Look:
         if not why:
             details.pop("damage")
         with suppress(SnapshotNotFound):
-            self._controller.store.update_snapshot(self._row.id, state=state, details=details)
+            self._context.store.update_snapshot(self._row.id, state=state, details=details)
 
     def _tell(self, text: str, *, repaired: bool) -> None:
         self._told.findings.append(Finding(self._row.id, self._row.name, text, repaired))

@@ -95,7 +95,7 @@ def test_what_the_methods_of_handles_mention_is_public_too() -> None:
         holdfast.Snapshot,
         holdfast.Task,
     )
-    internal = {"Holdfast.operation", "Holdfast.session_row", "Session.row", "Snapshot.row"}
+    internal = {"Holdfast.engine", "Holdfast.store", "Session.row", "Snapshot.row"}
     aliases = {"Keep", "KeepAs", "Name", "SnapshotKind", "Progress", "Self"}
     aliases |= {"OnBytes", "OnEvent", "OnInput", "OnOutput", "OnWaiting"}
     outside = {"AbstractContextManager", "Any", "Callable", "Collection", "Iterable", "Iterator", "Mapping"}

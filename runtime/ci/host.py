@@ -21,7 +21,7 @@ from holdfast.runtime.results import Check
 from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
 
 GIB = 1 << 30
 MEMORY_LEAST = 2 * GIB
@@ -36,13 +36,13 @@ ONLY_FILES = 3
 _KCMP = {"x86_64": 312, "aarch64": 272}
 
 
-def checks(controller: Holdfast) -> list[Check]:
+def checks(context: Context) -> list[Check]:
     """All of them; images that are missing are built for it, and a session is captured and restored."""
-    engine = doctor.guarded("engine", lambda: _engine(controller))
+    engine = doctor.guarded("engine", lambda: _engine(context))
     found = [
         engine,
         doctor.guarded("memory", _memory),
-        doctor.guarded("disk", lambda: _disk(controller)),
+        doctor.guarded("disk", lambda: _disk(context)),
         Check("virtualization", True, "not needed; KVM is not used"),
         doctor.guarded("kernel features", _kernel),
     ]
@@ -50,9 +50,9 @@ def checks(controller: Holdfast) -> list[Check]:
         return found
     return [
         *found,
-        doctor.guarded("session", lambda: _session(controller)),
-        doctor.guarded("checkpointer", lambda: _checkpointer(controller)),
-        *_round_trip(controller),
+        doctor.guarded("session", lambda: _session(context)),
+        doctor.guarded("checkpointer", lambda: _checkpointer(context)),
+        *_round_trip(context),
     ]
 
 
@@ -64,9 +64,9 @@ def exit_code(found: Sequence[Check]) -> int:
     return ONLY_FILES if missing <= set(LIVE) else 1
 
 
-def _engine(controller: Holdfast) -> Check:
-    found = doctor.engine_check(controller)
-    options = " ".join(str(each) for each in controller.engine.info().get("SecurityOptions") or ())
+def _engine(context: Context) -> Check:
+    found = doctor.engine_check(context)
+    options = " ".join(str(each) for each in context.engine.info().get("SecurityOptions") or ())
     for word, why in (("rootless", "it is rootless"), ("userns", "it maps users of containers to others")):
         if word in options:
             hint = "use an engine that runs as root: the checkpointer needs rights over other containers"
@@ -84,9 +84,9 @@ def _memory() -> Check:
     return Check("memory", not hint, f"{available / GIB:.1f} GiB available", hint)
 
 
-def _disk(controller: Holdfast) -> Check:
-    places = {"of the home": controller.home.root}
-    if root := str(controller.engine.info().get("DockerRootDir") or ""):
+def _disk(context: Context) -> Check:
+    places = {"of the home": context.home.root}
+    if root := str(context.engine.info().get("DockerRootDir") or ""):
         places["of the engine"] = Path(root)
     free: dict[str, int] = {}
     for name, path in places.items():
@@ -128,9 +128,12 @@ KERNEL: dict[str, Callable[[], bool]] = {
 }
 
 
-def _session(controller: Holdfast) -> Check:
+def _session(context: Context) -> Check:
     """A session as jobs get it; its image is built first if it is missing."""
-    session = controller.new()
+    from holdfast.runtime.creating import create
+    from holdfast.runtime.session import Session
+
+    session = Session(context, create(context))
     try:
         result = session.exec("true", timeout=60)
     finally:
@@ -140,12 +143,12 @@ def _session(controller: Holdfast) -> Check:
     return Check("session", True, "jobs run in containers of their own")
 
 
-def _checkpointer(controller: Holdfast) -> Check:
+def _checkpointer(context: Context) -> Check:
     from holdfast.snapshots import service
 
     try:
-        home, tell = controller.home, controller.progress
-        with service.ask(controller.engine, home, tell, "hello", container=None) as link:
+        home, tell = context.home, context.progress
+        with service.ask(context.engine, home, tell, "hello", container=None) as link:
             said = link.until("done")
     except HoldfastError as error:
         hint = (
@@ -156,11 +159,11 @@ def _checkpointer(controller: Holdfast) -> Check:
     return Check("checkpointer", True, f"CRIU {plain(str(said['criu']), 20)} may look into other containers")
 
 
-def _round_trip(controller: Holdfast) -> list[Check]:
+def _round_trip(context: Context) -> list[Check]:
     """A capture and a restore; what came back is one verdict."""
     from holdfast.runtime import round_trip
 
-    found = round_trip.checks(controller)
+    found = round_trip.checks(context)
     tried = [check for check in found if check.name in ("live capture", "live restore")]
     rest = [check for check in found if check not in tried]
     if not rest:

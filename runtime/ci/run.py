@@ -21,16 +21,23 @@ from holdfast.runtime.ci.job import Job, Outcome
 from holdfast.runtime.ci.redaction import Redaction
 from holdfast.runtime.ci.summary import Kept
 from holdfast.runtime.ci.watching import Watched, Watching
+from holdfast.runtime.creating import create
+from holdfast.runtime.erasing import finish_removal
 from holdfast.runtime.guest import layout
+from holdfast.runtime.operations.operation import carry_out
+from holdfast.runtime.operations.undo_table import undoes
 from holdfast.runtime.scrubbing import rules_file
+from holdfast.runtime.store.rows import OperationKind
 from holdfast.runtime.terminal.uncook import Tail
 from holdfast.snapshots.failure import Failure
 
 if TYPE_CHECKING:
     from holdfast.runtime.ci.checkout import Checkout
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.pulse.pulse import Pulse
     from holdfast.runtime.session import Session
+
+undoes(OperationKind.CI)(finish_removal)
 
 TAIL_BYTES = 64 << 10
 
@@ -46,17 +53,17 @@ class Run:
 
     def __init__(
         self,
-        controller: Holdfast,
+        context: Context,
         job: Job,
         *,
         show: Callable[[bytes], None],
         note: Callable[[str], None],
         known: dict[str, str],
     ) -> None:
-        self._controller = controller
+        self._context = context
         self._job = job
         self._show = show
-        rules = rules_file.read(controller.home)
+        rules = rules_file.read(context.home)
         names = (*job.redact, *rules.env)
         self.redaction = Redaction({**known, **job.variables}, names, rules.matcher())
         self._tell = note
@@ -77,7 +84,7 @@ class Run:
             KeyboardInterrupt: Ctrl-C; the session is gone.
             HoldfastError: it could not be run: no engine, no image, a checkout that cannot be read.
         """
-        self._job.destination.check(self._controller.home, self._remark)
+        self._job.destination.check(self._context.home, self._remark)
         taken = None if self._job.checkout is None else checkout.look(self._job.checkout)
         try:
             return self._run(taken)
@@ -91,8 +98,8 @@ class Run:
             owner = self._owner(session)
             if taken is not None:
                 container = str(session.row.container_id)
-                staging = self._controller.home.staging
-                copying.put(self._controller.engine, container, taken, owner, staging)
+                staging = self._context.home.staging
+                copying.put(self._context.engine, container, taken, owner, staging)
                 self._notes += taken.notes
                 self._revision = taken.revision
             with self._captures.serve(session):
@@ -109,10 +116,10 @@ class Run:
             options["workdir"] = str(layout.WORKSPACE / taken.inside)
         name = f"ci-{ids.new_id()[:8]}"
         if self._job.keep:
-            yield self._controller.new(name, **options)
+            yield Session(self._context, create(self._context, name, **options))
             return
-        with self._controller.operation("ci", details={"session": name}):
-            session = self._controller.new(name, **options)
+        with carry_out(self._context, OperationKind.CI, details={"session": name}):
+            session = Session(self._context, create(self._context, name, **options))
             yield session
             session.remove()
 
@@ -121,9 +128,9 @@ class Run:
         for number, text in enumerate([*self._job.setup, self._job.command]):
             whole = text
             if hidden:
-                environment.hand_over(self._controller.engine, str(session.row.container_id), hidden, owner)
+                environment.hand_over(self._context.engine, str(session.row.container_id), hidden, owner)
                 whole = environment.around(text, hidden)
-            watching = Watching(self._controller, session, self._output)
+            watching = Watching(self._context, session, self._output)
             self._watchings.append(watching)
             started = time.monotonic()
             try:
@@ -230,7 +237,7 @@ class Run:
         return None
 
     def _owner(self, session: Session) -> tuple[int, int]:
-        engine, container = self._controller.engine, str(session.row.container_id)
+        engine, container = self._context.engine, str(session.row.container_id)
         return copying.identity(engine.read_file(container, "/etc/passwd"), self._job.options.get("user"))
 
     def _output(self, data: bytes) -> None:

@@ -21,7 +21,7 @@ from holdfast.runtime.ci.vigil import Given, Patience, Vigil
 from holdfast.runtime.guest.pulse.state import State
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.results import ExecResult
     from holdfast.runtime.session import Session
 
@@ -42,8 +42,8 @@ class Watched:
 class Watching:
     """One command."""
 
-    def __init__(self, controller: Holdfast, session: Session, on_output: Callable[[bytes], None]) -> None:
-        self._controller = controller
+    def __init__(self, context: Context, session: Session, on_output: Callable[[bytes], None]) -> None:
+        self._context = context
         self._session = session
         self._on_output = on_output
         self._heard: queue.Queue[State | ExecResult | BaseException] = queue.Queue()
@@ -128,7 +128,7 @@ class Watching:
 
     def _moved(self) -> int:
         """Bytes that went through the session's interfaces; 0 if that cannot be seen from here."""
-        state = self._controller.engine.inspect(str(self._session.row.container_id))
+        state = self._context.engine.inspect(str(self._session.row.container_id))
         with suppress(OSError, ValueError, IndexError):
             table = Path(f"/proc/{state.pid if state else 0}/net/dev").read_text().splitlines()[2:]
             counts = [line.partition(":")[2].split() for line in table]

@@ -178,7 +178,7 @@ def _run(job: Job, summary: Path | None, *, as_json: bool) -> Outcome:
         controller() as holdfast,
         output.guest_output(file=sys.stderr if as_json else sys.stdout) as show,
     ):
-        running = Run(holdfast, job, show=show, note=output.note, known=dict(os.environ))
+        running = Run(holdfast.context, job, show=show, note=output.note, known=dict(os.environ))
         outcome = running.run()
     if outcome.failure is not None or outcome.kept:
         _summarize(running.redaction.text(job.command), outcome, summary)

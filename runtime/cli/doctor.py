@@ -57,7 +57,7 @@ def doctor(
     if ci:
         from holdfast.runtime.ci import host
 
-        found = host.checks(controller())
+        found = host.checks(controller().context)
         _show(found, as_json=wants_json(json))
         raise typer.Exit(host.exit_code(found))
     found = controller().doctor()
@@ -70,7 +70,7 @@ def _security(*, as_json: bool) -> None:
     """Print the posture. Exit code 1 if something that Holdfast promises does not hold."""
     from holdfast.runtime.posture import read_facts, rules
 
-    found = rules.judge(read_facts.read(controller()))
+    found = rules.judge(read_facts.read(controller().context))
     if as_json:
         output.emit([rules.plain_row(line) for line in found])
     else:

@@ -50,11 +50,11 @@ def journal(
     from holdfast.runtime.journal import reading, telling
 
     holdfast = controller()
-    found = reading.find(holdfast, session)
+    found = reading.find(holdfast.context, session)
     after, begin = moment(since, datetime.now(UTC))
     start = None if begin is None else begin.timestamp()
     wanted = reading.Filter(after or None, kind or None, actor, start, grep)
-    entries = reading.read(holdfast, found.id, wanted, all_timelines=all_timelines, limit=limit)
+    entries = reading.read(holdfast.context, found.id, wanted, all_timelines=all_timelines, limit=limit)
     if ipynb is not None:
         from holdfast.runtime.journal import notebook
         from holdfast.runtime.journal.without_secrets import without_secrets

@@ -35,16 +35,14 @@ def snapshots(
     from holdfast.runtime.lineage.drawing import Form, draw
     from holdfast.runtime.lineage.overview import overview, why
 
-    holdfast = controller()
-    found = overview(holdfast)
+    context = controller().context
+    found = overview(context)
     if session is not None:
-        found = found.of(find(holdfast, session))
+        found = found.of(find(context, session))
     now = datetime.now(UTC)
     if wants_json(json):
-        taken = [
-            {**output.snapshot(Snapshot(holdfast, row)), **found.as_dict(row)} for row in found.snapshots
-        ]
-        going = [{**output.session(Session(holdfast, row)), **found.as_dict(row)} for row in found.sessions]
+        taken = [{**output.snapshot(Snapshot(context, row)), **found.as_dict(row)} for row in found.snapshots]
+        going = [{**output.session(Session(context, row)), **found.as_dict(row)} for row in found.sessions]
         if tree:
             output.emit({"snapshots": taken, "sessions": going})
         else:

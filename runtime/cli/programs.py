@@ -77,7 +77,7 @@ def _versions(holdfast: Holdfast) -> dict[str, str]:
     from holdfast import __version__
     from holdfast.snapshots import service
 
-    with service.ask(holdfast.engine, holdfast.home, holdfast.progress, "hello") as link:
+    with service.ask(holdfast.engine, holdfast.home, holdfast.context.progress, "hello") as link:
         told = link.until("done")
     engine = holdfast.engine.info()
     return {

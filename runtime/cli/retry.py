@@ -132,7 +132,7 @@ def bisect(
 
     with controller() as holdfast:
         rows = [holdfast.snapshot(ref).row for ref in (good, bad)]
-        found = bisecting.bisect(holdfast, rows[0], rows[1], Series(text, count, jobs, timeout), told)
+        found = bisecting.bisect(holdfast.context, rows[0], rows[1], Series(text, count, jobs, timeout), told)
     if as_json:
         output.emit(found.as_dict())
     else:

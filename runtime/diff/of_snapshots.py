@@ -18,28 +18,28 @@ from holdfast.runtime.drift.baseline import Baseline
 from holdfast.runtime.drift.holdings import Holdings, Process
 from holdfast.runtime.drift.result import Drift
 from holdfast.runtime.drift.since import Moment
-from holdfast.runtime.taking import image_ref
+from holdfast.runtime.storing import image_ref
 from holdfast.snapshots import record
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SnapshotRow
 
 OTHER_CLOCK = -1
 """A generation no session has: start times of different containers do not compare."""
 
 
-def compare(controller: Holdfast, before: str, after: str, *, everything: bool = False) -> Diff:
+def compare(context: Context, before: str, after: str, *, everything: bool = False) -> Diff:
     """Compare the snapshots of these labels or ids. Raises as `Comparing.answer`, and SnapshotNotFound."""
-    rows = [_row(controller, ref) for ref in (before, after)]
-    return Comparing(controller, *rows).answer(everything=everything)
+    rows = [_row(context, ref) for ref in (before, after)]
+    return Comparing(context, *rows).answer(everything=everything)
 
 
-def _row(controller: Holdfast, ref: str) -> SnapshotRow:
+def _row(context: Context, ref: str) -> SnapshotRow:
     try:
-        return controller.store.snapshot(ref)
+        return context.store.snapshot(ref)
     except SnapshotNotFound as missing:
-        if any(ref in (row.id, row.name) for row in controller.store.sessions()):
+        if any(ref in (row.id, row.name) for row in context.store.sessions()):
             hint = f"`holdfast drift {ref} --since SNAP` compares the present of a session"
             raise SnapshotNotFound(str(missing), hint=hint) from None
         raise
@@ -48,11 +48,11 @@ def _row(controller: Holdfast, ref: str) -> SnapshotRow:
 class Comparing:
     """One comparison."""
 
-    def __init__(self, controller: Holdfast, before: SnapshotRow, after: SnapshotRow) -> None:
-        self._controller = controller
+    def __init__(self, context: Context, before: SnapshotRow, after: SnapshotRow) -> None:
+        self._context = context
         self._before = before
         self._after = after
-        self._rows = {row.id: row for row in controller.store.snapshots()}
+        self._rows = {row.id: row for row in context.store.snapshots()}
         self._read: dict[str, Baseline] = {}
         self._notes: list[str] = []
 
@@ -122,7 +122,7 @@ class Comparing:
 
     def _baseline(self, row: SnapshotRow) -> Baseline:
         if row.id not in self._read:
-            found = baseline.read(self._controller.home.snapshots / row.id)
+            found = baseline.read(self._context.home.snapshots / row.id)
             if found is None:
                 raise InvalidArgument(
                     f"cannot compare: snapshot {row.name} does not know what it held",
@@ -132,7 +132,7 @@ class Comparing:
         return self._read[row.id]
 
     def _contents(self, row: SnapshotRow) -> Contents:
-        return Contents(self._controller.engine.images.layers(image_ref(row.id)))
+        return Contents(self._context.engine.images.layers(image_ref(row.id)))
 
     # What was in memory.
 
@@ -150,7 +150,7 @@ class Comparing:
     def _processes(self, row: SnapshotRow, held: Holdings) -> dict[int, Process]:
         """Those of the freeze itself, if they are known; the rest about them is of the moment before."""
         try:
-            kept = record.read(self._controller.home.snapshots / row.id)
+            kept = record.read(self._context.home.snapshots / row.id)
         except SnapshotDamaged as error:
             self._notes.append(str(error))
             kept = None
@@ -176,7 +176,7 @@ class Comparing:
     def _note_images(self, meeting: str | None) -> None:
         if meeting is not None:
             return
-        images = {row.id: row.image for row in self._controller.store.sessions(removed=True)}
+        images = {row.id: row.image for row in self._context.store.sessions(removed=True)}
         roots = [self._rows[line[-2]].session_id for line in self._lines() if line[-2] is not None]
         if len({images.get(each) for each in roots}) > 1:
             self._notes.append("they come from different images, which are not compared")

@@ -34,7 +34,7 @@ from holdfast.runtime.drift.trail import Point, Span
 from holdfast.runtime.guest_client import GuestClient
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 EARLIER = 500
@@ -48,10 +48,10 @@ KINDS = (
 class Asking:
     """One question about one session."""
 
-    def __init__(self, controller: Holdfast, row: SessionRow) -> None:
-        self._controller = controller
+    def __init__(self, context: Context, row: SessionRow) -> None:
+        self._context = context
         self._row = row
-        self._client = GuestClient(controller.home.run_dir(row.id))
+        self._client = GuestClient(context.home.run_dir(row.id))
         self._notes: list[str] = []
         self._first = 0
 
@@ -62,7 +62,7 @@ class Asking:
             InvalidArgument: it names none, or one that is not in this session's past.
             SessionError, GuestError: the session cannot be asked.
         """
-        health.check(self._controller, self._row.id)
+        health.check(self._context, self._row.id)
         now = observe.held(self._client)
         snapshot = self._snapshot(text)
         old = self._baseline(snapshot) if snapshot is not None else None
@@ -92,11 +92,9 @@ class Asking:
             since.entry_number(text) is not None
             or since.time_of(text, datetime.now().astimezone()) is not None
         ):
-            return next(
-                (row for row in self._controller.store.snapshots() if text in (row.id, row.label)), None
-            )
+            return next((row for row in self._context.store.snapshots() if text in (row.id, row.label)), None)
         try:
-            return self._controller.store.snapshot(text)
+            return self._context.store.snapshot(text)
         except SnapshotNotFound:
             return None
 
@@ -151,7 +149,7 @@ class Asking:
     ) -> tuple[list[FileChange], list[Package]]:
         container = self._row.container_id or ""
         table, found, told = remember.files(
-            self._controller.engine, self._client, container, old.held.at if old else at or 0.0
+            self._context.engine, self._client, container, old.held.at if old else at or 0.0
         )
         keys = [one.key for one in found]
         if len(table) > observe.MAX_PATHS:
@@ -177,7 +175,7 @@ class Asking:
         return packages.separate(total.values(), changed) if changed else (list(total.values()), [])
 
     def _baseline(self, snapshot: SnapshotRow) -> Baseline | None:
-        found = baseline.read(self._controller.home.snapshots / snapshot.id)
+        found = baseline.read(self._context.home.snapshots / snapshot.id)
         if found is None:
             raise InvalidArgument(
                 f"cannot compare: snapshot {snapshot.name} does not know what the session held",
@@ -186,10 +184,10 @@ class Asking:
         return found
 
     def _stored(self, identity: str | None) -> Baseline | None:
-        return None if identity is None else self._baseline(self._controller.store.snapshot(identity))
+        return None if identity is None else self._baseline(self._context.store.snapshot(identity))
 
     def _points(self) -> Mapping[str, Point]:
-        return trail.points_by_id([self._point(row) for row in self._controller.store.snapshots()])
+        return trail.points_by_id([self._point(row) for row in self._context.store.snapshots()])
 
     def _point(self, row: SnapshotRow) -> Point:
         told = "base" in row.details

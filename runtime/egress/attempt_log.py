@@ -20,7 +20,7 @@ from holdfast.snapshots.checkpointer.attempts import LIFETIME, SETS, SIZE
 from holdfast.snapshots.link import Refused
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
 
 BY_NAME = "http"
@@ -85,7 +85,7 @@ def is_full(refused: Iterable[Refusal], now: float) -> bool:
     return max(recorded.count(True), recorded.count(False)) >= SIZE
 
 
-def read(controller: Holdfast, row: SessionRow) -> list[Refusal]:
+def read(context: Context, row: SessionRow) -> list[Refusal]:
     """Read the rules of a session that runs, and return what is known now, the latest first.
 
     Raises:
@@ -95,31 +95,29 @@ def read(controller: Holdfast, row: SessionRow) -> list[Refusal]:
 
     if row.container_id is None or row.options.get("network") == "none":
         return of(row)
-    state = controller.engine.inspect(row.container_id)
+    state = context.engine.inspect(row.container_id)
     if state is None or not state.running:
         return of(row)
     asked = {"container": state.id, "init_pid": state.pid}
     try:
-        with service.ask(
-            controller.engine, controller.home, controller.progress, "attempts", **asked
-        ) as link:
+        with service.ask(context.engine, context.home, context.progress, "attempts", **asked) as link:
             found = link.until("done")
     except Refused as refusal:
         raise HoldfastError(f"cannot read what session {row.name} was refused: {refusal}") from refusal
-    return keep(controller, row, state.id, [*found["refused"], *_by_gateway(controller, row.id)])
+    return keep(context, row, state.id, [*found["refused"], *_by_gateway(context, row.id)])
 
 
-def glance(controller: Holdfast, row: SessionRow) -> bool:
+def glance(context: Context, row: SessionRow) -> bool:
     """As `read`, where something else matters more; whether it could be done."""
     try:
-        read(controller, row)
+        read(context, row)
     except HoldfastError:
         return False
     return True
 
 
 def keep(
-    controller: Holdfast,
+    context: Context,
     row: SessionRow,
     container: str,
     found: Sequence[Mapping[str, Any]],
@@ -144,8 +142,8 @@ def keep(
         return {"container": container, "seen": [_packed(one) for one in known]}
 
     if found or KIND in row.details:
-        controller.store.change_detail(row.id, KIND, change)
-    _tell(controller, row, new)
+        context.store.change_detail(row.id, KIND, change)
+    _tell(context, row, new)
     return known
 
 
@@ -183,15 +181,15 @@ def _uncounted(known: Iterable[Refusal]) -> list[Refusal]:
     return [one if one.protocol == BY_NAME else replace(one, counted=0) for one in known]
 
 
-def _by_gateway(controller: Holdfast, session_id: str) -> list[dict[str, Any]]:
+def _by_gateway(context: Context, session_id: str) -> list[dict[str, Any]]:
     """What the gateway refused a session, in the form in which the rules tell it."""
-    if not controller.home.has_gateway:
+    if not context.home.has_gateway:
         return []
     from holdfast.runtime.egress import session_policy
 
     now = time.time()
     found: dict[tuple[str, int], dict[str, Any]] = {}
-    for one in session_policy.refused(controller.home, session_id):
+    for one in session_policy.refused(context.home, session_id):
         before = found.get((one.host, one.port), {"packets": 0})
         found[one.host, one.port] = {
             "address": one.host,
@@ -203,7 +201,7 @@ def _by_gateway(controller: Holdfast, session_id: str) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _tell(controller: Holdfast, row: SessionRow, new: Sequence[Refusal]) -> None:
+def _tell(context: Context, row: SessionRow, new: Sequence[Refusal]) -> None:
     """Make entries of the session's journal, of this host's part of it. If they cannot be, that is told."""
     if not new:
         return
@@ -220,10 +218,10 @@ def _tell(controller: Holdfast, row: SessionRow, new: Sequence[Refusal]) -> None
         for one in sorted(new, key=lambda one: one.last)
     ]
     try:
-        mirror(controller.store, controller.home, row.id)
-        controller.store.entries.note_many(row.id, KIND, found, actor="system", most=MOST_EVENTS)
+        mirror(context.store, context.home, row.id)
+        context.store.entries.note_many(row.id, KIND, found, actor="system", most=MOST_EVENTS)
     except StoreError as error:
-        controller.progress(f"the journal of session {row.name} lacks what it was refused: {error}")
+        context.progress(f"the journal of session {row.name} lacks what it was refused: {error}")
 
 
 def _kept(told: Any) -> tuple[str, list[Refusal]]:

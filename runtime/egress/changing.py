@@ -20,16 +20,18 @@ from holdfast.runtime.egress.closing import Closing
 from holdfast.runtime.egress.exceptions import Allowed
 from holdfast.runtime.journal import happenings
 from holdfast.runtime.locks import exclusive
+from holdfast.runtime.operations.operation import carry_out, is_orphan
+from holdfast.runtime.operations.undo_table import undoes
 from holdfast.runtime.session_options import SessionOptions
+from holdfast.runtime.store.rows import OperationKind
 from holdfast.runtime.turns import turn
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
-    from holdfast.runtime.store.rows import OperationRow, SessionRow
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import OperationRow, OperationState, SessionRow
 
 OPTIONS = ("network", "allow", "domains")
 """What of a session's options is about the network."""
-OPERATION = "network"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class Reach:
         }
 
 
-def reach(controller: Holdfast, session: SessionRow) -> Reach:
+def reach(context: Context, session: SessionRow) -> Reach:
     """What a session reaches. Of one that does not run: what it will, and what it was refused.
 
     Raises:
@@ -78,12 +80,12 @@ def reach(controller: Holdfast, session: SessionRow) -> Reach:
         HoldfastError: the rules of a running session cannot be read.
     """
     options = SessionOptions.parse(**session.options)
-    refused = tuple(attempt_log.read(controller, session))
+    refused = tuple(attempt_log.read(context, session))
     more = attempt_log.is_full(refused, time.time())
     if options.network == "none":
         return Reach(options.network, (), (), (), refused, more)
     resolvers = tuple(map(str, host_network.look().resolvers))
-    known = tuple(map(str, home_file.read(controller.home).every))
+    known = tuple(map(str, home_file.read(context.home).every))
     secrets = tuple((one.name, tuple(map(str, one.hosts))) for one in options.secrets)
     if options.network == "domains":
         resolvers = ()
@@ -166,7 +168,7 @@ def carried(session: Mapping[str, Any], snapshot: Mapping[str, Any]) -> dict[str
 
 
 def change(
-    controller: Holdfast,
+    context: Context,
     session: SessionRow,
     *,
     network: str | None = None,
@@ -183,7 +185,7 @@ def change(
         InvalidArgument: it cannot be; nothing was changed.
         NetworkNotClosed, StoreError, EngineError: it could not be done; rules and options are the old ones.
     """
-    with turn(controller, session, "change the network of", usable=False) as row:
+    with turn(context, session, "change the network of", usable=False) as row:
         if row.state == "creating":
             raise SessionBusy(f"cannot change the network of session {row.name}: it is being made")
         _check_kinds(row, network)
@@ -196,20 +198,20 @@ def change(
             no_domains=no_domains,
         )
         more, less = _difference(row.options, options)
-        closing = Closing(controller.engine, controller.home, controller.progress)
+        closing = Closing(context.engine, context.home, context.progress)
         closing.check_names(SessionOptions.parse(allow=[item for item in more if item in options["allow"]]))
-        with controller.operation(OPERATION, session_id=row.id) as operation:
-            _apply(controller, row, options)
-            controller.store.operations.complete(operation.id, sessions={row.id: {"options": options}})
+        with carry_out(context, OperationKind.NETWORK, session_id=row.id) as operation:
+            _apply(context, row, options)
+            context.store.operations.complete(operation.id, sessions={row.id: {"options": options}})
     happenings.note(
-        controller,
+        context,
         row.id,
         "network",
         network=options["network"],
         allowed=", ".join(more) or None,
         disallowed=", ".join(less) or None,
     )
-    return controller.store.session(row.id)
+    return context.store.session(row.id)
 
 
 def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[list[str], list[str]]:
@@ -218,37 +220,38 @@ def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[li
     return [item for item in new if item not in old], [item for item in old if item not in new]
 
 
-def take_back(controller: Holdfast, operation: OperationRow, *, orphaned: bool) -> bool:
-    """Put the rules in force that belong to the options of the session; False if that must wait.
-
-    `orphaned`: whoever began the change is gone, and with it the session's lock.
+@undoes(OperationKind.NETWORK)
+def undo_change(context: Context, operation: OperationRow) -> OperationState | None:
+    """Put the rules in force that belong to the options of the session.
 
     Raises:
         SessionBusy: somebody else has the session; EngineError, StoreError: as `change` does.
     """
     session_id = operation.session_id or ""
-    lock = exclusive(controller.home.locks, session_id, "change its network") if orphaned else nullcontext()
+    # Whoever began the change holds the session's lock, unless that process is gone.
+    orphaned = is_orphan(operation)
+    lock = exclusive(context.home.locks, session_id, "change its network") if orphaned else nullcontext()
     with lock:
-        row = next((row for row in controller.store.sessions() if row.id == session_id), None)
+        row = next((row for row in context.store.sessions() if row.id == session_id), None)
         try:
             if row is not None:
-                _apply(controller, row, row.options)
+                _apply(context, row, row.options)
         except NetworkNotClosed as error:
-            controller.progress(f"the network of session {session_id} may not be what it should be: {error}")
-            return False
-    return True
+            context.progress(f"the network of session {session_id} may not be what it should be: {error}")
+            return None
+    return "failed"
 
 
-def _apply(controller: Holdfast, row: SessionRow, options: Mapping[str, Any]) -> None:
+def _apply(context: Context, row: SessionRow, options: Mapping[str, Any]) -> None:
     """Have the rules of these options in force, if the session's container runs."""
     if row.state != "running" or row.container_id is None:
         return
-    state = controller.engine.inspect(row.container_id)
+    state = context.engine.inspect(row.container_id)
     if state is None or not state.running:
         return
-    closing = Closing(controller.engine, controller.home, controller.progress)
+    closing = Closing(context.engine, context.home, context.progress)
     refused = closing.change(SessionOptions.parse(**options), state)
-    attempt_log.keep(controller, row, state.id, refused, emptied=True)
+    attempt_log.keep(context, row, state.id, refused, emptied=True)
 
 
 def _check_kinds(row: SessionRow, network: str | None) -> None:

@@ -13,7 +13,7 @@ from holdfast.snapshots.fitness import Ladder, Name, Needs, compare
 from holdfast.snapshots.manifest import Manifest
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SnapshotRow
 
 
@@ -26,19 +26,19 @@ class Chosen:
     script: str | None = None
 
 
-def ladder(controller: Holdfast, snapshot: SnapshotRow) -> Ladder:
+def ladder(context: Context, snapshot: SnapshotRow) -> Ladder:
     """What can be done with a snapshot here.
 
     Raises:
         SnapshotDamaged: its manifest cannot be read.
         EngineUnavailable: no engine answers.
     """
-    needs = Needs.of_manifest(manifest.read(controller.home.snapshots / snapshot.id))
-    commands = len(recorded.recorded(controller, snapshot))
-    return compare(needs, looking.look(controller, live=needs.live), commands=commands)
+    needs = Needs.of_manifest(manifest.read(context.home.snapshots / snapshot.id))
+    commands = len(recorded.recorded(context, snapshot))
+    return compare(needs, looking.look(context, live=needs.live), commands=commands)
 
 
-def choose(controller: Holdfast, snapshot: SnapshotRow, kept: Manifest, rung: Name | None) -> Chosen:
+def choose(context: Context, snapshot: SnapshotRow, kept: Manifest, rung: Name | None) -> Chosen:
     """Take a rung: the one asked for, else all that was kept.
 
     Raises:
@@ -47,8 +47,8 @@ def choose(controller: Holdfast, snapshot: SnapshotRow, kept: Manifest, rung: Na
     """
     needs = Needs.of_manifest(kept)
     wanted: Name = rung or ("live" if needs.live else "files")
-    commands = recorded.recorded(controller, snapshot) if wanted == "commands" else None
-    here = looking.look(controller, live=wanted == "live")
+    commands = recorded.recorded(context, snapshot) if wanted == "commands" else None
+    here = looking.look(context, live=wanted == "live")
     found = compare(needs, here, commands=None if commands is None else len(commands))
     if not found.rung(wanted).possible:
         raise refusal(snapshot.name, found, wanted)

@@ -13,16 +13,16 @@ from holdfast.snapshots.fitness import Here
 from holdfast.snapshots.link import Refused
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
 
 
-def look(controller: Holdfast, *, live: bool) -> Here:
+def look(context: Context, *, live: bool) -> Here:
     """What is here; with `live` also what restoring processes depends on, for which a helper is started.
 
     Raises:
         EngineUnavailable: no engine answers.
     """
-    engine = controller.engine
+    engine = context.engine
     told = engine.version()
     here = Here(
         machine=needed.machine({}),
@@ -34,7 +34,7 @@ def look(controller: Holdfast, *, live: bool) -> Here:
     if not live:
         return here
     try:
-        with service.ask(engine, controller.home, controller.progress, "hello", container=None) as link:
+        with service.ask(engine, context.home, context.progress, "hello", container=None) as link:
             said = link.until("done")
     except EngineUnavailable:
         raise

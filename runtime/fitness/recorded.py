@@ -18,8 +18,8 @@ from holdfast.runtime.store.life import journal_of
 from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.journal.entry import Entry
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SnapshotRow
 
 FILE = "commands.json"
@@ -52,24 +52,24 @@ class Recorded:
     cut: bool = False
 
 
-def recorded(controller: Holdfast, snapshot: SnapshotRow) -> list[Recorded]:
+def recorded(context: Context, snapshot: SnapshotRow) -> list[Recorded]:
     """What was run up to a snapshot since its processes began, the last `MOST` of it, oldest first."""
-    kept = controller.home.snapshots / snapshot.id / FILE
+    kept = context.home.snapshots / snapshot.id / FILE
     if kept.is_file() and not kept.is_symlink():
         with kept.open("rb") as stream:
             return parse(stream.read(MAX_FILE + 1))
     moment = snapshot.details.get("moment")
     last = int(moment["journal_seq"]) if isinstance(moment, dict) and "journal_seq" in moment else None
-    entries = reading.read(controller, journal_of(snapshot), reading.Filter())
+    entries = reading.read(context, journal_of(snapshot), reading.Filter())
     until = snapshot.created_at.timestamp()
     return of_entries(
         entry for entry in entries if (entry.at <= until if last is None or entry.host else entry.seq <= last)
     )
 
 
-def write(controller: Holdfast, snapshot: SnapshotRow, folder: Path) -> bool:
+def write(context: Context, snapshot: SnapshotRow, folder: Path) -> bool:
     """Leave it in a folder for who will not have the journal; False if there is nothing."""
-    found = recorded(controller, snapshot)
+    found = recorded(context, snapshot)
     if found:
         (folder / FILE).write_bytes(dumps(found))
     return bool(found)

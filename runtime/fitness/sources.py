@@ -14,12 +14,12 @@ from holdfast.runtime.fitness import judging, looking
 from holdfast.snapshots.fitness import Needs, compare
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.snapshots.fitness import Ladder
     from holdfast.snapshots.manifest import Manifest
 
 
-def ladder(controller: Holdfast, source: str, *, plain_http: bool = False) -> Ladder:
+def ladder(context: Context, source: str, *, plain_http: bool = False) -> Ladder:
     """The ladder of what `source` names.
 
     Raises:
@@ -29,25 +29,25 @@ def ladder(controller: Holdfast, source: str, *, plain_http: bool = False) -> La
     """
     if "/" not in source:
         try:
-            return judging.ladder(controller, controller.store.snapshot(source))
+            return judging.ladder(context, context.store.snapshot(source))
         except (SnapshotNotFound, InvalidArgument):
             if not Path(source).exists() and ":" not in source:
                 raise
-    needs = Needs.of_manifest(_elsewhere(controller, source, plain_http=plain_http))
-    return compare(needs, looking.look(controller, live=needs.live))
+    needs = Needs.of_manifest(_elsewhere(context, source, plain_http=plain_http))
+    return compare(needs, looking.look(context, live=needs.live))
 
 
-def _elsewhere(controller: Holdfast, source: str, *, plain_http: bool) -> Manifest:
+def _elsewhere(context: Context, source: str, *, plain_http: bool) -> Manifest:
     from holdfast.runtime.moving import receiving
 
     if Path(source).exists() or source.startswith((".", "/")):
         from holdfast.snapshots.bundle.layout import FileOrigin
 
         with FileOrigin(Path(source)) as origin:
-            return receiving.described(controller, origin)
+            return receiving.described(context, origin)
     from holdfast.snapshots.registry.ends import RegistryOrigin
     from holdfast.snapshots.registry.reference import Reference
     from holdfast.snapshots.registry.wire import Wire
 
     with RegistryOrigin(Wire(Reference.parse(source), plain_http=plain_http)) as registry:
-        return receiving.described(controller, registry)
+        return receiving.described(context, registry)

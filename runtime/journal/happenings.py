@@ -15,12 +15,12 @@ from holdfast.runtime.journal.mirror import mirror
 from holdfast.runtime.store.life import journal_of
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 
 def note(
-    controller: Holdfast,
+    context: Context,
     session_id: str,
     kind: str,
     *,
@@ -30,30 +30,30 @@ def note(
     **details: Any,
 ) -> None:
     """Write down that something was done with a session, now or at an entry of it."""
-    store = controller.store
+    store = context.store
     body = {key: value for key, value in details.items() if value is not None}
-    if controller.reason is not None and actor is None:
-        body["reason"] = controller.reason
+    if context.reason is not None and actor is None:
+        body["reason"] = context.reason
     try:
         if position is None or store.entries.last(session_id) < position:
-            mirror(store, controller.home, session_id)
+            mirror(store, context.home, session_id)
         store.entries.note(
             session_id,
             kind,
             time.time() if at is None else at,
-            actor=actor or controller.actor,
+            actor=actor or context.actor,
             body=body,
             position=position,
         )
     except StoreError as error:
-        controller.progress(f"the journal of session {session_id} lacks an entry: {error}")
+        context.progress(f"the journal of session {session_id} lacks an entry: {error}")
 
 
-def taken(controller: Holdfast, session: SessionRow, snapshot: SnapshotRow, kind: str = "snapshot") -> None:
+def taken(context: Context, session: SessionRow, snapshot: SnapshotRow, kind: str = "snapshot") -> None:
     """A snapshot was taken of a session, or it was suspended in one."""
     moment = _moment(snapshot)
     note(
-        controller,
+        context,
         session.id,
         kind,
         at=moment.get("at"),
@@ -64,25 +64,25 @@ def taken(controller: Holdfast, session: SessionRow, snapshot: SnapshotRow, kind
     )
 
 
-def branched(controller: Holdfast, sessions: Sequence[SessionRow], snapshot: SnapshotRow) -> None:
+def branched(context: Context, sessions: Sequence[SessionRow], snapshot: SnapshotRow) -> None:
     """Sessions are about to go on from a snapshot: from here on their past is known."""
     moment = _moment(snapshot)
     if "journal_seq" in moment:
         branch = Branch(journal_of(snapshot), int(moment["journal_seq"]), float(moment["at"]))
         for session in sessions:
-            controller.store.entries.branch(session.id, snapshot.id, branch)
+            context.store.entries.branch(session.id, snapshot.id, branch)
 
 
 def restored(
-    controller: Holdfast, sessions: Sequence[SessionRow], snapshot: SnapshotRow, rung: str = "live"
+    context: Context, sessions: Sequence[SessionRow], snapshot: SnapshotRow, rung: str = "live"
 ) -> None:
     """Sessions go on from a snapshot, or (`files`, `commands`) have its files only."""
     for session in sessions:
         only = None if rung == "live" else rung
-        note(controller, session.id, "restored", snapshot=snapshot.id, label=snapshot.label, only=only)
+        note(context, session.id, "restored", snapshot=snapshot.id, label=snapshot.label, only=only)
     names = [session.name for session in sessions]
     into = ", ".join(names)
-    note(controller, snapshot.session_id, "forked", snapshot=snapshot.id, label=snapshot.label, into=into)
+    note(context, snapshot.session_id, "forked", snapshot=snapshot.id, label=snapshot.label, into=into)
 
 
 def _moment(snapshot: SnapshotRow) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from holdfast.runtime.store import life
 from holdfast.runtime.store.entries import Wanted
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.entries import EntryRow
     from holdfast.runtime.store.rows import SessionRow
 
@@ -43,7 +43,7 @@ class Filter:
 
 
 def read(
-    controller: Holdfast,
+    context: Context,
     session_id: str,
     wanted: Filter,
     *,
@@ -54,14 +54,14 @@ def read(
 
     `limit`: only the newest of them, this many.
     """
-    store = controller.store
+    store = context.store
     branches = store.entries.branches()
     line = line_of(session_id, branches)
     ids = [part.session_id for part in line]
     if all_timelines:
         ids += sorted(family_of(session_id, branches) - set(ids))
     for each in ids:
-        mirror(store, controller.home, each)
+        mirror(store, context.home, each)
     branches = store.entries.branches()  # what was just read tells exactly where sessions branched off
     parts = {part.session_id: part for part in line_of(session_id, branches)}
     names = life.names(store.sessions(removed=True))
@@ -87,12 +87,12 @@ def read(
     return found[::-1] if newest_first else found
 
 
-def find(controller: Holdfast, ref: str) -> SessionRow:
+def find(context: Context, ref: str) -> SessionRow:
     """The session meant by ref; one that was removed if there is no other. Raises SessionNotFound."""
     try:
-        return controller.session_row(ref)
+        return context.session_row(ref)
     except SessionNotFound:
-        rows = [row for row in controller.store.sessions(removed=True) if row.state == "removed"]
+        rows = [row for row in context.store.sessions(removed=True) if row.state == "removed"]
         newest = {row.name: row.id for row in rows}
         if ref in newest:
             return next(row for row in rows if row.id == newest[ref])

@@ -32,14 +32,14 @@ LATEST = 1e12
 
 def count(line: Line, enough: int) -> bool:
     """Whether so many commands and cells were begun since the last capture."""
-    after = peek.last_moment(line.controller.home.database, line.row) or 0
+    after = peek.last_moment(line.context.home.database, line.row) or 0
     frames = line.client().call("journal", after_seq=after, kinds=list(BEGUN), limit=enough)
     return sum(1 for frame in frames if fields.event(frame) == "entry") >= enough
 
 
 def idle(line: Line, seconds: float) -> bool:
     """Whether something was done since the last capture, and nothing for so long."""
-    known = peek.last_moment(line.controller.home.database, line.row) or 0
+    known = peek.last_moment(line.context.home.database, line.row) or 0
     client = line.client()
     seq = fields.integer(client.request("moment"), "journal_seq")
     after = max(known, seq - RECENT)

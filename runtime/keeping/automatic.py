@@ -20,9 +20,9 @@ from holdfast.runtime.text import plain
 from holdfast.runtime.turns import turn
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.keeping.policy import Policy
     from holdfast.runtime.line import Line
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.results import CellResult, ExecResult
     from holdfast.runtime.store.rows import SnapshotKind
 
@@ -46,9 +46,9 @@ def around(line: Line, text: str, run: Callable[[], T], failure: Callable[[T], s
     result = run()
     what = failure(result) if policy.on_failure else None
     if what is not None:
-        capture(line.controller, line.row.id, policy, "failure", what)
+        capture(line.context, line.row.id, policy, "failure", what)
     elif policy.every and _guarded(line, lambda: activity.count(line, policy.every or 0)):
-        capture(line.controller, line.row.id, policy, "every", f"{policy.every} commands")
+        capture(line.context, line.row.id, policy, "every", f"{policy.every} commands")
     return result
 
 
@@ -59,9 +59,9 @@ def before(line: Line, text: str) -> None:
         return
     what = risky(text, policy.risky) if policy.before_risky else None
     if what is not None:
-        capture(line.controller, line.row.id, policy, "risky", what)
+        capture(line.context, line.row.id, policy, "risky", what)
     elif policy.idle and _guarded(line, lambda: activity.idle(line, policy.idle or 0.0)):
-        capture(line.controller, line.row.id, policy, "idle", "nothing was done for long")
+        capture(line.context, line.row.id, policy, "idle", "nothing was done for long")
 
 
 def of_command(result: ExecResult) -> str | None:
@@ -78,24 +78,24 @@ def of_cell(result: CellResult) -> str | None:
     return plain(result.error.ename, 40) if result.error else None
 
 
-def capture(controller: Holdfast, session_id: str, policy: Policy, trigger: str, what: str) -> None:
+def capture(context: Context, session_id: str, policy: Policy, trigger: str, what: str) -> None:
     """Begin a capture, and return when the session runs again; the rest goes on in the background."""
     thawed = threading.Event()
 
     def work() -> None:
         try:
-            take(controller, session_id, policy, trigger, what, thawed.set)
+            take(context, session_id, policy, trigger, what, thawed.set)
         except HoldfastError as error:
-            told(controller, session_id, error)
+            told(context, session_id, error)
         finally:
             thawed.set()
 
-    controller.keeping.background.start(work)
+    context.background.start(work)
     thawed.wait()
 
 
 def take(
-    controller: Holdfast,
+    context: Context,
     session_id: str,
     policy: Policy,
     trigger: str,
@@ -110,27 +110,27 @@ def take(
     from holdfast.runtime import snapshotting
     from holdfast.runtime.keeping import tidying
 
-    health.check(controller, session_id)
+    health.check(context, session_id)
     why: dict[str, Any] = {"trigger": trigger, "what": plain(what, 80)}
-    with turn(controller, controller.session_row(session_id), "capture") as row:
+    with turn(context, context.session_row(session_id), "capture") as row:
         kind: SnapshotKind = "live" if policy.kind == "live" else "filesystem"
-        snapshotting.capture(controller, row, None, kind, None, why, thawed)
+        snapshotting.capture(context, row, None, kind, None, why, thawed)
         if TOLD in row.details:
-            controller.store.keep_details(session_id, **{TOLD: None})
-    tidying.expire(controller, controller.session_row(session_id))
+            context.store.keep_details(session_id, **{TOLD: None})
+    tidying.expire(context, context.session_row(session_id))
 
 
-def told(controller: Holdfast, session_id: str, error: HoldfastError) -> None:
+def told(context: Context, session_id: str, error: HoldfastError) -> None:
     """Say that a capture failed, unless the one before it failed for the same reason."""
     if isinstance(error, SessionBusy):  # somebody captures it at this very moment
         return
     try:
-        row = controller.session_row(session_id)
+        row = context.session_row(session_id)
         if row.details.get(TOLD) == error.code:
             return
-        controller.progress(f"no automatic snapshot of session {row.name}: {error}")
-        controller.store.keep_details(session_id, **{TOLD: error.code})
-        happenings.note(controller, session_id, "capture_failed", why=str(error), code=error.code)
+        context.progress(f"no automatic snapshot of session {row.name}: {error}")
+        context.store.keep_details(session_id, **{TOLD: error.code})
+        happenings.note(context, session_id, "capture_failed", why=str(error), code=error.code)
     except HoldfastError:
         return
 

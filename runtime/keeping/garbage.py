@@ -26,8 +26,8 @@ from holdfast.runtime.keeping import old_images, secret_values, tidying
 from holdfast.runtime.store.history import History
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.home import Home
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SnapshotRow
 
 MOST = 100_000
@@ -49,21 +49,21 @@ class Garbage:
     remove: Callable[[], object]
 
 
-def find(controller: Holdfast, older: timedelta = OLD) -> Iterator[Garbage]:
+def find(context: Context, older: timedelta = OLD) -> Iterator[Garbage]:
     """All there is, one after the other: what is yielded may be removed before the next is looked for."""
-    yield from _expired(controller)
-    yield from _containers(controller)
-    yield from _images(controller)
-    yield from _folders(controller)
-    yield from _scratch(controller)
-    yield from transfers(controller.home)
-    yield from _pages(controller)
-    yield from old_images.find(controller, older)
-    yield from _rows(controller, older)
-    yield from _secrets(controller)
+    yield from _expired(context)
+    yield from _containers(context)
+    yield from _images(context)
+    yield from _folders(context)
+    yield from _scratch(context)
+    yield from transfers(context.home)
+    yield from _pages(context)
+    yield from old_images.find(context, older)
+    yield from _rows(context, older)
+    yield from _secrets(context)
 
 
-def collect(controller: Holdfast, *, dry_run: bool = False, older: timedelta = OLD) -> list[Garbage]:
+def collect(context: Context, *, dry_run: bool = False, older: timedelta = OLD) -> list[Garbage]:
     """Find it and remove it, except when it is only to be told; then also pages of memory in packs.
 
     Raises:
@@ -72,44 +72,44 @@ def collect(controller: Holdfast, *, dry_run: bool = False, older: timedelta = O
     """
     found: list[Garbage] = []
     with (
-        ballast.given_up(controller.home),
-        locks.exclusive(controller.home.locks, "gc", "collect garbage"),
+        ballast.given_up(context.home),
+        locks.exclusive(context.home.locks, "gc", "collect garbage"),
     ):
-        for one in find(controller, older):
+        for one in find(context, older):
             if not dry_run:
                 with suppress(EngineError):  # in use after all
                     one.remove()
                     found.append(one)
             else:
                 found.append(one)
-        if not dry_run and (freed := storing.sweep(controller, deep=True).bytes):
+        if not dry_run and (freed := storing.sweep(context, deep=True).bytes):
             found.append(Garbage("pages", "of memory", "no snapshot needs them", freed, lambda: None))
     return found
 
 
-def _expired(controller: Holdfast) -> Iterator[Garbage]:
+def _expired(context: Context) -> Iterator[Garbage]:
     def removal(row: SnapshotRow) -> Callable[[], object]:
-        return lambda: tidying.let_go(controller, [row])
+        return lambda: tidying.let_go(context, [row])
 
-    for session in controller.store.sessions(removed=True):
-        for row in tidying.overdue(controller, session):
+    for session in context.store.sessions(removed=True):
+        for row in tidying.overdue(context, session):
             yield Garbage(
                 "snapshot", row.name, f"expired, of session {session.name}", row.bytes, removal(row)
             )
 
 
-def _pages(controller: Holdfast) -> Iterator[Garbage]:
+def _pages(context: Context) -> Iterator[Garbage]:
     """Pages of memory in packs; those of what was removed just now are among them."""
-    wasted = storing.waste(controller)
+    wasted = storing.waste(context)
     if wasted:
-        sweep = partial(storing.sweep, controller, deep=True)
+        sweep = partial(storing.sweep, context, deep=True)
         yield Garbage("pages", "in packs", "no snapshot needs them", wasted, sweep)
 
 
-def _containers(controller: Holdfast) -> Iterator[Garbage]:
+def _containers(context: Context) -> Iterator[Garbage]:
     """Containers of sessions that have others, or are not there."""
-    engine, store = controller.engine, controller.store
-    found = engine.containers(holdfast_home=controller.home.digest, holdfast_role="session")
+    engine, store = context.engine, context.store
+    found = engine.containers(holdfast_home=context.home.digest, holdfast_role="session")
     going_on = {row.id for row in store.operations.open()}
     needed = {row.container_id for row in store.sessions()}
     for container, labels in found.items():
@@ -119,13 +119,13 @@ def _containers(controller: Holdfast) -> Iterator[Garbage]:
             )
 
 
-def _images(controller: Holdfast) -> Iterator[Garbage]:
+def _images(context: Context) -> Iterator[Garbage]:
     """Images of snapshots that are not there."""
-    engine = controller.engine
+    engine = context.engine
     found = engine.client.api.images(
-        filters={"label": [f"holdfast.home={controller.home.digest}", "holdfast.role=snapshot"]}
+        filters={"label": [f"holdfast.home={context.home.digest}", "holdfast.role=snapshot"]}
     )
-    needed = _needed_images(controller)
+    needed = _needed_images(context)
     for each in found:
         labels = each.get("Labels") or {}
         tags = [tag for tag in each.get("RepoTags") or [] if not tag.startswith("<none>")]
@@ -136,16 +136,16 @@ def _images(controller: Holdfast) -> Iterator[Garbage]:
             yield Garbage("image", name, "its snapshot is gone", 0, partial(engine.images.remove, ref))
 
 
-def _needed_images(controller: Holdfast) -> set[str]:
-    return {row.id for row in controller.store.snapshots(pending=True)}
+def _needed_images(context: Context) -> set[str]:
+    return {row.id for row in context.store.snapshots(pending=True)}
 
 
-def _folders(controller: Holdfast) -> Iterator[Garbage]:
-    home, store = controller.home, controller.store
+def _folders(context: Context) -> Iterator[Garbage]:
+    home, store = context.home, context.store
     places: tuple[tuple[Path, str, Callable[[], set[str]]], ...] = (
         (home.snapshots, "its snapshot is gone", lambda: {row.id for row in store.snapshots(pending=True)}),
         (home.staging, "its operation ended", lambda: {row.id for row in store.operations.open()}),
-        (home.run, "its session is gone", lambda: _running(controller)),
+        (home.run, "its session is gone", lambda: _running(context)),
         (home.intents, "its session is gone", lambda: {row.id for row in store.sessions(removed=True)}),
     )
     for folder, why, needed in places:
@@ -153,7 +153,7 @@ def _folders(controller: Holdfast) -> Iterator[Garbage]:
         known = needed()
         for path in seen:
             if path.name.split(".")[0] not in known:
-                removal = _removal(path) if folder != home.run else _run_removal(controller, path)
+                removal = _removal(path) if folder != home.run else _run_removal(context, path)
                 yield Garbage("folder", f"{folder.name}/{path.name}", why, _size(path), removal)
     locked = sorted(path.stem for path in home.locks.glob("*.lock"))
     known = {row.id for row in store.sessions()}
@@ -163,15 +163,15 @@ def _folders(controller: Holdfast) -> Iterator[Garbage]:
             yield Garbage("lock", name, "what it stood for is gone", 0, _unlocked(home.locks, name))
 
 
-def _running(controller: Holdfast) -> set[str]:
-    return {row.id for row in controller.store.sessions()}
+def _running(context: Context) -> set[str]:
+    return {row.id for row in context.store.sessions()}
 
 
-def _scratch(controller: Holdfast) -> Iterator[Garbage]:
+def _scratch(context: Context) -> Iterator[Garbage]:
     """What restores left that no checkpointer serves any more."""
-    home = controller.home
+    home = context.home
     seen = sorted((home.root / "scratch").glob("*")) + sorted((home.root / "checkpointer").glob("*"))
-    if controller.engine.containers(holdfast_home=home.digest, holdfast_role="checkpointer"):
+    if context.engine.containers(holdfast_home=home.digest, holdfast_role="checkpointer"):
         return
     for path in seen:
         yield Garbage(
@@ -190,9 +190,9 @@ def transfers(home: Home) -> Iterator[Garbage]:
                 )
 
 
-def _rows(controller: Holdfast, older: timedelta) -> Iterator[Garbage]:
+def _rows(context: Context, older: timedelta) -> Iterator[Garbage]:
     before = datetime.now(UTC) - older
-    history = History(controller.store.database)
+    history = History(context.store.database)
     count = history.count(before)
     if count:
         yield Garbage(
@@ -201,9 +201,9 @@ def _rows(controller: Holdfast, older: timedelta) -> Iterator[Garbage]:
         )  # fmt: skip
 
 
-def _secrets(controller: Holdfast) -> Iterator[Garbage]:
-    for placeholder in secret_values.unneeded(controller):
-        removal = partial(vault.forget, controller.home, placeholder)
+def _secrets(context: Context) -> Iterator[Garbage]:
+    for placeholder in secret_values.unneeded(context):
+        removal = partial(vault.forget, context.home, placeholder)
         yield Garbage("secret", placeholder[-8:], "no session and no snapshot uses it", 0, removal)
 
 
@@ -217,8 +217,8 @@ def _removal(path: Path) -> Callable[[], object]:
     return remove
 
 
-def _run_removal(controller: Holdfast, path: Path) -> Callable[[], object]:
-    return lambda: shared_folder.remove(controller.engine, controller.home, path.name)
+def _run_removal(context: Context, path: Path) -> Callable[[], object]:
+    return lambda: shared_folder.remove(context.engine, context.home, path.name)
 
 
 def _unlocked(folder: Path, name: str) -> Callable[[], object]:

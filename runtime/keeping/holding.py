@@ -10,12 +10,12 @@ from holdfast.errors import SessionBusy, SnapshotInUse, SnapshotNotFound
 from holdfast.runtime import locks
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SnapshotRow
 
 
 @contextmanager
-def used(controller: Holdfast, snapshot: SnapshotRow) -> Iterator[None]:
+def used(context: Context, snapshot: SnapshotRow) -> Iterator[None]:
     """Nobody removes the snapshot meanwhile.
 
     Raises:
@@ -23,9 +23,9 @@ def used(controller: Holdfast, snapshot: SnapshotRow) -> Iterator[None]:
     """
     gone = SnapshotNotFound(f"cannot use snapshot {snapshot.name}: it was removed just now")
     try:
-        with locks.shared(controller.home.locks, _name(snapshot), f"use snapshot {snapshot.name}"):
-            if all(row.id != snapshot.id for row in controller.store.snapshots()):
-                locks.discard(controller.home.locks, _name(snapshot))
+        with locks.shared(context.home.locks, _name(snapshot), f"use snapshot {snapshot.name}"):
+            if all(row.id != snapshot.id for row in context.store.snapshots()):
+                locks.discard(context.home.locks, _name(snapshot))
                 raise gone
             yield
     except SessionBusy as error:
@@ -33,7 +33,7 @@ def used(controller: Holdfast, snapshot: SnapshotRow) -> Iterator[None]:
 
 
 @contextmanager
-def removing(controller: Holdfast, snapshot: SnapshotRow) -> Iterator[None]:
+def removing(context: Context, snapshot: SnapshotRow) -> Iterator[None]:
     """Nobody restores the snapshot meanwhile; after the block there is none.
 
     Raises:
@@ -41,10 +41,10 @@ def removing(controller: Holdfast, snapshot: SnapshotRow) -> Iterator[None]:
     """
     name = _name(snapshot)
     try:
-        held = locks.exclusive(controller.home.locks, name, f"remove snapshot {snapshot.name}")
+        held = locks.exclusive(context.home.locks, name, f"remove snapshot {snapshot.name}")
         with held:
             yield
-            locks.discard(controller.home.locks, name)
+            locks.discard(context.home.locks, name)
     except SessionBusy as error:
         raise SnapshotInUse(
             f"cannot remove snapshot {snapshot.name}: it is being restored or removed",

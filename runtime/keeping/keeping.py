@@ -5,28 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.runtime.keeping import settings
-from holdfast.runtime.keeping.background import Background
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.keeping.garbage import Garbage
+    from holdfast.runtime.operations.context import Context
 
 
 class Keeping:
     """Quota, garbage and captures by themselves, of one home."""
 
-    def __init__(self, controller: Holdfast) -> None:
-        self._controller = controller
-        self.background = Background()
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     @property
     def quota(self) -> int | None:
         """Bytes that all snapshots of this home may take; None for no limit."""
-        return settings.quota(self._controller.home)
+        return settings.quota(self._context.home)
 
     @quota.setter
     def quota(self, size: int | None) -> None:
-        settings.set_quota(self._controller.home, size)
+        settings.set_quota(self._context.home, size)
 
     def collect_garbage(self, *, dry_run: bool = False) -> list[Garbage]:
         """Remove what nothing needs: expired snapshots, leftovers, old images. Returns what that was.
@@ -39,7 +37,7 @@ class Keeping:
         """
         from holdfast.runtime.keeping import garbage
 
-        return garbage.collect(self._controller, dry_run=dry_run)
+        return garbage.collect(self._context, dry_run=dry_run)
 
     def capture_idle(self) -> list[str]:
         """Capture sessions whose policy wants that after a time without anything done; return their names.
@@ -48,4 +46,4 @@ class Keeping:
         """
         from holdfast.runtime.keeping import watching
 
-        return watching.look(self._controller)
+        return watching.look(self._context)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from holdfast.images import build
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.engine import Engine
     from holdfast.runtime.keeping.garbage import Garbage
+    from holdfast.runtime.operations.context import Context
 
 KINDS = ("session", "toolbox", "gateway")
 
@@ -38,15 +38,15 @@ def stale(image: Mapping[str, Any], needed: frozenset[str], used: frozenset[str]
     return ours if float(image.get("Created") or time.time()) < before else []
 
 
-def find(controller: Holdfast, older: timedelta) -> Iterator[Garbage]:
+def find(context: Context, older: timedelta) -> Iterator[Garbage]:
     """Tags that may go."""
     from holdfast.runtime.keeping.garbage import Garbage
 
-    engine = controller.engine
+    engine = context.engine
     listed = engine.client.api.images(name=None)
     containers = engine.client.api.containers(all=True)
     used = frozenset(str(each[key]) for each in containers for key in ("Image", "ImageID"))
-    wanted = {build.reference(kind) for kind in KINDS} | {row.image for row in controller.store.sessions()}
+    wanted = {build.reference(kind) for kind in KINDS} | {row.image for row in context.store.sessions()}
     before = time.time() - older.total_seconds()
     for image in listed:
         for tag in stale(image, frozenset(wanted), used, before):

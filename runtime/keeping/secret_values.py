@@ -11,23 +11,23 @@ from holdfast.runtime.egress import vault
 from holdfast.snapshots import manifest
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
 
 _FRESH = 3600.0
 """Seconds in which a value is not garbage: its session may be about to be made."""
 
 
-def unneeded(controller: Holdfast) -> list[str]:
+def unneeded(context: Context) -> list[str]:
     """Placeholders of values that nobody needs any more."""
     before = time.time() - _FRESH
-    old = [placeholder for placeholder, since in vault.kept(controller.home) if since < before]
-    return _without_needed(controller, old)
+    old = [placeholder for placeholder, since in vault.kept(context.home) if since < before]
+    return _without_needed(context, old)
 
 
-def forget(controller: Holdfast, options: Mapping[str, Any]) -> None:
+def forget(context: Context, options: Mapping[str, Any]) -> None:
     """Remove the values of a session that is removed, as far as no other session and no snapshot has them."""
-    for placeholder in _without_needed(controller, placeholders(options)):
-        vault.forget(controller.home, placeholder)
+    for placeholder in _without_needed(context, placeholders(options)):
+        vault.forget(context.home, placeholder)
 
 
 def placeholders(options: Mapping[str, Any]) -> list[str]:
@@ -35,20 +35,20 @@ def placeholders(options: Mapping[str, Any]) -> list[str]:
     return [str(one["placeholder"]) for one in options.get("secrets") or ()]
 
 
-def _without_needed(controller: Holdfast, candidates: Iterable[str]) -> list[str]:
+def _without_needed(context: Context, candidates: Iterable[str]) -> list[str]:
     left = list(candidates)
     if left:  # most homes have none, and snapshots are not read then
-        needed = set(_needed(controller))
+        needed = set(_needed(context))
         left = [placeholder for placeholder in left if placeholder not in needed]
     return left
 
 
-def _needed(controller: Holdfast) -> Iterator[str]:
-    for session in controller.store.sessions():
+def _needed(context: Context) -> Iterator[str]:
+    for session in context.store.sessions():
         yield from placeholders(session.options)
-    for snapshot in controller.store.snapshots(pending=True):
+    for snapshot in context.store.snapshots(pending=True):
         try:
-            yield from placeholders(manifest.read(controller.home.snapshots / snapshot.id).options)
+            yield from placeholders(manifest.read(context.home.snapshots / snapshot.id).options)
         except SnapshotDamaged:  # or not written yet: its session has what it has
-            owner = (row for row in controller.store.sessions(removed=True) if row.id == snapshot.session_id)
+            owner = (row for row in context.store.sessions(removed=True) if row.id == snapshot.session_id)
             yield from (placeholder for row in owner for placeholder in placeholders(row.options))

@@ -12,40 +12,40 @@ from holdfast.runtime.keeping import retention, settings
 from holdfast.runtime.keeping.policy import Policy
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 
-def overdue(controller: Holdfast, session: SessionRow) -> list[SnapshotRow]:
+def overdue(context: Context, session: SessionRow) -> list[SnapshotRow]:
     """The automatic snapshots of a session that its policy does not keep any longer."""
-    store = controller.store
+    store = context.store
     mine = [row for row in store.snapshots() if row.session_id == session.id]
     needs = retention.needed(store.sessions())
     return retention.expired(mine, Policy.of(session.details), needs, datetime.now(UTC))
 
 
-def expire(controller: Holdfast, session: SessionRow) -> list[SnapshotRow]:
+def expire(context: Context, session: SessionRow) -> list[SnapshotRow]:
     """Remove them; what is used at this moment goes the next time."""
-    return let_go(controller, overdue(controller, session))
+    return let_go(context, overdue(context, session))
 
 
-def check_room(controller: Holdfast, session: SessionRow) -> None:
+def check_room(context: Context, session: SessionRow) -> None:
     """Before a capture: do nothing if there is room, or would be without automatic snapshots.
 
     Raises:
         QuotaExceeded: there would be none.
     """
-    for whose, rows, quota in _limits(controller, session):
-        _, missing = retention.room(rows, quota, 1, _needs(controller))
+    for whose, rows, quota in _limits(context, session):
+        _, missing = retention.room(rows, quota, 1, _needs(context))
         if missing:
             raise _exceeded(session, whose, quota, missing)
 
 
-def make_room(controller: Holdfast, session: SessionRow, taken: SnapshotRow, *, must: bool = False) -> None:
+def make_room(context: Context, session: SessionRow, taken: SnapshotRow, *, must: bool = False) -> None:
     """After a capture: remove the oldest automatic snapshots until all fit; if they cannot, the new one.
 
     Args:
-        controller: whose home it is.
+        context: whose home it is.
         session: that was captured.
         taken: the new snapshot.
         must: keep it all the same, because the session is nowhere else.
@@ -53,37 +53,37 @@ def make_room(controller: Holdfast, session: SessionRow, taken: SnapshotRow, *, 
     Raises:
         QuotaExceeded: it did not fit, and is gone.
     """
-    for whose, rows, quota in _limits(controller, session):
-        going, missing = retention.room(rows, quota, 0, {*_needs(controller), taken.id})
+    for whose, rows, quota in _limits(context, session):
+        going, missing = retention.room(rows, quota, 0, {*_needs(context), taken.id})
         if not missing:
-            let_go(controller, going)
+            let_go(context, going)
         elif not must:
-            let_go(controller, [taken])
+            let_go(context, [taken])
             raise _exceeded(session, whose, quota, missing)
 
 
-def let_go(controller: Holdfast, rows: Iterable[SnapshotRow]) -> list[SnapshotRow]:
+def let_go(context: Context, rows: Iterable[SnapshotRow]) -> list[SnapshotRow]:
     """Remove snapshots, except those that are in use just now."""
     from holdfast.runtime import snapshotting
 
     gone = []
     for row in rows:
         with contextlib.suppress(SnapshotInUse):
-            snapshotting.remove_snapshot(controller, row)
+            snapshotting.remove_snapshot(context, row)
             gone.append(row)
     return gone
 
 
-def _needs(controller: Holdfast) -> set[str]:
-    return retention.needed(controller.store.sessions())
+def _needs(context: Context) -> set[str]:
+    return retention.needed(context.store.sessions())
 
 
-def _limits(controller: Holdfast, session: SessionRow) -> list[tuple[str, Sequence[SnapshotRow], int]]:
+def _limits(context: Context, session: SessionRow) -> list[tuple[str, Sequence[SnapshotRow], int]]:
     """Whose limit, what counts, and how many bytes."""
-    own, all_ = Policy.of(session.details).quota, settings.quota(controller.home)
+    own, all_ = Policy.of(session.details).quota, settings.quota(context.home)
     if own is None and all_ is None:
         return []
-    rows = controller.store.snapshots()
+    rows = context.store.snapshots()
     mine = [row for row in rows if row.session_id == session.id]
     found: list[tuple[str, Sequence[SnapshotRow], int]] = []
     if own is not None:

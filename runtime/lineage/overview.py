@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from holdfast.runtime import health
 from holdfast.runtime.journal.mirror import mirror
 from holdfast.runtime.lineage import family, parent
 from holdfast.runtime.lineage.between import KINDS, Ran, Told
@@ -13,7 +14,7 @@ from holdfast.runtime.store.life import journal_of, names
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +53,15 @@ class Lineage:
         return {"parent_id": self.above.get(row.id), "ran": self.ran.get(row.id, Ran()).as_dict()}
 
 
-def overview(controller: Holdfast) -> Lineage:
+def overview(context: Context) -> Lineage:
     """Look at the store, and at the journals of the sessions that run."""
-    store = controller.store
+    store = context.store
     snapshots = store.snapshots()
-    everyone = [row.row for row in controller.sessions()]
+    everyone = health.observe_all(context)
     known = {row.id for row in snapshots}
     for row in everyone:
         if row.state == "running":
-            mirror(store, controller.home, row.id)
+            mirror(store, context.home, row.id)
     branches = store.entries.branches()
     journals = {journal_of(row) for row in snapshots} | {row.id for row in everyone}
     journals |= {branch.parent for branch in branches.values()}

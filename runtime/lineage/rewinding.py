@@ -18,13 +18,15 @@ from holdfast.runtime.journal import happenings
 from holdfast.runtime.journal.mirror import mirror
 from holdfast.runtime.keeping import holding
 from holdfast.runtime.lineage import family, switching
+from holdfast.runtime.operations.operation import carry_out
 from holdfast.runtime.restoring import Restoring
 from holdfast.runtime.store.life import journal_of
+from holdfast.runtime.store.rows import OperationKind
 from holdfast.runtime.turns import turn
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.engine import ContainerState
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotRow
 
 ACTIVITY = ("command_started", "cell_started", "task_started", "input")
@@ -51,7 +53,7 @@ class Outcome:
     deviations: tuple[str, ...]
 
 
-def rewind(controller: Holdfast, session: SessionRow, snapshot: SnapshotRow, wish: Wish) -> Outcome:
+def rewind(context: Context, session: SessionRow, snapshot: SnapshotRow, wish: Wish) -> Outcome:
     """Let a session go on from a snapshot under its own name and address, whatever state it is in.
 
     Raises:
@@ -62,37 +64,39 @@ def rewind(controller: Holdfast, session: SessionRow, snapshot: SnapshotRow, wis
         raise InvalidArgument("cannot rewind: keeping the present under a label is not discarding it")
     if snapshot.state == "pending":
         raise SnapshotDamaged(f"cannot rewind session {session.name}: {snapshot.name} is not complete")
-    with turn(controller, session, "rewind", usable=False) as session:
+    with turn(context, session, "rewind", usable=False) as session:
         if session.state == "creating":
             raise SessionBusy(f"cannot rewind session {session.name}: it is being made")
         if not wish.force:
-            family.check(session, snapshot, controller.store.snapshots())
-        with holding.used(controller, snapshot):
-            return _Rewinding(controller, session, snapshot, wish).run()
+            family.check(session, snapshot, context.store.snapshots())
+        with holding.used(context, snapshot):
+            return _Rewinding(context, session, snapshot, wish).run()
 
 
 class _Rewinding:
     """One way back."""
 
-    def __init__(self, controller: Holdfast, session: SessionRow, snapshot: SnapshotRow, wish: Wish) -> None:
-        self._controller = controller
+    def __init__(self, context: Context, session: SessionRow, snapshot: SnapshotRow, wish: Wish) -> None:
+        self._context = context
         self._session = session
         self._snapshot = snapshot
         self._wish = wish
-        state = controller.engine.inspect(session.container_id) if session.container_id else None
+        state = context.engine.inspect(session.container_id) if session.container_id else None
         self._live = state if state is not None and state.running and session.state == "running" else None
         self._deviations: list[str] = []
         self._known: dict[str, Any] = {"snapshot": snapshot.id, "old": session.container_id}
 
     def run(self) -> Outcome:
         """All of it or nothing."""
-        controller, session = self._controller, self._session
+        context, session = self._context, self._session
         kept = self._keep()
-        with controller.operation("rewind", session_id=session.id, details=self._known) as operation:
+        with carry_out(
+            context, OperationKind.REWIND, session_id=session.id, details=self._known
+        ) as operation:
             if self._live is not None:
-                attempt_log.glance(controller, session)
+                attempt_log.glance(context, session)
             place = self._place(operation, self._addresses())
-            restoring = Restoring(controller, self._snapshot, operation, place)
+            restoring = Restoring(context, self._snapshot, operation, place)
             if self._live is not None:
                 self._hold(self._live)
             lost = self._since(kept)
@@ -113,9 +117,9 @@ class _Rewinding:
             }
             with held():
                 self._know(operation, proven=container, columns=columns)
-                switching.finish(controller, operation.id)
+                switching.finish(context, operation.id)
         self._tell(kept, left, lost)
-        now = controller.store.session(session.id)
+        now = context.store.session(session.id)
         return Outcome(now, kept, left, lost, tuple(self._deviations))
 
     def _keep(self) -> SnapshotRow | None:
@@ -128,7 +132,7 @@ class _Rewinding:
         auto = None if self._wish.keep else {"trigger": "rewind", "what": self._snapshot.name}
         try:
             return snapshotting.capture(
-                self._controller, self._session, self._wish.keep, "live", self._wish.reason or why, auto
+                self._context, self._session, self._wish.keep, "live", self._wish.reason or why, auto
             )
         except HoldfastError as error:
             error.hint = f"`--discard` goes back without keeping what the session holds now; {error.hint}"
@@ -138,7 +142,7 @@ class _Rewinding:
         """Those the session has, or had when it was last captured."""
         if self._live is not None:
             return self._live.addresses
-        return switching.last_addresses(self._controller, self._session)
+        return switching.last_addresses(self._context, self._session)
 
     def _place(self, operation: OperationRow, addresses: tuple[str, ...]) -> provision.Place:
         place = provision.Place(f".{operation.id}", addresses)
@@ -148,11 +152,11 @@ class _Rewinding:
     def _know(self, operation: OperationRow, **facts: Any) -> None:
         """Write down what is needed to finish this or to take it back, also by another process."""
         self._known |= facts
-        self._controller.store.operations.update(operation.id, details=self._known)
+        self._context.store.operations.update(operation.id, details=self._known)
 
     def _hold(self, live: ContainerState) -> None:
         """From here on it does nothing that could be lost, and its address is free."""
-        engine = self._controller.engine
+        engine = self._context.engine
         with held():
             standing.pause(engine, live.id)
             networks.leave(engine, live.id)
@@ -164,29 +168,29 @@ class _Rewinding:
             why = networks.why_another(error) if self._known["addresses"] else None
             if why is None:
                 raise
-        engine = self._controller.engine
+        engine = self._context.engine
         for container in engine.containers(holdfast_operation=operation.id):
             engine.kill_remove(container)
         wanted = ", ".join(self._known["addresses"])
         self._deviations.append(f"its address changed: {wanted} {why}")
         elsewhere = provision.Place(self._known["aside"])
-        return Restoring(self._controller, self._snapshot, operation, elsewhere).containers([row])[0]
+        return Restoring(self._context, self._snapshot, operation, elsewhere).containers([row])[0]
 
     def _count(self, since: SnapshotRow) -> int:
         """How much was done in the session since a snapshot of its own; 0 for one of another."""
-        controller = self._controller
-        mirror(controller.store, controller.home, self._session.id)
+        context = self._context
+        mirror(context.store, context.home, self._session.id)
         position = since.details.get("moment", {}).get("journal_seq")
         if position is None:
             return 0
         mine = journal_of(since) in (self._session.id, *self._ancestors())
-        entries = controller.store.entries.of([self._session.id])
+        entries = context.store.entries.of([self._session.id])
         return sum(1 for row in entries if mine and row.seq > position and row.kind in ACTIVITY)
 
     def _ancestors(self) -> list[str]:
         from holdfast.runtime.journal.lines import line_of
 
-        branches = self._controller.store.entries.branches()
+        branches = self._context.store.entries.branches()
         return [part.session_id for part in line_of(self._session.id, branches)]
 
     def _since(self, kept: SnapshotRow | None) -> int:
@@ -195,7 +199,7 @@ class _Rewinding:
 
     def _tell(self, kept: SnapshotRow | None, left: int, lost: int) -> None:
         happenings.note(
-            self._controller,
+            self._context,
             self._session.id,
             "rewound",
             snapshot=self._snapshot.id,
@@ -203,6 +207,6 @@ class _Rewinding:
             left_behind=left,
             kept=kept.id if kept else None,
             lost=lost or None,
-            reason=self._wish.reason or self._controller.reason,
+            reason=self._wish.reason or self._context.reason,
             deviations=self._deviations or None,
         )

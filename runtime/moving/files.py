@@ -15,12 +15,12 @@ from holdfast.snapshots.bundle.layout import FileDestination, FileOrigin
 from holdfast.snapshots.bundle.sealing import Sealing
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SnapshotRow
 
 
 def export(
-    controller: Holdfast,
+    context: Context,
     snapshot: SnapshotRow,
     path: Path,
     key: tuple[str | None, str | None],
@@ -35,13 +35,13 @@ def export(
     Raises as `sending.send`, and InvalidArgument.
     """
     encrypt = Sealing.new(*sealed_for) if any(sealed_for) else None
-    rules = rules_file.read(controller.home)
+    rules = rules_file.read(context.home)
     scrubs = rules_file.action(secrets, rules) != "ignore"
     name = Scrubber(rules.matcher()).text(snapshot.name) if scrubs else snapshot.name
-    sign, new_key = Keys(controller.home).sending(*key)
+    sign, new_key = Keys(context.home).sending(*key)
     with FileDestination(path, name) as destination:
         sent = sending.send(
-            controller,
+            context,
             snapshot,
             destination,
             sign=sign,
@@ -63,7 +63,7 @@ def export(
 
 
 def import_(
-    controller: Holdfast,
+    context: Context,
     path: Path,
     label: str | None,
     *,
@@ -75,11 +75,11 @@ def import_(
     """Take a snapshot in from a file. Raises as `receiving.receive`."""
     with FileOrigin(path) as origin:
         return receiving.receive(
-            controller,
+            context,
             origin,
             label=label,
             files_only=files_only,
-            opener=Keys(controller.home).opener(*passphrases),
+            opener=Keys(context.home).opener(*passphrases),
             options=options,
             progress=progress,
         )

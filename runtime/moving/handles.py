@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.scrubbing.finding import Finding
     from holdfast.runtime.snapshot import Snapshot
     from holdfast.runtime.store.rows import SnapshotRow
@@ -42,8 +42,8 @@ class Exported:
 class Exporting:
     """Writes one snapshot to a file."""
 
-    def __init__(self, controller: Holdfast, row: SnapshotRow) -> None:
-        self._controller = controller
+    def __init__(self, context: Context, row: SnapshotRow) -> None:
+        self._context = context
         self._row = row
 
     def export(
@@ -80,7 +80,7 @@ class Exporting:
 
         sealed_for = (tuple(encrypt_to), bundle_passphrase)
         return export(
-            self._controller,
+            self._context,
             self._row,
             Path(path),
             (key, passphrase),
@@ -94,8 +94,8 @@ class Exporting:
 class Importing:
     """Imports snapshots from files."""
 
-    def __init__(self, controller: Holdfast) -> None:
-        self._controller = controller
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     def import_(
         self,
@@ -130,7 +130,7 @@ class Importing:
         from holdfast.runtime.snapshot import Snapshot
 
         row = import_(
-            self._controller,
+            self._context,
             Path(path),
             label,
             files_only=files_only,
@@ -138,4 +138,4 @@ class Importing:
             options=options,
             progress=progress,
         )
-        return Snapshot(self._controller, row)
+        return Snapshot(self._context, row)

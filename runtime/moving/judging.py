@@ -20,11 +20,11 @@ from holdfast.snapshots.policy import Violation
 from holdfast.snapshots.record import Tree
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.snapshots.manifest import Manifest
 
 
-def judge(controller: Holdfast, staging: Path, kept: Manifest) -> None:
+def judge(context: Context, staging: Path, kept: Manifest) -> None:
     """Look at the images below a folder of `staging/`.
 
     Raises:
@@ -32,7 +32,7 @@ def judge(controller: Holdfast, staging: Path, kept: Manifest) -> None:
     """
     try:
         with service.ask(
-            controller.engine, controller.home, controller.progress, "describe", folder=staging.name
+            context.engine, context.home, context.progress, "describe", folder=staging.name
         ) as link:
             told: dict[str, Any] = link.until("done")
         tree = Tree.model_validate(told["tree"])

@@ -18,7 +18,7 @@ from holdfast.runtime.journal.reading import Filter
 from holdfast.runtime.store.life import journal_of
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SnapshotRow
 
 FILE = "journal.jsonl.gz"
@@ -28,10 +28,10 @@ MAX_BYTES = 64 << 20
 
 
 def collect(
-    controller: Holdfast, snapshot: SnapshotRow, scrubbed: Callable[[dict[str, Any]], dict[str, Any]]
+    context: Context, snapshot: SnapshotRow, scrubbed: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> bytes:
     """The entries before a snapshot, as they are put into a bundle without secrets; always the same."""
-    entries = before(controller, snapshot)
+    entries = before(context, snapshot)
     lines: list[bytes] = []
     room = MAX_BYTES
     for entry in reversed(entries[-MOST:]):
@@ -45,14 +45,14 @@ def collect(
     return gzip.compress(b"".join(reversed(lines)), compresslevel=6, mtime=0)
 
 
-def before(controller: Holdfast, snapshot: SnapshotRow) -> list[Entry]:
+def before(context: Context, snapshot: SnapshotRow) -> list[Entry]:
     """The entries of a session's line up to a snapshot, without what this host wrote down itself."""
     journal = journal_of(snapshot)
     moment = snapshot.details.get("moment")
     last = int(moment["journal_seq"]) if isinstance(moment, dict) and "journal_seq" in moment else None
     return [
         entry
-        for entry in reading.read(controller, journal, Filter())
+        for entry in reading.read(context, journal, Filter())
         if not entry.host and (entry.session_id != journal or (last is not None and entry.seq <= last))
     ]
 

@@ -19,7 +19,11 @@ from holdfast.runtime.journal.entry import Told
 from holdfast.runtime.keeping import tidying
 from holdfast.runtime.moving import admitting, arriving, judging, past, trust
 from holdfast.runtime.moving.arriving import Segments, Source
-from holdfast.runtime.taking import image_ref
+from holdfast.runtime.operations.operation import carry_out
+from holdfast.runtime.operations.undo_table import undoes
+from holdfast.runtime.store.rows import OperationKind
+from holdfast.runtime.storing import image_ref
+from holdfast.runtime.taking_back import take_back_import
 from holdfast.snapshots import files, manifest, raw, storage
 from holdfast.snapshots.bundle import form, loading, media, sealing, signing, tarball
 from holdfast.snapshots.bundle.ends import Descriptor, Origin
@@ -28,14 +32,16 @@ from holdfast.snapshots.bundle.resuming import Resuming
 from holdfast.snapshots.bundle.sealing import Opener, Sealing
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import OperationRow, SnapshotRow
+
+undoes(OperationKind.IMPORT)(take_back_import)
 
 Progress = Callable[[int, int], None]
 
 
 def receive(
-    controller: Holdfast,
+    context: Context,
     origin: Origin,
     *,
     label: str | None = None,
@@ -47,7 +53,7 @@ def receive(
     """Import a snapshot; `origin` has been entered.
 
     Args:
-        controller: whose home it comes into.
+        context: whose home it comes into.
         origin: where it is.
         label: a name for it here; by default its own, if that is free.
         files_only: leave memory and processes, and need no trust.
@@ -62,24 +68,24 @@ def receive(
         QuotaExceeded: there is no room for it.
     """
     if label is not None:
-        _check_label(controller, label)
+        _check_label(context, label)
     opened = _Opened(origin)
-    name = Keys(controller.home).trusted(opened.key) if opened.key is not None else None
+    name = Keys(context.home).trusted(opened.key) if opened.key is not None else None
     trust.check(origin.name, opened.key, name, files_only=files_only)
-    opened.unseal(opener or Keys(controller.home).opener())
-    found = _here(controller, opened)
+    opened.unseal(opener or Keys(context.home).opener())
+    found = _here(context, opened)
     if found is not None and (found.kind == "live" or files_only) and not options:
         return found
     wanted = _Wanted(opened, files_only=files_only, options=options or {})
-    with controller.operation("import", snapshot_id=ids.new_id()) as operation:
-        row = _Receiving(controller, wanted, operation, progress).receive(label)
-    row = storing.settle(controller, row)
-    session = next(one for one in controller.store.sessions(removed=True) if one.id == row.session_id)
-    tidying.make_room(controller, session, row)
+    with carry_out(context, OperationKind.IMPORT, snapshot_id=ids.new_id()) as operation:
+        row = _Receiving(context, wanted, operation, progress).receive(label)
+    row = storing.settle(context, row)
+    session = next(one for one in context.store.sessions(removed=True) if one.id == row.session_id)
+    tidying.make_room(context, session, row)
     return row
 
 
-def described(controller: Holdfast, origin: Origin) -> manifest.Manifest:
+def described(context: Context, origin: Origin) -> manifest.Manifest:
     """What a bundle says its snapshot is; `origin` has been entered. Nothing is taken in, or trusted.
 
     Raises:
@@ -87,14 +93,14 @@ def described(controller: Holdfast, origin: Origin) -> manifest.Manifest:
         StoreError, RegistryError: it cannot be had.
     """
     opened = _Opened(origin)
-    opened.unseal(Keys(controller.home).opener())
+    opened.unseal(Keys(context.home).opener())
     return opened.snapshot()[0].snapshot
 
 
-def _check_label(controller: Holdfast, label: str) -> None:
+def _check_label(context: Context, label: str) -> None:
     """Before anything is fetched."""
     ids.check_name(label, "snapshot")
-    if any(row.label == label for row in controller.store.snapshots(pending=True)):
+    if any(row.label == label for row in context.store.snapshots(pending=True)):
         raise InvalidArgument(
             f"cannot label snapshot '{label}': the label is taken",
             hint=f"choose another label, or `holdfast rmi {label}`",
@@ -161,9 +167,9 @@ class _Wanted:
         ]
 
 
-def _here(controller: Holdfast, opened: _Opened) -> SnapshotRow | None:
+def _here(context: Context, opened: _Opened) -> SnapshotRow | None:
     """The same, if it was imported before and is whole."""
-    for row in controller.store.snapshots():
+    for row in context.store.snapshots():
         known = row.details.get("origin")
         if row.state == "ready" and isinstance(known, dict) and known.get("digest") == opened.digest:
             return row
@@ -172,22 +178,22 @@ def _here(controller: Holdfast, opened: _Opened) -> SnapshotRow | None:
 
 class _Receiving:
     def __init__(
-        self, controller: Holdfast, wanted: _Wanted, operation: OperationRow, progress: Progress
+        self, context: Context, wanted: _Wanted, operation: OperationRow, progress: Progress
     ) -> None:
         assert operation.snapshot_id is not None
-        self._controller = controller
+        self._context = context
         self._wanted = wanted
         self._operation = operation.id
         self._id = operation.snapshot_id
         self._progress = progress
-        self._staging = controller.home.staging / operation.id
+        self._staging = context.home.staging / operation.id
         self._done = 0
         self._all = 1
 
     def receive(self, label: str | None) -> SnapshotRow:
-        controller, wanted, config = self._controller, self._wanted, self._wanted.config
+        context, wanted, config = self._context, self._wanted, self._wanted.config
         diff_ids = wanted.image.rootfs.diff_ids
-        missing = wanted.layers[loading.there(controller.engine, diff_ids) :]
+        missing = wanted.layers[loading.there(context.engine, diff_ids) :]
         grown = sum(size for _, _, size in missing)
         state = sum(segment.bytes for segment in config.segments) if wanted.live else 0
         self._all = max(1, state + grown)
@@ -207,13 +213,13 @@ class _Receiving:
         row = self._row(label)
         archives = self._layers([(diff_id, blob) for diff_id, blob, _ in missing])
         made = loading.load(
-            controller.engine,
+            context.engine,
             (wanted.image.os, wanted.image.architecture),
             diff_ids,
             archives,
             image_ref(self._id),
             {
-                "holdfast.home": controller.home.digest,
+                "holdfast.home": context.home.digest,
                 "holdfast.role": "snapshot",
                 "holdfast.snapshot": self._id,
                 "holdfast.operation": self._operation,
@@ -222,7 +228,7 @@ class _Receiving:
         )
         for path in archives.values():
             path.unlink()
-        controller.store.entries.take(row.session_id, told)
+        context.store.entries.take(row.session_id, told)
         return self._finish(row, made, grown)
 
     def _past(self, parts: Segments) -> list[Told]:
@@ -245,7 +251,7 @@ class _Receiving:
         admitting.facts((self._staging / raw.IMAGES / "facts.json").read_bytes())
         for path in sorted((self._staging / raw.IMAGES).glob("tmpfs-*.tar")):
             tarball.check_memory(path)
-        judging.judge(self._controller, self._staging, config.snapshot)
+        judging.judge(self._context, self._staging, config.snapshot)
 
     def _layers(self, missing: list[tuple[str, Descriptor]]) -> dict[str, Path]:
         """Write the archives of layers, each compared and looked through before the engine gets any."""
@@ -259,7 +265,7 @@ class _Receiving:
 
     def _row(self, label: str | None) -> SnapshotRow:
         """The pending row, of a session that is not here and counts as removed."""
-        store, wanted, foreign = self._controller.store, self._wanted, self._wanted.foreign
+        store, wanted, foreign = self._context.store, self._wanted, self._wanted.foreign
         session = store.add_session(
             foreign.session_name, "", {}, generation=foreign.generation, state="removed"
         )
@@ -270,7 +276,7 @@ class _Receiving:
         opened = wanted.opened
         details = {
             "generation": foreign.generation,
-            "actor": self._controller.actor,
+            "actor": self._context.actor,
             "origin": admitting.origin(opened.origin.name, opened.raw, opened.key, foreign),
             **admitting.details(given),
         }
@@ -280,11 +286,11 @@ class _Receiving:
             label=label or (foreign.label if foreign.label not in labels else None),
             snapshot_id=self._id,
             details=details,
-            reason=self._controller.reason,
+            reason=self._context.reason,
         )
 
     def _finish(self, row: SnapshotRow, image: str, grown: int) -> SnapshotRow:
-        controller, home, wanted = self._controller, self._controller.home, self._wanted
+        context, home, wanted = self._context, self._context.home, self._wanted
         kept = wanted.foreign.model_copy(
             update={
                 "id": self._id,
@@ -311,10 +317,10 @@ class _Receiving:
             "bytes": grown + stored.files + stored.own,
             "details": {**row.details, **storing.details(stored, grown)},
         }
-        controller.store.operations.complete(self._operation, snapshots={self._id: ready})
+        context.store.operations.complete(self._operation, snapshots={self._id: ready})
         self._progress(self._all, self._all)
-        done = controller.store.snapshot(self._id)
-        happenings.note(controller, done.session_id, "imported", snapshot=done.id, label=done.label)
+        done = context.store.snapshot(self._id)
+        happenings.note(context, done.session_id, "imported", snapshot=done.id, label=done.label)
         return done
 
     def _told(self, count: int) -> None:

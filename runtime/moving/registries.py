@@ -17,7 +17,7 @@ from holdfast.snapshots.registry.reference import Reference
 from holdfast.snapshots.registry.wire import Wire
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SnapshotRow
 
 
@@ -31,7 +31,7 @@ LIMIT = 1 << 30
 
 
 def push(
-    controller: Holdfast,
+    context: Context,
     snapshot: SnapshotRow,
     reference: str,
     key: tuple[str | None, str | None],
@@ -48,10 +48,10 @@ def push(
     """
     encrypt = Sealing.new(*sealed_for) if any(sealed_for) else None
     wire = way(reference, plain_http=plain_http)
-    sign, new_key = Keys(controller.home).sending(*key)
-    with RegistryDestination(wire, controller.home.root / "uploads") as destination:
+    sign, new_key = Keys(context.home).sending(*key)
+    with RegistryDestination(wire, context.home.root / "uploads") as destination:
         sent = sending.send(
-            controller,
+            context,
             snapshot,
             destination,
             sign=sign,
@@ -75,7 +75,7 @@ def push(
 
 
 def pull(
-    controller: Holdfast,
+    context: Context,
     reference: str,
     label: str | None,
     *,
@@ -87,13 +87,13 @@ def pull(
 ) -> SnapshotRow:
     """Take a snapshot in from a registry. Raises as `receiving.receive`, and InvalidArgument."""
     wire = way(reference, plain_http=plain_http)
-    with Resuming(RegistryOrigin(wire), controller.home.root / "downloads") as origin:
+    with Resuming(RegistryOrigin(wire), context.home.root / "downloads") as origin:
         row = receiving.receive(
-            controller,
+            context,
             origin,
             label=label,
             files_only=files_only,
-            opener=Keys(controller.home).opener(*passphrases),
+            opener=Keys(context.home).opener(*passphrases),
             options=options,
             progress=progress,
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.scrubbing.finding import Finding
     from holdfast.runtime.snapshot import Snapshot
     from holdfast.runtime.store.rows import SnapshotRow
@@ -47,8 +47,8 @@ class Pushed:
 class Pushing:
     """Sends one snapshot to a registry."""
 
-    def __init__(self, controller: Holdfast, row: SnapshotRow) -> None:
-        self._controller = controller
+    def __init__(self, context: Context, row: SnapshotRow) -> None:
+        self._context = context
         self._row = row
 
     def push(
@@ -92,7 +92,7 @@ class Pushing:
         from holdfast.runtime.moving.registries import push
 
         return push(
-            self._controller,
+            self._context,
             self._row,
             reference,
             (key, passphrase),
@@ -107,8 +107,8 @@ class Pushing:
 class Pulling:
     """Imports snapshots from registries."""
 
-    def __init__(self, controller: Holdfast) -> None:
-        self._controller = controller
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     def pull(
         self,
@@ -146,7 +146,7 @@ class Pulling:
         from holdfast.runtime.snapshot import Snapshot
 
         row = pull(
-            self._controller,
+            self._context,
             reference,
             label,
             files_only=files_only,
@@ -155,4 +155,4 @@ class Pulling:
             options=options,
             progress=progress,
         )
-        return Snapshot(self._controller, row)
+        return Snapshot(self._context, row)

@@ -23,8 +23,12 @@ from holdfast.runtime.moving import describing, past
 from holdfast.runtime.moving import secrets as carried
 from holdfast.runtime.moving.inspecting import Inspection
 from holdfast.runtime.moving.layers import Layers, Remembered
+from holdfast.runtime.operations.operation import carry_out
+from holdfast.runtime.operations.undo_table import undoes
 from holdfast.runtime.scrubbing.finding import Finding
-from holdfast.runtime.taking import image_ref
+from holdfast.runtime.store.rows import OperationKind
+from holdfast.runtime.storing import image_ref
+from holdfast.runtime.taking_back import take_back
 from holdfast.snapshots import manifest, raw, record
 from holdfast.snapshots.bundle import cutting, form, image_layers, media, packing, signing
 from holdfast.snapshots.bundle.ends import Descriptor, Destination
@@ -33,11 +37,13 @@ from holdfast.snapshots.bundle.signing import Signer
 from holdfast.snapshots.manifest import StoredFile
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.engine import Engine
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.scrubbing.text import Scrubber
     from holdfast.runtime.store.rows import SnapshotRow
     from holdfast.snapshots.manifest import Manifest
+
+undoes(OperationKind.EXPORT)(take_back)
 
 SMALL = 1 << 20
 """Files below this share segments."""
@@ -64,7 +70,7 @@ class Sent:
 
 
 def send(
-    controller: Holdfast,
+    context: Context,
     snapshot: SnapshotRow,
     destination: Destination,
     *,
@@ -77,7 +83,7 @@ def send(
     """Send a snapshot.
 
     Args:
-        controller: whose it is.
+        context: whose it is.
         snapshot: its row.
         destination: has been entered, and is left by who did.
         sign: the key to sign with; without, others can take its files only.
@@ -93,37 +99,37 @@ def send(
         EngineError, StoreError: it cannot be read, or not be written there.
     """
     verifying.refuse(snapshot)
-    home, folder = controller.home, controller.home.snapshots / snapshot.id
+    home, folder = context.home, context.home.snapshots / snapshot.id
     with (
-        holding.used(controller, snapshot),
+        holding.used(context, snapshot),
         raw.held(folder),
-        controller.operation("export") as operation,
+        carry_out(context, OperationKind.EXPORT) as operation,
     ):
         kept = manifest.read(folder)
-        inspection = Inspection(home, kept, secrets, os.environ, _own_layers(controller.engine))
+        inspection = Inspection(home, kept, secrets, os.environ, _own_layers(context.engine))
         raw.prepare(home.root, folder, kept)
         scratch = home.staging / operation.id
         scratch.mkdir(mode=0o700)
         try:
             known_processes = record.read(folder)
             inspection.files(folder, known_processes)
-            image = image_layers.look(controller.engine, kept.image)
+            image = image_layers.look(context.engine, kept.image)
             stored = inspection.rewritten(folder)
             if inspection.refuses:
-                inspection.layers(controller.engine, image_ref(snapshot.id), image.layers)
+                inspection.layers(context.engine, image_ref(snapshot.id), image.layers)
                 inspection.refuse(snapshot.name)
             sending = _Sending(
-                controller, kept, snapshot, destination, progress, encrypt, inspection.scrubber, stored
+                context, kept, snapshot, destination, progress, encrypt, inspection.scrubber, stored
             )
             known = Remembered(home.root / "cache" / "layers.json")
             seal = encrypt[0] if encrypt is not None else None
             searched = inspection.passing
-            found = sending.image(Layers(controller.engine, compression, scratch, known, seal, searched))
+            found = sending.image(Layers(context.engine, compression, scratch, known, seal, searched))
             if not inspection.refuses:
-                inspection.layers(controller.engine, image_ref(snapshot.id), image.layers)
+                inspection.layers(context.engine, image_ref(snapshot.id), image.layers)
             rest = sending.rest(folder)
-            layers = controller.engine.images.layers(kept.image)
-            shells = past.variables(past.before(controller, snapshot))
+            layers = context.engine.images.layers(kept.image)
+            shells = past.variables(past.before(context, snapshot))
             warnings = carried.warnings(kept, known_processes, layers, shells)
             return replace(
                 sending.finish(found, rest, sign),
@@ -146,7 +152,7 @@ def _own_layers(engine: Engine) -> tuple[str, ...]:
 class _Sending:
     def __init__(
         self,
-        controller: Holdfast,
+        context: Context,
         kept: Manifest,
         snapshot: SnapshotRow,
         destination: Destination,
@@ -158,13 +164,13 @@ class _Sending:
         self._encrypt = encrypt
         self._scrubber = scrubber
         self._rewritten = rewritten
-        self._controller = controller
+        self._context = context
         self._kept = kept
         self._snapshot = snapshot
         self._destination = _Counting(destination)
-        self._image = image_layers.look(controller.engine, kept.image)
+        self._image = image_layers.look(context.engine, kept.image)
         self._done = 0
-        self._all = controller.engine.images.size(kept.image) + sum(entry.bytes for entry in kept.files)
+        self._all = context.engine.images.size(kept.image) + sum(entry.bytes for entry in kept.files)
         self._progress = progress
 
     def image(self, layers: Layers) -> Descriptor:
@@ -227,7 +233,7 @@ class _Sending:
         ]
 
     def _files(self, folder: Path, place: Callable[[bytes], int]) -> Iterator[form.InParts]:
-        journal = past.collect(self._controller, self._snapshot, self._scrubber.value)
+        journal = past.collect(self._context, self._snapshot, self._scrubber.value)
         small: list[tuple[str, bytes]] = [(past.FILE, journal), *self._rewritten.items()]
         for entry in self._kept.files:
             if entry.name in self._rewritten:

@@ -21,7 +21,7 @@ from holdfast.runtime.posture.machine_facts import EngineFacts, HomeFacts, Machi
 from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
 
 SYSCTLS = (
     "kernel.dmesg_restrict",
@@ -41,20 +41,20 @@ _DEFAULT_HOST = "unix:///var/run/docker.sock"
 _NETWORK = "closed to host and private networks before anything runs; `holdfast doctor` tries it"
 
 
-def read(controller: Holdfast) -> MachineFacts:
+def read(context: Context) -> MachineFacts:
     """Look at everything. Starts the checkpointer, to ask for CRIU's version, if its image is there.
 
     Raises:
         EngineUnavailable: no engine answers.
     """
     host = os.environ.get("DOCKER_HOST") or _DEFAULT_HOST
-    engine = EngineFacts.parse(controller.engine.info())
+    engine = EngineFacts.parse(context.engine.info())
     if host.startswith("tcp://") and not os.environ.get("DOCKER_TLS_VERIFY"):
         engine = replace(engine, exposed=True)
-    images = _images(controller)
+    images = _images(context)
     return MachineFacts(
         engine=engine,
-        home=home_facts(controller.home.root),
+        home=home_facts(context.home.root),
         socket=socket_facts(Path(host.removeprefix("unix://"))) if "unix://" in host else SocketFacts(),
         sysctls=sysctls(_PROC_SYS),
         weaknesses=weaknesses(_VULNERABILITIES),
@@ -63,7 +63,7 @@ def read(controller: Holdfast) -> MachineFacts:
         kernel=platform.release(),
         network=(True, _NETWORK),
         images=images,
-        criu=_criu(controller) if all(images.values()) else "",
+        criu=_criu(context) if all(images.values()) else "",
     )
 
 
@@ -123,20 +123,20 @@ def has_quota(folder: Path, mounts: Iterable[str]) -> bool:
     return found
 
 
-def _images(controller: Holdfast) -> Mapping[str, bool]:
+def _images(context: Context) -> Mapping[str, bool]:
     from holdfast.images import build
 
     return {
-        tag: controller.engine.images.exists(tag)
+        tag: context.engine.images.exists(tag)
         for tag in (build.reference("session"), build.reference("toolbox"))
     }
 
 
-def _criu(controller: Holdfast) -> str:
+def _criu(context: Context) -> str:
     from holdfast.runtime.fitness import looking
 
     try:
-        return plain(looking.look(controller, live=True).machine.criu, 40)
+        return plain(looking.look(context, live=True).machine.criu, 40)
     except HoldfastError:
         return ""
 

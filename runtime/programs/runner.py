@@ -70,7 +70,7 @@ def _image(controller: Holdfast, stack: str) -> str | None:
         return None
     from holdfast.images import stacks
 
-    return stacks.ensure(controller.engine.client, stack, controller.progress)
+    return stacks.ensure(controller.engine.client, stack, controller.context.progress)
 
 
 def _lost(program: Program, error: HoldfastError) -> Outcome:

@@ -17,10 +17,10 @@ from holdfast.runtime.pulse.pulse import Listener, Port, Pulse
 from holdfast.runtime.terminal.handle import SessionTerminal
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.drift.result import Drift
     from holdfast.runtime.guest.protocol import Frame
     from holdfast.runtime.line import Line
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
 
 # As many paths as the session tells sizes of in one answer.
@@ -84,9 +84,9 @@ def _tried(line: Line, pulse: Pulse, socket: Socket, *, speak: bool) -> Listener
     )
 
 
-def with_disk(controller: Holdfast, line: Line, row: SessionRow, pulse: Pulse) -> Pulse:
+def with_disk(context: Context, line: Line, row: SessionRow, pulse: Pulse) -> Pulse:
     """Add what was written since the image. The engine compares all files, which takes a while."""
-    return dataclasses.replace(pulse, disk=_disk(controller, line, row))
+    return dataclasses.replace(pulse, disk=_disk(context, line, row))
 
 
 def with_drift(pulse: Pulse, drift: Drift) -> Pulse:
@@ -107,9 +107,9 @@ def with_screens(line: Line, pulse: Pulse) -> Pulse:
     return dataclasses.replace(pulse, terminals=terminals)
 
 
-def _disk(controller: Holdfast, line: Line, row: SessionRow) -> Disk:
+def _disk(context: Context, line: Line, row: SessionRow) -> Disk:
     container = row.container_id or ""
-    changes = observe.differing(controller.engine, container)
+    changes = observe.differing(context.engine, container)
     asked = [path for path, kind in changes if kind != 2][:MOST_PATHS]
     told = _ask(line, "sizes", json.dumps(asked).encode())
     try:
@@ -119,7 +119,7 @@ def _disk(controller: Holdfast, line: Line, row: SessionRow) -> Disk:
     if not isinstance(known, list) or len(known) != len(asked):
         raise ProtocolError("cannot understand the session: its answer lacks the sizes of files")
     sizes = {path: size for path, size in zip(asked, known, strict=True) if type(size) is int and size >= 0}
-    return summed(f"the image {row.image}", controller.engine.written(container), changes, sizes)
+    return summed(f"the image {row.image}", context.engine.written(container), changes, sizes)
 
 
 def _ask(line: Line, op: str, payload: bytes = b"", **args: Any) -> Frame:

@@ -15,8 +15,8 @@ from holdfast.runtime.store.life import journal_of
 from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
     from holdfast.runtime.line import Line
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -40,12 +40,12 @@ def source(line: Line, shell: str) -> Source:
         from holdfast.runtime.recording.kept import KeptRecording
 
         try:
-            return KeptRecording(line.controller.engine, row.container_id, shell)
+            return KeptRecording(line.context.engine, row.container_id, shell)
         except EngineError:
             raise _nowhere(row, error) from error
 
 
-def place(controller: Holdfast, row: SessionRow, text: str, shell: str) -> Place:
+def place(context: Context, row: SessionRow, text: str, shell: str) -> Place:
     """What a person means: an offset, a time (ISO 8601, or `10m` ago), or a snapshot the session comes from.
 
     Raises:
@@ -60,12 +60,12 @@ def place(controller: Holdfast, row: SessionRow, text: str, shell: str) -> Place
         return Place(at=datetime.fromisoformat(text).timestamp())
     except ValueError:
         pass
-    return _snapshot(controller, row, text, shell)
+    return _snapshot(context, row, text, shell)
 
 
-def _snapshot(controller: Holdfast, row: SessionRow, text: str, shell: str) -> Place:
-    wanted = controller.snapshot(text).row
-    by_id = {snapshot.id: snapshot.row for snapshot in controller.snapshots()}
+def _snapshot(context: Context, row: SessionRow, text: str, shell: str) -> Place:
+    wanted = context.store.snapshot(text)
+    by_id = {snapshot.id: snapshot for snapshot in context.store.snapshots()}
     history: set[str] = set()
     at = parents.of_session(row, by_id)
     while at is not None and at not in history:

@@ -15,7 +15,7 @@ from holdfast.runtime.lineage.overview import overview
 from holdfast.runtime.retry.many import Series, retry
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.retry.spread import Spread
     from holdfast.runtime.store.rows import SnapshotRow
 
@@ -49,7 +49,7 @@ class Bisected:
 
 
 def bisect(
-    controller: Holdfast,
+    context: Context,
     good: SnapshotRow,
     bad: SnapshotRow,
     series: Series,
@@ -61,12 +61,12 @@ def bisect(
         InvalidArgument: `good` does not come before `bad`, fails already, or `bad` does not fail.
         LiveUnsupported, RestoreFailed, SnapshotDamaged: one of them cannot be tried.
     """
-    seen = overview(controller)
+    seen = overview(context)
     line = chain(seen.snapshots, seen.above, good, bad)
     tried: list[tuple[str, Spread]] = []
 
     def fails(row: SnapshotRow) -> bool:
-        spread = retry(controller, row, replace(series, keep="none", until_differs=False))
+        spread = retry(context, row, replace(series, keep="none", until_differs=False))
         tried.append((row.name, spread))
         told(row.name, spread)
         return not all(run.passed for run in spread.runs)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from holdfast.errors import (
@@ -21,16 +21,23 @@ from holdfast.errors import (
     SnapshotNotFound,
 )
 from holdfast.runtime import ids
+from holdfast.runtime.background import Background
+from holdfast.runtime.erasing import finish_removal
 from holdfast.runtime.keeping import holding
 from holdfast.runtime.line import Line
+from holdfast.runtime.operations.operation import carry_out
+from holdfast.runtime.operations.undo_table import undoes
 from holdfast.runtime.retry import room, running
 from holdfast.runtime.retry.spread import Run, Spread, to_keep
+from holdfast.runtime.store.rows import OperationKind
 from holdfast.snapshots import manifest
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.session import Session
     from holdfast.runtime.store.rows import SnapshotRow
+
+undoes(OperationKind.RETRY)(finish_removal)
 
 Keep = Literal["diverging", "all", "none"]
 KeepAs = Literal["sessions", "snapshots"]
@@ -72,7 +79,7 @@ class Series:
 
 
 def retry(
-    controller: Holdfast,
+    context: Context,
     snapshot: SnapshotRow,
     series: Series,
     told: Callable[[Run], None] = lambda _run: None,
@@ -83,19 +90,19 @@ def retry(
         InvalidArgument, SessionExists: nothing was begun.
         LiveUnsupported, RestoreFailed, SnapshotDamaged: copies cannot be made; nothing is left of any.
     """
-    names = _names(controller, snapshot, series.checked())
+    names = _names(context, snapshot, series.checked())
     details = {"names": names, "of": snapshot.id}
-    with holding.used(controller, snapshot), controller.operation("retry", details=details):
-        many = _Many(controller, snapshot, series, names, told)
+    with holding.used(context, snapshot), carry_out(context, OperationKind.RETRY, details=details):
+        many = _Many(context, snapshot, series, names, told)
         spread = many.run()
         return spread.keeping(many.settle(spread))
 
 
-def _names(controller: Holdfast, snapshot: SnapshotRow, series: Series) -> list[str]:
+def _names(context: Context, snapshot: SnapshotRow, series: Series) -> list[str]:
     prefix = series.name or f"{snapshot.name[:40]}-run"
     names = [ids.check_name(f"{prefix}-{number}") for number in range(1, series.n + 1)]
-    taken = {row.name for row in controller.store.sessions()} & set(names)
-    labels = {row.label for row in controller.store.snapshots()} & set(names)
+    taken = {row.name for row in context.store.sessions()} & set(names)
+    labels = {row.label for row in context.store.snapshots()} & set(names)
     if series.keep_as == "snapshots" and series.keep != "none":
         taken |= {label for label in labels if label}
     if taken:
@@ -109,7 +116,7 @@ def _names(controller: Holdfast, snapshot: SnapshotRow, series: Series) -> list[
 
 @dataclass
 class _Many:
-    controller: Holdfast
+    context: Context
     snapshot: SnapshotRow
     series: Series
     names: list[str]
@@ -125,7 +132,7 @@ class _Many:
 
     def run(self) -> Spread:
         """All runs, as many at once as are wanted and have room."""
-        self._memory = _memory(self.controller, self.snapshot)
+        self._memory = _memory(self.context, self.snapshot)
         threads = [
             threading.Thread(target=self._work, name=f"retry-{number}", daemon=True)
             for number in range(min(self.series.at_once, self.series.n))
@@ -170,22 +177,15 @@ class _Many:
         except LiveUnsupported:
             session.snapshot(session.name, "filesystem")
         except HoldfastError as error:
-            self.controller.progress(f"{session.name} could not be kept: {error}")
+            self.context.progress(f"{session.name} could not be kept: {error}")
             return None
         finally:
             self._remove(session)
         return session.name
 
     def _work(self) -> None:
-        from holdfast.runtime.controller import Holdfast
-
-        own = Holdfast(
-            self.controller.home,
-            progress=self.controller.progress,
-            actor=self.controller.actor,
-            reason=self.controller.reason,
-        )
-        with own:
+        # A connection to the engine is for one thread.
+        with closing(replace(self.context, background=Background())) as own:
             while (number := self._take()) is not None:
                 try:
                     self._one(own, number)
@@ -212,18 +212,18 @@ class _Many:
             self._coming += 1
             return number
 
-    def _one(self, own: Holdfast, number: int) -> None:
+    def _one(self, own: Context, number: int) -> None:
+        from holdfast.runtime import snapshotting
         from holdfast.runtime.session import Session
-        from holdfast.runtime.snapshot import machinery
 
         try:
-            row = machinery().restore(own, self.snapshot, self.names[number - 1], 1)[0]
+            row = snapshotting.restore(own, self.snapshot, self.names[number - 1], 1)[0]
         finally:
             with self._changed:
                 self._coming -= 1
         session = Session(own, row)
         with self._changed:
-            self._held[number] = Session(self.controller, row)
+            self._held[number] = Session(self.context, row)
         found = running.run(session, Line(own, lambda: row), number, self.series.command, self.series.limit)
         with self._changed:
             self._runs.append(found)
@@ -263,11 +263,11 @@ class _Many:
             session.remove()
 
 
-def _memory(controller: Holdfast, snapshot: SnapshotRow) -> int:
+def _memory(context: Context, snapshot: SnapshotRow) -> int:
     if snapshot.kind == "filesystem":
         return 0
     try:
-        processes = manifest.read(controller.home.snapshots / snapshot.id).processes
+        processes = manifest.read(context.home.snapshots / snapshot.id).processes
     except SnapshotNotFound:
         return 0
     return processes.memory_bytes if processes is not None else 0

@@ -14,7 +14,7 @@ from sqlalchemy import Row, insert, select, update
 
 from holdfast.runtime import ids
 from holdfast.runtime.store import owner, schema
-from holdfast.runtime.store.rows import OperationRow, OperationState, columns
+from holdfast.runtime.store.rows import OperationKind, OperationRow, OperationState, columns
 
 if TYPE_CHECKING:
     from holdfast.runtime.store.database import Database
@@ -28,7 +28,7 @@ class Operations:
 
     def begin(
         self,
-        kind: str,
+        kind: OperationKind,
         *,
         session_id: str | None = None,
         snapshot_id: str | None = None,
@@ -95,4 +95,5 @@ class Operations:
 
 
 def _operation(row: Row[Any]) -> OperationRow:
-    return OperationRow(**row._mapping)
+    columns_found: dict[str, Any] = dict(row._mapping)
+    return OperationRow(**{**columns_found, "kind": OperationKind(columns_found["kind"])})

@@ -4,12 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Literal
 
 SessionState = Literal["creating", "running", "suspended", "dead", "removed"]
 SnapshotKind = Literal["live", "filesystem"]
 SnapshotState = Literal["pending", "ready", "damaged"]
 OperationState = Literal["intent", "done", "failed"]
+
+
+class OperationKind(StrEnum):
+    """What takes several steps and is undone if it is cut short."""
+
+    NEW = "new"
+    REMOVE = "remove"
+    SNAPSHOT = "snapshot"
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    RESTORE = "restore"
+    REWIND = "rewind"
+    NETWORK = "network"
+    EXPORT = "export"
+    IMPORT = "import"
+    CI = "ci"
+    RETRY = "retry"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +81,7 @@ class OperationRow:
     """Something that takes several steps; while it is `intent`, it may have to be undone."""
 
     id: str
-    kind: str
+    kind: OperationKind
     state: OperationState
     owner_pid: int
     owner_start: str

@@ -100,10 +100,9 @@ class SessionTerminal:
         from holdfast.runtime.recording import history
         from holdfast.runtime.recording.recording import Recording
 
-        controller, row = self._line.controller, self._line.row
+        context, row = self._line.context, self._line.row
         places = [
-            None if text is None else history.place(controller, row, text, self.shell)
-            for text in (start, end)
+            None if text is None else history.place(context, row, text, self.shell) for text in (start, end)
         ]
         return Recording(history.source(self._line, self.shell), *places, title=row.name)
 

@@ -8,7 +8,7 @@ from holdfast.runtime.journal import happenings
 from holdfast.snapshots.verification import Verification
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
 
 __all__ = ["Verification", "keep", "of"]
@@ -17,12 +17,12 @@ DETAIL = "verification"
 MOST_LINES = 5
 
 
-def keep(controller: Holdfast, session: SessionRow, found: Verification) -> None:
+def keep(context: Context, session: SessionRow, found: Verification) -> None:
     """Store it, write it down, and say what deviates."""
     told = found.model_dump(mode="json", exclude_defaults=True)
-    controller.store.keep_details(session.id, **{DETAIL: told})
+    context.store.keep_details(session.id, **{DETAIL: told})
     happenings.note(
-        controller,
+        context,
         session.id,
         "verified",
         actor="system",
@@ -31,10 +31,10 @@ def keep(controller: Holdfast, session: SessionRow, found: Verification) -> None
         deviating=(len(found.deviations) + found.more) or None,
     )
     for one in found.deviations[:MOST_LINES]:
-        controller.progress(f"{session.name} differs from what was captured: {one}")
+        context.progress(f"{session.name} differs from what was captured: {one}")
     beyond = len(found.deviations) + found.more - MOST_LINES
     if beyond > 0:
-        controller.progress(f"{session.name}: {beyond} more deviations, see `--json`")
+        context.progress(f"{session.name}: {beyond} more deviations, see `--json`")
 
 
 def of(session: SessionRow) -> Verification | None:

@@ -22,7 +22,7 @@ from holdfast.snapshots.policy import Violation
 from holdfast.snapshots.record import Record, Tree
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
 
 # What the engine puts over the image for each container.
@@ -30,7 +30,7 @@ _NOT_IN_IMAGE = ("/proc", "/sys", "/dev", "/run/secrets", "/etc/hosts", "/etc/ho
 
 
 def remember(
-    controller: Holdfast,
+    context: Context,
     session: SessionRow,
     staging: Path,
     image: str,
@@ -48,9 +48,9 @@ def remember(
     """
     try:
         with service.ask(
-            controller.engine,
-            controller.home,
-            controller.progress,
+            context.engine,
+            context.home,
+            context.progress,
             "describe",
             folder=staging.name,
             ours=True,
@@ -72,7 +72,7 @@ def remember(
     ]
     mounts = [mount.target for mount in SessionOptions.parse(**session.options).mounts]
     elsewhere = (*_NOT_IN_IMAGE, str(layout.RUN_DIR), *mounts)
-    files = contents.digests(paths, controller.engine.images.layers(image), elsewhere)
+    files = contents.digests(paths, context.engine.images.layers(image), elsewhere)
     try:
         record.write(staging, Record(tree=tree, files=files, kernels=kernels.told(held)))
     except record.TooLarge as error:

@@ -44,7 +44,7 @@ def run(
 
 def _about(controller: Holdfast) -> dict[str, str]:
     """What a result depends on, without names of machines."""
-    with service.ask(controller.engine, controller.home, controller.progress, "hello") as link:
+    with service.ask(controller.engine, controller.home, controller.context.progress, "hello") as link:
         told = link.until("done")
     return {
         "run on": datetime.now(UTC).date().isoformat(),

@@ -91,7 +91,7 @@ class Trial:
             from holdfast.images import stacks
 
             image = stacks.ensure(
-                self._controller.engine.client, self._project.stack, self._controller.progress
+                self._controller.engine.client, self._project.stack, self._controller.context.progress
             )
         folder = self._project.folder
         mounts = [f"{folder}:{commands.GIVEN}:ro"] if folder else []

@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -319,7 +320,7 @@ def test_a_deviation_is_told(hf: Holdfast, running: Session) -> None:
     (folder / manifest.FILE).write_text(json.dumps(text))
 
     said: list[str] = []
-    hf.progress = said.append
+    hf.context = replace(hf.context, progress=said.append)
     restored = taken.restore("again")
     assert restored.verification is not None
     assert [one.about for one in restored.verification.deviations] == ["content"]

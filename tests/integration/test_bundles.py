@@ -99,7 +99,7 @@ def moment(shared: Session, shared_hf: Holdfast, tmp_path_factory: pytest.TempPa
     file = tmp_path_factory.mktemp("bundles") / "moment.tar"
     remember_layers(shared_hf, taken)
     with Thin(file) as destination:
-        done = sending.send(shared_hf, taken.row, destination, sign=key, compression="zstd")
+        done = sending.send(shared_hf.context, taken.row, destination, sign=key, compression="zstd")
     assert done.signed_by == key.public
     return Moment(shared_hf, taken.id, file, key, pid)
 
@@ -332,7 +332,7 @@ def test_the_same_snapshot_has_the_same_digests(moment: Moment) -> None:
     registry = Registry(moment.file)
     row = moment.hf.snapshot(moment.id).row
 
-    sent = sending.send(moment.hf, row, registry, sign=moment.key, compression="zstd")
+    sent = sending.send(moment.hf.context, row, registry, sign=moment.key, compression="zstd")
 
     assert registry.given == []
     assert sent.where in registry.there

@@ -302,7 +302,7 @@ def test_bad_input_is_one_line_and_changes_nothing(
         assert ERROR.match(people.err), (arguments, people.err)
         assert (programs.code, programs.out) == (1, ""), arguments
         assert set(programs.error) == {"code", "message", "hint"}
-    assert [session.name for session in shared._controller.sessions()] == ["shared"]
+    assert [row.name for row in shared._context.store.sessions()] == ["shared"]
     assert shared.exec("echo on").text == "on\n"
 
 

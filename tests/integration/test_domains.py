@@ -170,16 +170,16 @@ def test_copies_and_a_gateway_that_was_killed_go_by_the_same_policy(
     copy.suspend()
     copy.resume()
     (container,) = gateways(shared_hf)
-    assert doctor._gateway(shared_hf).ok
+    assert doctor._gateway(shared_hf.context).ok
     pid = shared_hf.engine.client.api.inspect_container(container)["State"]["Pid"]
     os.kill(pid, signal.SIGKILL)  # as the kernel does when memory is short: the engine starts it again
     deadline = time.monotonic() + PATIENCE
-    while not doctor._gateway(shared_hf).ok:
+    while not doctor._gateway(shared_hf.context).ok:
         assert time.monotonic() < deadline
         time.sleep(0.1)
     assert web(copy, f"https://api.test:{world.api.port}/").endswith("200 200")
     shared_hf.engine.client.containers.get(container).kill()  # a person's doing: the engine leaves it ended
-    assert not doctor._gateway(shared_hf).ok
+    assert not doctor._gateway(shared_hf.context).ok
     assert shared_hf.new("another", network="domains").exec("true").ok
 
     for each in (session, copy, shared_hf.session("another")):

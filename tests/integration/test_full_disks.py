@@ -199,6 +199,6 @@ def test_a_limit_of_files_that_cannot_be_kept_is_refused(small: tuple[Holdfast, 
         hf.new("limited", disk="1g")
     del hf.engine.__dict__["disk_fault"]
 
-    said = doctor._disk_limit(hf)
+    said = doctor._disk_limit(hf.context)
     assert said.ok
     assert ("may fill" in said.detail) == bool(hf.engine.disk_fault)

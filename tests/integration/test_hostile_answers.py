@@ -68,7 +68,7 @@ def altered(value: Any, turn: Iterator[int]) -> Iterator[Any]:
 
 def readers(session: Session) -> dict[str, tuple[Frame, Read]]:
     """Real answers, each with what reads it."""
-    client = GuestClient(session._controller.home.run_dir(session.row.id))
+    client = GuestClient(session._context.home.run_dir(session.row.id))
     journal = [
         one for one in client.call("journal", after_seq=0, limit=5) if one.head.get("event") == "entry"
     ]

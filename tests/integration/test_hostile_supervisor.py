@@ -31,6 +31,7 @@ from holdfast.runtime import (
     aftermath,
     awakening,
     checking,
+    erasing,
     guest,
     guest_client,
     inside_captures,
@@ -188,7 +189,7 @@ class Supervisor:
 @contextmanager
 def replaced(session: Session, misbehave: Misbehave) -> Iterator[Supervisor]:
     """In the block, another program is in the place of the session's supervisor."""
-    folder = session._controller.home.run_dir(session.id)
+    folder = session._context.home.run_dir(session.id)
     real = folder / layout.SOCKET_NAME
     aside = folder / ASIDE
     real.rename(aside)
@@ -201,7 +202,7 @@ def replaced(session: Session, misbehave: Misbehave) -> Iterator[Supervisor]:
 
 
 def _client(session: Session) -> GuestClient:
-    return GuestClient(session._controller.home.run_dir(session.id))
+    return GuestClient(session._context.home.run_dir(session.id))
 
 
 def _serve_captures(session: Session) -> None:
@@ -240,7 +241,7 @@ def _attach(session: Session) -> str:
 ID = "0123456789ab"
 CALLS: dict[str, Callable[[Session], object]] = {
     "hello": lambda one: one.shell(),
-    "hooks": lambda one: awakening.hooks(one._controller.home.run_dir(one.id)),
+    "hooks": lambda one: awakening.hooks(one._context.home.run_dir(one.id)),
     "exec": lambda one: one.exec("true", timeout=PATIENCE),
     "wait": lambda one: one.join(ID, patience=PATIENCE),
     "read": lambda one: viewing._read(_client(one), layout.MAIN, viewing.Part(0, 1000)),
@@ -264,7 +265,7 @@ CALLS: dict[str, Callable[[Session], object]] = {
     "kernel_interrupt": lambda one: SessionKernel(one._line).interrupt(),
     "kernel_restart": lambda one: SessionKernel(one._line).restart(),
     "journal": lambda one: list(one.events()),
-    "moment": lambda one: checking.report(one._controller, one.row),
+    "moment": lambda one: checking.report(one._context, one.row),
     "pulse": lambda one: one.pulse(),
     "probe": lambda one: pulse_calls._ask(one._line, "probe", port=80, address="127.0.0.1", speak=True),
     "sizes": lambda one: pulse_calls._ask(one._line, "sizes", b"[]"),
@@ -386,7 +387,7 @@ FORGED: tuple[dict[str, Any], ...] = (
 
 def test_a_capture_is_not_misled_by_what_its_supervisor_says(shared: Session) -> None:
     """Of who it is, and of what ends its pause: each is refused in one line, and nothing is captured."""
-    folder = shared._controller.home.run_dir(shared.id)
+    folder = shared._context.home.run_dir(shared.id)
     shared.snapshot("before")
     pid = _client(shared).request("hello").head["pid"]
     real = {"event": "prepared", "token": "a" * 32, "supervisor_pid": pid, "end": True}
@@ -401,14 +402,16 @@ def test_a_capture_is_not_misled_by_what_its_supervisor_says(shared: Session) ->
             told = {**real, **forged}
             with pytest.raises(HoldfastError, match=r"\Acannot [ -~]+\Z"):
                 shared.snapshot()
-    assert [one.label for one in shared._controller.snapshots() if one.session_id == shared.id] == ["before"]
+    assert [one.label for one in shared._context.store.snapshots() if one.session_id == shared.id] == [
+        "before"
+    ]
     assert shared.snapshot().restore("copy").exec("echo well").text == "well\n"
-    shared._controller.session("copy").remove()
+    erasing.remove(shared._context, "copy")
 
 
 def test_a_supervisor_that_never_hangs_up_is_not_awaited(shared: Session, impatient: None) -> None:
     """It was to close its connection before its capture, and drips instead."""
-    folder = shared._controller.home.run_dir(shared.id)
+    folder = shared._context.home.run_dir(shared.id)
 
     def drips(peer: Peer, asked: dict[str, Any], over: threading.Event) -> None:
         _say(peer, {"event": "prepared", "token": "a" * 32, "supervisor_pid": 2, "end": True})
@@ -459,7 +462,7 @@ def test_names_in_the_shared_folder_mislead_nobody(hf: Holdfast, impatient: None
         lambda: session.journal(),
         session.tasks,
         hf.sessions,
-        lambda: aftermath.look(hf, session.row, cut=True),
+        lambda: aftermath.look(hf.context, session.row, cut=True),
     )
     for number in range(900):
         (folder / f"paused-\n{number}").touch()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.engine
 
 def _auto(hf: Holdfast) -> list[tuple[str, str]]:
     """What the automatic snapshots were taken for, oldest first."""
-    hf.keeping.background.settle()
+    hf.context.background.settle()
     told = [row.details["auto"] for row in hf.store.snapshots() if "auto" in row.details]
     return [(one["trigger"], one["what"]) for one in told]
 
@@ -49,11 +50,11 @@ def test_a_session_is_captured_around_its_commands(hf: Holdfast) -> None:
 def test_a_capture_that_fails_is_told_once_and_fails_no_command(hf: Holdfast) -> None:
     """There is no room for snapshots: commands run all the same."""
     said: list[str] = []
-    hf.progress = said.append
+    hf.context = replace(hf.context, progress=said.append)
     work = hf.new("work", policy={"on_failure": True, "quota": 1})
 
     codes = [work.exec("(exit 3)").exit_code for _ in range(2)]
-    hf.keeping.background.settle()
+    hf.context.background.settle()
 
     assert codes == [3, 3]
     assert hf.snapshots() == []
@@ -66,7 +67,7 @@ def test_a_capture_that_fails_is_told_once_and_fails_no_command(hf: Holdfast) ->
 def test_a_snapshot_by_hand_is_not_automatic(hf: Holdfast) -> None:
     """Also where nothing has happened since an automatic one, and it shares everything with that."""
     work = hf.new("work")
-    automatic.take(hf, work.id, Policy(), "every", "1 command")
+    automatic.take(hf.context, work.id, Policy(), "every", "1 command")
     mine = work.snapshot("mine")
 
     assert [("auto" in each.row.details, each.name == "mine") for each in hf.snapshots()] == [
@@ -82,7 +83,7 @@ def test_garbage_is_what_nothing_needs(hf: Holdfast, cli: Any) -> None:
     kept = {}
     for name in ("pinned", "expired", "base"):
         work.exec(f"name={name}")
-        automatic.take(hf, work.id, Policy(kind="live", keep=9), "every", name)
+        automatic.take(hf.context, work.id, Policy(kind="live", keep=9), "every", name)
         kept[name] = hf.snapshots()[-1]
     kept["pinned"].pin()
     fork = kept["base"].restore("fork")

@@ -169,7 +169,7 @@ def test_a_session_that_does_not_answer_is_said_not_to(
     monkeypatch.setattr(aftermath, "PATIENCE", 0.2)
     monkeypatch.setattr(aftermath, "GLANCE", 0.2)
 
-    aftermath.look(hf, session.row)
+    aftermath.look(hf.context, session.row)
 
     with pytest.raises(SessionUnhealthy, match="supervisor does not answer since") as refused:
         hf.session("deaf").exec("echo")
@@ -190,7 +190,7 @@ def test_a_session_that_does_not_answer_can_go_back(
     session, _ = deaf
     monkeypatch.setattr(aftermath, "PATIENCE", 0.2)
     monkeypatch.setattr(aftermath, "GLANCE", 0.2)
-    aftermath.look(hf, session.row)
+    aftermath.look(hf.context, session.row)
 
     hf.session("deaf").rewind("before", discard=True)
 

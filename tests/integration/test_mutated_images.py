@@ -234,7 +234,7 @@ def corpus(
         )
     file = tmp_path_factory.mktemp("bundles") / "corpus.tar"
     with Thin(file) as destination:
-        sending.send(shared_hf, taken.row, destination, sign=key, compression="zstd")
+        sending.send(shared_hf.context, taken.row, destination, sign=key, compression="zstd")
     hollow = Forgery(file)
     hollow.empty()
     shared.remove()

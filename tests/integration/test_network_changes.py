@@ -108,7 +108,10 @@ def test_a_change_is_kept_by_everything_that_comes_after_it(
         same = (first.row, GuestClient(hf.home.run_dir(session.id)).request("moment"))
         resting.setattr(unchanged, "since", lambda *_: same)
         auto = {"trigger": "idle"}
-        taken = [session.snapshot().row, snapshotting.capture(hf, session.row, None, "live", auto=auto)]
+        taken = [
+            session.snapshot().row,
+            snapshotting.capture(hf.context, session.row, None, "live", auto=auto),
+        ]
     for row in taken:
         assert row.details["same_as"] == first.id
         assert manifest.read(hf.home.snapshots / row.id).options["allow"] == [place]

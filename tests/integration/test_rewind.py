@@ -23,7 +23,7 @@ DYING = Path(__file__).parents[1] / "inside" / "dying_rewind.py"
 
 
 def _address(hf: Holdfast, session: Session) -> Any:
-    state = hf.engine.inspect(hf.session_row(session.id).container_id or "")
+    state = hf.engine.inspect(hf.context.session_row(session.id).container_id or "")
     assert state is not None
     return state.addresses
 
@@ -138,7 +138,7 @@ def test_what_was_under_way_is_left_and_said_so(hf: Holdfast) -> None:
 
     def run() -> None:
         try:
-            Session(hf, work.row).exec(
+            Session(hf.context, work.row).exec(
                 "touch /tmp/begun; echo go; sleep 100000", on_output=lambda _data: started.set()
             )
         except SessionRewound as error:

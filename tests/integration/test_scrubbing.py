@@ -72,7 +72,7 @@ def moment(shared_hf: Holdfast, tmp_path_factory: pytest.TempPathFactory) -> Mom
         known.add(f"{KINDS['zstd'][2]} {layer}", packed)
     file = tmp_path_factory.mktemp("scrubbed") / "one.tar"
     with Thin(file) as destination:
-        sent = sending.send(shared_hf, taken.row, destination, sign=keys.signer(), compression="zstd")
+        sent = sending.send(shared_hf.context, taken.row, destination, sign=keys.signer(), compression="zstd")
     return Moment(shared_hf, taken, file, sent, pid)
 
 
@@ -180,7 +180,7 @@ def test_rules_of_the_home_count(moment: Moment, tmp_path: Path) -> None:
     """Files that are named are found, what is allowed is no secret, rules that are left out find nothing."""
     told = {"files": ["/srv/sparse"], "allow": [TOKEN], "without": ["npm token", "gitlab token"]}
     with _rules(moment, json.dumps(told)), Thin(tmp_path / "one.tar") as destination:
-        sent = sending.send(moment.hf, moment.taken.row, destination, compression="zstd")
+        sent = sending.send(moment.hf.context, moment.taken.row, destination, compression="zstd")
 
     found = {(one.rule, one.where) for one in sent.findings}
     assert ("credential file", "/srv/sparse") in found

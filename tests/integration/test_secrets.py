@@ -138,7 +138,7 @@ def exported(hf: Holdfast, row: SnapshotRow, folder: Path) -> Path:
         packed = Descriptor(media.LAYER_ZSTD, layer, 1000, {media.RAW_BYTES: "5000"})
         known.add(f"{KINDS['zstd'][2]} {layer}", packed)
     with Thin(folder / "bundle.tar") as destination:
-        sending.send(hf, row, destination, sign=keys.signer(), compression="zstd")
+        sending.send(hf.context, row, destination, sign=keys.signer(), compression="zstd")
     with tarfile.open(folder / "bundle.tar") as archive:
         archive.extractall(folder / "bundle", filter="data")
     return folder / "bundle"

@@ -32,6 +32,7 @@ from holdfast.runtime.home import Home
 from holdfast.runtime.session import Session
 from holdfast.runtime.store.operations import Operations
 from holdfast.runtime.taking import Taking
+from holdfast.runtime.turns import session_lock
 from holdfast.snapshots import service
 
 pytestmark = pytest.mark.engine
@@ -152,7 +153,7 @@ def test_two_snapshots_at_once(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(locks, "PATIENCE", 0.1)
     busy = "cannot {} session parent: another operation on it is under way"
-    with hf.lock(session.id, "hold"):
+    with session_lock(hf.context, session.id, "hold"):
         for verb in ("snapshot", "suspend", "remove"):
             with pytest.raises(SessionBusy, match=busy.format(verb)):
                 getattr(session, verb)()

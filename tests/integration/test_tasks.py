@@ -140,7 +140,7 @@ def _follow(hf: Holdfast, work: Session, lines: Iterator[bytes]) -> None:
     work.detach("exit 3").wait()
     kinds = [json.loads(next(lines))["kind"] for _ in range(2)]
     assert kinds == ["task_started", "task_ended"]
-    container = hf.session_row(work.id).container_id
+    container = hf.context.session_row(work.id).container_id
     assert container is not None
     subprocess.run(["docker", "kill", container], check=True, capture_output=True)
     last = [json.loads(line) for line in lines][-1]

@@ -282,7 +282,7 @@ def test_the_newest_entries_are_the_end_of_all(
     shared.store.add_session("work", "image", {}, session_id=shared.id, state="dead")
     segment(shared, 1, 5000)
     with Holdfast(home) as controller:
-        whole = reading.read(controller, shared.id, reading.Filter(), all_timelines=all_timelines)
+        whole = reading.read(controller.context, shared.id, reading.Filter(), all_timelines=all_timelines)
         rows: list[int] = []
         really = reading._entry
 
@@ -291,7 +291,9 @@ def test_the_newest_entries_are_the_end_of_all(
             return really(row, name, current=current)
 
         monkeypatch.setattr(reading, "_entry", counted)
-        some = reading.read(controller, shared.id, reading.Filter(), all_timelines=all_timelines, limit=7)
+        some = reading.read(
+            controller.context, shared.id, reading.Filter(), all_timelines=all_timelines, limit=7
+        )
 
     assert len(whole) == 5000
     assert some == whole[-7:]

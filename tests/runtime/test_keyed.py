@@ -51,7 +51,7 @@ def test_the_intent_is_there_before_the_call(controller: Holdfast, session: Sess
         seen.append(intents.find("k"))
         return RESULT
 
-    assert exec_once(controller, session, "k", "true", "main", call) is RESULT
+    assert exec_once(controller.context, session, "k", "true", "main", call) is RESULT
     assert seen[0]["state"] == "intent"
 
 
@@ -59,7 +59,7 @@ def test_a_session_that_died_with_a_key_leaves_it_unknown(controller: Holdfast, 
     """It may have run; a later call says the same and runs nothing."""
     for _ in range(2):
         with pytest.raises(OutcomeUnknown, match="key 'k'"):
-            exec_once(controller, session, "k", "true", "main", gone)
+            exec_once(controller.context, session, "k", "true", "main", gone)
 
 
 def test_a_key_that_was_never_sent_is_not_unknown(controller: Holdfast, session: SessionRow) -> None:
@@ -67,7 +67,7 @@ def test_a_key_that_was_never_sent_is_not_unknown(controller: Holdfast, session:
     dead = controller.store.update_session(session.id, state="dead")
 
     with pytest.raises(SessionDead):
-        exec_once(controller, dead, "k", "true", "main", gone)
+        exec_once(controller.context, dead, "k", "true", "main", gone)
 
 
 def test_a_key_that_was_refused_is_not_unknown(controller: Holdfast, session: SessionRow) -> None:
@@ -77,10 +77,10 @@ def test_a_key_that_was_refused_is_not_unknown(controller: Holdfast, session: Se
         raise SessionBusy("cannot run command: busy")
 
     with pytest.raises(SessionBusy):
-        exec_once(controller, session, "k", "true", "main", busy)
+        exec_once(controller.context, session, "k", "true", "main", busy)
     dead = controller.store.update_session(session.id, state="dead")
     with pytest.raises(SessionDead):
-        exec_once(controller, dead, "k", "true", "main", gone)
+        exec_once(controller.context, dead, "k", "true", "main", gone)
 
 
 def test_the_journal_tells_how_it_ended(controller: Holdfast, session: SessionRow, journal: Journal) -> None:
@@ -90,7 +90,7 @@ def test_the_journal_tells_how_it_ended(controller: Holdfast, session: SessionRo
         "command_ended", id="x", key="k", exit_code=4, end_offset=30, duration=0.5, timed_out=False
     )
 
-    result = exec_once(controller, session, "k", "true", "main", gone)
+    result = exec_once(controller.context, session, "k", "true", "main", gone)
 
     assert (result.exit_code, result.recorded, result.lost, result.duration) == (4, True, 20, 0.5)
 
@@ -103,7 +103,7 @@ def test_a_start_without_an_end_is_unknown(
     dead = controller.store.update_session(session.id, state="dead")
 
     with pytest.raises(OutcomeUnknown):
-        exec_once(controller, dead, "k", "true", "main", gone)
+        exec_once(controller.context, dead, "k", "true", "main", gone)
 
 
 def test_a_cell_comes_back_with_what_was_kept(
@@ -117,7 +117,7 @@ def test_a_cell_comes_back_with_what_was_kept(
     journal.append("cell_started", id="x", key="k", kernel="main", code="2")
     journal.append("cell_ended", id="x", key="k", status="ok", execution_count=3, outputs=outputs)
 
-    result = cell_once(controller, session, "k", "2", "main", gone)
+    result = cell_once(controller.context, session, "k", "2", "main", gone)
 
     assert (result.status, result.execution_count, result.stdout, result.text) == ("ok", 3, "hi\n", "2")
     assert result.recorded
@@ -128,18 +128,18 @@ def test_a_key_stands_for_one_text_also_when_the_session_is_gone(
 ) -> None:
     """Another command, another kernel or a cell is refused."""
     with pytest.raises(OutcomeUnknown):
-        exec_once(controller, session, "k", "true", "main", gone)
+        exec_once(controller.context, session, "k", "true", "main", gone)
 
     for op, target, text in (("exec", "main", "false"), ("exec", "other", "true"), ("cell", "main", "true")):
         with pytest.raises(InvalidArgument, match="something else"):
-            keyed.run(controller, session, Order("k", op, target, text), gone, lambda _a, _b: None)
+            keyed.run(controller.context, session, Order("k", op, target, text), gone, lambda _a, _b: None)
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201])
 def test_a_key_has_a_length(controller: Holdfast, session: SessionRow, key: str) -> None:
     """1 to 200 characters."""
     with pytest.raises(InvalidArgument, match="characters"):
-        exec_once(controller, session, key, "true", "main", gone)
+        exec_once(controller.context, session, key, "true", "main", gone)
 
 
 def test_a_torn_intent_is_none(tmp_path: Path) -> None:
@@ -162,9 +162,9 @@ def test_what_the_host_does_stands_behind_what_was_before(
 ) -> None:
     """Its entries have the number of the session's newest."""
     journal.append("note")
-    happenings.note(controller, session.id, "noted")
+    happenings.note(controller.context, session.id, "noted")
 
-    found = reading.read(controller, session.id, reading.Filter())
+    found = reading.read(controller.context, session.id, reading.Filter())
 
     assert [(entry.kind, entry.host, entry.seq) for entry in found] == [
         ("note", False, 1),

@@ -17,10 +17,15 @@ from holdfast.errors import (
     SessionNotFound,
 )
 from holdfast.runtime import aftermath, health, in_flight, locks
+from holdfast.runtime import controller as controllers
 from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.engine import ContainerState
 from holdfast.runtime.home import Home
 from holdfast.runtime.interrupts import held
+from holdfast.runtime.operations.operation import carry_out
+from holdfast.runtime.operations.undo_table import undo_of
+from holdfast.runtime.store.rows import OperationKind
+from holdfast.runtime.turns import session_lock
 
 
 class FakeImages:
@@ -89,6 +94,11 @@ def _fits(labels: dict[str, str], wanted: dict[str, str]) -> bool:
     return all(labels.get(key.replace("_", ".")) == value for key, value in wanted.items())
 
 
+@pytest.fixture(autouse=True)
+def _every_operation_can_be_undone() -> None:
+    controllers._fill_undo_table()
+
+
 @pytest.fixture
 def engine() -> FakeEngine:
     return FakeEngine()
@@ -97,7 +107,7 @@ def engine() -> FakeEngine:
 @pytest.fixture
 def controller(home: Home, engine: FakeEngine) -> Holdfast:
     made = Holdfast(home)
-    made.__dict__["engine"] = engine
+    made.context.__dict__["engine"] = engine
     return made
 
 
@@ -112,7 +122,7 @@ def _session(controller: Holdfast, engine: FakeEngine, name: str = "work", **sta
 def test_what_fails_or_is_interrupted_is_undone(controller: Holdfast, engine: FakeEngine, error: Any) -> None:
     """Container, folder, image, staging and rows of an operation that fails are gone, and others are not."""
     bystander = _session(controller, engine)
-    with pytest.raises(error), controller.operation("new") as operation:  # noqa: PT012
+    with pytest.raises(error), carry_out(controller.context, OperationKind.NEW) as operation:  # noqa: PT012
         row = controller.store.add_session("half", "image", {})
         controller.store.operations.update(operation.id, session_id=row.id)
         controller.home.run_dir(row.id).mkdir(parents=True)
@@ -142,7 +152,7 @@ def test_an_interrupt_while_it_begins_leaves_no_operation(
         return begun
 
     monkeypatch.setattr(kept_by, "begin", begin_and_interrupt)
-    with pytest.raises(KeyboardInterrupt), controller.operation("snapshot"):
+    with pytest.raises(KeyboardInterrupt), carry_out(controller.context, OperationKind.SNAPSHOT):
         pytest.fail("it goes on")
 
     assert controller.store.operations.open() == []
@@ -150,7 +160,7 @@ def test_an_interrupt_while_it_begins_leaves_no_operation(
 
 def test_what_is_complete_is_not_undone(controller: Holdfast, engine: FakeEngine) -> None:
     """An interrupt after the last step, before the operation's end: nothing of it is taken away."""
-    with pytest.raises(KeyboardInterrupt), controller.operation("restore") as operation:  # noqa: PT012
+    with pytest.raises(KeyboardInterrupt), carry_out(controller.context, OperationKind.RESTORE) as operation:  # noqa: PT012
         row = controller.store.add_session("whole", "image", {})
         controller.store.operations.update(operation.id, session_id=row.id)
         engine.container("c-whole", holdfast_operation=operation.id)
@@ -170,9 +180,12 @@ def half(controller: Holdfast, home: Home, engine: FakeEngine, monkeypatch: pyte
     """The session and the operation of a process that was killed in the middle."""
     code = f"""
 import os, signal
+from holdfast.runtime import creating
 from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.operations.operation import carry_out
+from holdfast.runtime.store.rows import OperationKind
 hf = Holdfast({str(home.root)!r})
-with hf.operation("new") as operation:
+with carry_out(hf.context, OperationKind.NEW) as operation:
     row = hf.store.add_session("half", "image", {{}})
     hf.store.operations.update(operation.id, session_id=row.id)
     print(row.id, operation.id, flush=True)
@@ -181,7 +194,7 @@ with hf.operation("new") as operation:
     died = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert died.returncode == -signal.SIGKILL
     assert [row.name for row in controller.store.sessions()] == ["half"]
-    monkeypatch.setattr("holdfast.runtime.controller.Engine.connect", lambda: engine)
+    monkeypatch.setattr("holdfast.runtime.engine.Engine.connect", lambda: engine)
     return died.stdout.split()
 
 
@@ -244,7 +257,7 @@ def test_what_the_engine_does_not_end_is_left_for_later(
 
     assert [operation] == [row.id for row in again.store.operations.open()]
     monkeypatch.undo()
-    monkeypatch.setattr("holdfast.runtime.controller.Engine.connect", lambda: engine)
+    monkeypatch.setattr("holdfast.runtime.engine.Engine.connect", lambda: engine)
     assert Holdfast(home).store.operations.open() == []
     assert engine.made == {}
 
@@ -253,13 +266,13 @@ def test_without_an_engine_recovery_waits(
     controller: Holdfast, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A controller opens without an engine, and leaves to a later one what cannot be undone now."""
-    row = controller.store.operations.begin("new")
+    row = controller.store.operations.begin(OperationKind.NEW)
     controller.store.operations.update(row.id, owner_start="0:0")
 
     def refuse() -> None:
         raise EngineUnavailable("cannot reach Docker")
 
-    monkeypatch.setattr("holdfast.runtime.controller.Engine.connect", refuse)
+    monkeypatch.setattr("holdfast.runtime.engine.Engine.connect", refuse)
     again = Holdfast(home)
 
     assert [row.id] == [operation.id for operation in again.store.operations.open()]
@@ -274,7 +287,7 @@ def test_an_undo_that_fails_keeps_the_intent(
         raise EngineUnavailable("cannot reach Docker")
 
     monkeypatch.setattr(engine, "containers", refuse)
-    with pytest.raises(RuntimeError) as raised, controller.operation("new"):
+    with pytest.raises(RuntimeError) as raised, carry_out(controller.context, OperationKind.NEW):
         raise RuntimeError
 
     assert "could not be undone yet" in raised.value.__notes__[0]
@@ -287,7 +300,10 @@ def test_a_pending_snapshot_is_undone(
     """A capture that fails leaves no row, folder or image, and the session runs on."""
     monkeypatch.setattr(aftermath, "answers", lambda *_: True)
     row = _session(controller, engine, paused=True)
-    with pytest.raises(RuntimeError), controller.operation("new", session_id=row.id) as operation:  # noqa: PT012
+    with (  # noqa: PT012
+        pytest.raises(RuntimeError),
+        carry_out(controller.context, OperationKind.NEW, session_id=row.id) as operation,
+    ):
         taken = controller.store.add_snapshot(row.id, "live")
         controller.store.operations.update(operation.id, snapshot_id=taken.id)
         (controller.home.snapshots / taken.id).mkdir()
@@ -304,7 +320,7 @@ def test_a_pending_snapshot_is_undone(
 def test_removing_is_finished_not_undone(controller: Holdfast, engine: FakeEngine) -> None:
     """A removal that was cut short is carried through."""
     row = _session(controller, engine)
-    with pytest.raises(RuntimeError), controller.operation("remove", session_id=row.id):
+    with pytest.raises(RuntimeError), carry_out(controller.context, OperationKind.REMOVE, session_id=row.id):
         raise RuntimeError
 
     assert controller.store.sessions() == []
@@ -329,7 +345,7 @@ def test_one_exclusive_thing_at_a_time(
     monkeypatch.setattr(locks, "PATIENCE", 0.05)
     row = _session(controller, engine)
     with (
-        controller.lock(row.id, "snapshot session work"),
+        session_lock(controller.context, row.id, "snapshot session work"),
         pytest.raises(SessionBusy, match="cannot remove session work"),
     ):
         controller.remove_session("work")
@@ -356,7 +372,7 @@ def test_a_container_that_ended_is_told_with_its_exit_code(controller: Holdfast,
     row = _session(controller, engine, running=False)
 
     with pytest.raises(SessionDead, match="exit code 137"):
-        health.check(controller, row.id)
+        health.check(controller.context, row.id)
     assert controller.session("work").state == "dead"
 
 
@@ -383,3 +399,9 @@ def test_an_interrupt_is_held_back_until_the_end_of_the_block() -> None:
         steps.append("never")
 
     assert steps == ["whole"]
+
+
+def test_every_kind_of_operation_can_be_undone() -> None:
+    """Each is entered by the module that carries it out, and the controller imports all of these."""
+    for kind in OperationKind:
+        assert callable(undo_of(kind))

@@ -16,6 +16,7 @@ from sqlalchemy import select
 from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, SnapshotNotFound, StoreError
 from holdfast.runtime.home import Home
 from holdfast.runtime.store import owner, parents, peek, schema
+from holdfast.runtime.store.rows import OperationKind
 from holdfast.runtime.store.store import Store
 
 
@@ -91,7 +92,7 @@ def test_a_label_is_taken_once(store: Store) -> None:
 
 def test_operations_are_open_until_they_end(store: Store) -> None:
     """An operation is listed from its intent to its end."""
-    operation = store.operations.begin("new", details={"a": 1})
+    operation = store.operations.begin(OperationKind.NEW, details={"a": 1})
     changed = store.operations.update(operation.id, session_id="x")
 
     assert [changed] == store.operations.open()
@@ -101,7 +102,7 @@ def test_operations_are_open_until_they_end(store: Store) -> None:
 
 def test_an_operation_ends_once(store: Store) -> None:
     """What was completed is not made a failure by whoever closes it again."""
-    operation = store.operations.begin("snapshot")
+    operation = store.operations.begin(OperationKind.SNAPSHOT)
     store.operations.complete(operation.id)
     store.operations.end(operation.id, "failed")
     with store.database.reading() as db:
@@ -216,12 +217,13 @@ def test_peeking_without_a_database_asks_the_store(tmp_path: Path) -> None:
 
 def test_an_operation_of_a_dead_process_is_abandoned(store: Store, home: Home) -> None:
     """An operation of a living process is its own; after the process it is anybody's."""
-    store.operations.begin("new")
+    store.operations.begin(OperationKind.NEW)
     assert peek.abandoned(home.database) is False
     code = f"""
 from pathlib import Path
+from holdfast.runtime.store.rows import OperationKind
 from holdfast.runtime.store.store import Store
-Store.open(Path({str(home.database)!r})).operations.begin("new")
+Store.open(Path({str(home.database)!r})).operations.begin(OperationKind.NEW)
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 

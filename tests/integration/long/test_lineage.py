@@ -27,7 +27,7 @@ LAYERS = 125
 
 
 def _address(hf: Holdfast, session: Session) -> Any:
-    state = hf.engine.inspect(hf.session_row(session.id).container_id or "")
+    state = hf.engine.inspect(hf.context.session_row(session.id).container_id or "")
     assert state is not None
     return state.addresses
 
@@ -83,7 +83,7 @@ def test_garbage_collection_killed_anywhere_loses_nothing(hf: Holdfast, cli: Any
         if number % 3 == 2:
             wanted[work.snapshot(f"manual-{number}").id] = str(number)
         else:
-            automatic.take(hf, work.id, Policy(keep=100), "every", "x")
+            automatic.take(hf.context, work.id, Policy(keep=100), "every", "x")
         if number == 3:
             pinned = hf.snapshots()[-1].pin()
             wanted[pinned.id] = "3"
@@ -99,7 +99,7 @@ def test_garbage_collection_killed_anywhere_loses_nothing(hf: Holdfast, cli: Any
         dying = [sys.executable, str(INSIDE / "dying_gc.py"), str(dice.randrange(60))]
         done = subprocess.run(dying, env=cli.environment, check=False, capture_output=True)
         assert done.returncode in (0, -signal.SIGKILL), done.stderr
-    garbage.collect(hf)
+    garbage.collect(hf.context)
 
     there = {row.id for row in hf.store.snapshots()}
     assert set(wanted) <= there
@@ -109,7 +109,7 @@ def test_garbage_collection_killed_anywhere_loses_nothing(hf: Holdfast, cli: Any
         assert copy.exec("echo $value; cat /srv/value").text == f"{value}\n{value}\n"
         copy.remove()
     assert user.exec("echo $value").text == "0\n"
-    assert list(garbage.find(hf)) == []
+    assert list(garbage.find(hf.context)) == []
 
 
 def test_a_dead_session_goes_back(hf: Holdfast) -> None:
@@ -165,7 +165,7 @@ def test_automatic_snapshots_make_room_and_manual_ones_do_not(hf: Holdfast) -> N
     work = hf.new("work")
     for _ in range(2):
         work.exec("head -c 3000000 /dev/urandom > /srv/data")
-        automatic.take(hf, work.id, Policy(kind="filesystem"), "every", "1 command")
+        automatic.take(hf.context, work.id, Policy(kind="filesystem"), "every", "1 command")
     first, second = hf.snapshots()
     first.pin()
     work.exec("head -c 3000000 /dev/urandom > /srv/data")
@@ -208,10 +208,10 @@ def test_what_is_being_restored_is_not_removed(hf: Holdfast, monkeypatch: pytest
     from holdfast.runtime.restoring import Restoring
 
     work = hf.new("work", policy={"keep": 0})
-    automatic.take(hf, work.id, Policy(kind="filesystem"), "every", "x")
+    automatic.take(hf.context, work.id, Policy(kind="filesystem"), "every", "x")
     assert hf.snapshots() == []  # its policy keeps none
     work.policy(keep=1)
-    automatic.take(hf, work.id, Policy(kind="filesystem"), "every", "x")
+    automatic.take(hf.context, work.id, Policy(kind="filesystem"), "every", "x")
     taken = hf.snapshots()[0]
     work.policy(keep=0)
     real = Restoring.containers
@@ -220,7 +220,7 @@ def test_what_is_being_restored_is_not_removed(hf: Holdfast, monkeypatch: pytest
     def meanwhile(self: Restoring, rows: Any) -> list[str]:
         with pytest.raises(SnapshotInUse):
             taken.remove()
-        found.extend(garbage.collect(hf))
+        found.extend(garbage.collect(hf.context))
         return real(self, rows)
 
     monkeypatch.setattr(Restoring, "containers", meanwhile)

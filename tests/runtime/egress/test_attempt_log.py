@@ -67,9 +67,9 @@ def test_it_is_kept_with_the_session_and_in_its_journal(hf: Holdfast) -> None:
     """Rules that were replaced count from 0 again, and so do those of another container."""
     session = hf.store.add_session("work", "image", {}, state="running")
 
-    attempt_log.keep(hf, session, "one", [told(packets=3)], emptied=True)
-    attempt_log.keep(hf, hf.store.session("work"), "one", [told(packets=3)])
-    attempt_log.keep(hf, hf.store.session("work"), "two", [told(packets=4), told(port=81)])
+    attempt_log.keep(hf.context, session, "one", [told(packets=3)], emptied=True)
+    attempt_log.keep(hf.context, hf.store.session("work"), "one", [told(packets=3)])
+    attempt_log.keep(hf.context, hf.store.session("work"), "two", [told(packets=4), told(port=81)])
 
     known = attempt_log.of(hf.store.session("work"))
     assert {one.port: one.packets for one in known} == {80: 10, 81: 1}

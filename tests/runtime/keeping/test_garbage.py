@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from holdfast.errors import SnapshotInUse, SnapshotNotFound, StoreError
+from holdfast.runtime.background import Background
 from holdfast.runtime.home import Home
 from holdfast.runtime.keeping import garbage, holding, old_images, settings
-from holdfast.runtime.keeping.background import Background
 from holdfast.runtime.store.store import Store
 
 
@@ -126,7 +126,7 @@ AT_THE_END = """
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from holdfast.runtime.keeping.background import Background
+from holdfast.runtime.background import Background
 
 def work():
     threading.Event().wait(0.5)  # the main thread has nothing more to do meanwhile

@@ -1,4 +1,4 @@
-"""Work of a controller that goes on while its caller does something else; one thing at a time."""
+"""Work that continues while its caller does something else; one thing at a time."""
 
 from __future__ import annotations
 

@@ -1,0 +1,81 @@
+"""The context of a call: which home, which engine, who asks and why.
+
+Handed down instead of the controller. Knows no sessions, snapshots or handles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from holdfast.runtime.background import Background
+from holdfast.runtime.engine import Engine
+from holdfast.runtime.home import Home
+from holdfast.runtime.store import peek
+from holdfast.runtime.store.rows import SessionRow
+
+if TYPE_CHECKING:
+    from holdfast.runtime.store.store import Store
+
+Progress = Callable[[str], None]
+"""Takes a line for each step of something slow."""
+
+
+def no_progress(_line: str) -> None:
+    """Report nothing."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """A home with its store and its engine, and the actor on whose behalf they are used.
+
+    Store and engine are opened when they are first needed: a command in a running session needs neither.
+
+    Attributes:
+        home: the state directory, which exists.
+        actor: for the journal, as `actors.checked` returns it.
+        reason: for the journal.
+        progress: takes a line for each step of something slow.
+        connect: connects to the engine. Raises EngineUnavailable.
+        background: work that continues while the caller does something else.
+    """
+
+    home: Home
+    actor: str = "system"
+    reason: str | None = None
+    progress: Progress = no_progress
+    connect: Callable[[], Engine] = lambda: Engine.connect()
+    background: Background = field(default_factory=Background)
+
+    @cached_property
+    def store(self) -> Store:
+        """The store of the home."""
+        from holdfast.runtime.store.store import Store  # 0.2 s that `exec` does not need to spend
+
+        return Store.open(self.home.database)
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The engine sessions run in.
+
+        Raises:
+            EngineUnavailable: none answers.
+        """
+        return self.connect()
+
+    def session_row(self, ref: str) -> SessionRow:
+        """The current row of the session with this name, id or unique prefix of an id.
+
+        Raises:
+            SessionNotFound, InvalidArgument: none or several fit.
+        """
+        return peek.session(self.home.database, ref) or self.store.session(ref)
+
+    def close(self) -> None:
+        """Wait for what runs in the background, and close the connection to the engine."""
+        self.background.settle()
+        engine = self.__dict__.pop("engine", None)
+        if engine is not None:
+            engine.close()

@@ -1,0 +1,73 @@
+"""An operation: several steps of which either all are done or none.
+
+The intent is recorded first. If a step fails or is interrupted, what had begun is undone at once; if the
+process dies, `recovery` undoes it in the next one. Undoing needs only the operation's row: whatever an
+operation makes carries its id as a label or in its name, and rows that it made are in a state of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from holdfast.errors import HoldfastError
+from holdfast.runtime.interrupts import held
+from holdfast.runtime.operations.context import Context
+from holdfast.runtime.operations.undo_table import undo_of
+from holdfast.runtime.store import owner
+from holdfast.runtime.store.rows import OperationKind, OperationRow
+
+
+@contextmanager
+def carry_out(
+    context: Context,
+    kind: OperationKind,
+    *,
+    session_id: str | None = None,
+    snapshot_id: str | None = None,
+    details: dict[str, Any] | None = None,
+) -> Iterator[OperationRow]:
+    """Carry out the block as one operation; yields its row.
+
+    Whenever an interrupt comes, either nothing has begun or it is undone here. A block that ends with
+    `store.operations.complete` has nothing to undo from there on.
+    """
+    begun: OperationRow | None = None
+    try:
+        with held():
+            begun = context.store.operations.begin(
+                kind, session_id=session_id, snapshot_id=snapshot_id, details=details
+            )
+        yield begun
+    except BaseException as error:
+        if begun is not None:
+            with held():
+                try:
+                    undo(context, begun.id)
+                except HoldfastError as second:
+                    error.add_note(f"what was begun could not be undone yet: {second}")
+        raise
+    with held():
+        context.store.operations.end(begun.id, "done")
+
+
+def undo(context: Context, operation_id: str) -> None:
+    """Undo or finish an operation that is still open, and close its row unless that must wait."""
+    row = next((row for row in context.store.operations.open() if row.id == operation_id), None)
+    if row is None:
+        return
+    ended = undo_of(row.kind)(context, row)
+    if ended is not None:
+        context.store.operations.end(row.id, ended)
+
+
+def is_orphan(row: OperationRow) -> bool:
+    """Whether the process that began it is gone."""
+    return not owner.alive(row.owner_pid, row.owner_start)
+
+
+def listed(row: OperationRow, key: str) -> list[str]:
+    """The texts that its details list under a key."""
+    found = row.details.get(key)
+    return [str(item) for item in found] if isinstance(found, list) else []

@@ -1,0 +1,41 @@
+"""Recovery: undoes the operations of processes that are gone. Every controller does it when it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from holdfast.errors import EngineUnavailable, SessionBusy, StoreError
+from holdfast.runtime import ballast
+from holdfast.runtime.locks import exclusive
+from holdfast.runtime.operations.context import Context
+from holdfast.runtime.operations.operation import is_orphan, undo
+from holdfast.runtime.store import peek
+
+
+def recover(context: Context, fill_undo_table: Callable[[], None]) -> None:
+    """Undo what processes that are gone had begun. Cheap when there is nothing to do.
+
+    Without an engine, or room on the disk, nothing can be undone: that waits for the next time.
+
+    Args:
+        context: of the home.
+        fill_undo_table: imports the modules that carry out operations. Called only if there is something to
+            undo, because most commands need none of them.
+    """
+    if peek.abandoned(context.home.database) is False:
+        return
+    orphans = [row for row in context.store.operations.open() if is_orphan(row)]
+    if not orphans:
+        return
+    fill_undo_table()
+    with ballast.given_up(context.home) as roomy:
+        try:
+            with exclusive(context.home.locks, "recovery", "recover"):
+                # The latest first: one may have been begun within another.
+                for orphan in reversed(orphans):
+                    undo(context, orphan.id)
+        except (SessionBusy, EngineUnavailable):
+            return
+        except StoreError:
+            if roomy:
+                raise
