@@ -23,6 +23,7 @@ from holdfast.errors import (
 )
 from holdfast.runtime.moving.handles import Importing
 from holdfast.runtime.moving.remote import Pulling
+from holdfast.runtime.snapshot import Snapshot
 from holdfast.runtime.suggestion import command
 from holdfast.runtime.text import plain
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from holdfast.runtime.fitness.recorded import Recorded
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.session import Session
-    from holdfast.runtime.snapshot import Snapshot
     from holdfast.snapshots.failure import Debugger, Failure
     from holdfast.snapshots.fitness import Ladder, Name
     from holdfast.snapshots.verification import Verification

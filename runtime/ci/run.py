@@ -27,6 +27,7 @@ from holdfast.runtime.guest import layout
 from holdfast.runtime.operations.operation import carry_out
 from holdfast.runtime.operations.undo_table import undoes
 from holdfast.runtime.scrubbing import rules_file
+from holdfast.runtime.session import Session
 from holdfast.runtime.store.rows import OperationKind
 from holdfast.runtime.terminal.uncook import Tail
 from holdfast.snapshots.failure import Failure
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from holdfast.runtime.ci.checkout import Checkout
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.pulse.pulse import Pulse
-    from holdfast.runtime.session import Session
 
 undoes(OperationKind.CI)(finish_removal)
 

@@ -321,7 +321,7 @@ def test_a_deviation_is_told(hf: Holdfast, running: Session) -> None:
 
     said: list[str] = []
     hf.context = replace(hf.context, progress=said.append)
-    restored = taken.restore("again")
+    restored = hf.snapshot("taken").restore("again")
     assert restored.verification is not None
     assert [one.about for one in restored.verification.deviations] == ["content"]
     assert any("/srv/book differs from the freeze" in line for line in said)
