@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 def _fill_undo_table() -> None:
     """Import every module that carries out operations."""
-    from holdfast.runtime import creating, erasing, snapshotting  # noqa: F401
+    from holdfast.runtime import bringing_back, creating, erasing, snapshotting  # noqa: F401
     from holdfast.runtime.ci import run  # noqa: F401
     from holdfast.runtime.egress import changing  # noqa: F401
     from holdfast.runtime.lineage import switching  # noqa: F401

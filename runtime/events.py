@@ -8,8 +8,7 @@ does.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import GuestDisconnected, SessionError
 from holdfast.runtime import fields, persistence
 from holdfast.runtime.egress import attempt_log
+from holdfast.runtime.event import Event, parse
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.store import life
-from holdfast.runtime.telling import told
-from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest_client import Connection
@@ -45,7 +43,6 @@ NOTABLE = (
     attempt_log.KIND,
 )
 """What is told unless other kinds are asked for."""
-LATEST = 4e9
 # Before asking again: a session that only hangs up must not keep us busy.
 PAUSE = 0.005
 REFUSALS_SECONDS = 2.0
@@ -54,25 +51,6 @@ REFUSALS_LATEST = 300.0
 """The same while it cannot be read."""
 LASTING = 1.0
 """Seconds after which a connection over which nothing came is one of a session in which nothing happens."""
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One thing that happened. `seq` counts the entries of the session's journal; `data` are its fields."""
-
-    seq: int
-    at: datetime
-    kind: str
-    data: Mapping[str, Any] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it for programs, as it stands in the journal."""
-        return {"seq": self.seq, "at": round(self.at.timestamp(), 6), "kind": self.kind, **self.data}
-
-    @property
-    def text(self) -> str:
-        """What happened, as a sentence on one line."""
-        return plain(told(self.kind, self.data), 400)
 
 
 def read(
@@ -197,22 +175,6 @@ def _frames(connection: Connection, *, follow: bool) -> Iterator[Frame | None]:
 
 def _open(line: Line, args: dict[str, Any]) -> Connection:
     return line.client().open("journal", **args)
-
-
-def parse(entry: Mapping[str, Any]) -> Event:
-    """Return the event of an entry of a guest's journal, whatever that is.
-
-    Raises:
-        ProtocolError: it is not of the agreed form.
-    """
-    frame = Frame({"event": "entry", **entry})
-    data = {key: value for key, value in entry.items() if key not in ("seq", "at", "kind")}
-    return Event(
-        seq=fields.integer(frame, "seq"),
-        at=datetime.fromtimestamp(min(fields.number(frame, "at"), LATEST), UTC),
-        kind=plain(fields.text(frame, "kind"), 40),
-        data=data,
-    )
 
 
 def ended(context: Context, session_id: str, seq: int, message: str) -> Event:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from holdfast.runtime.events import Event
+from holdfast.runtime.event import Event
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest.pulse.state import State
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
-from holdfast.runtime import snapshotting
+from holdfast.runtime import removing
 from holdfast.runtime.creating import create
 from holdfast.runtime.egress import trial
 from holdfast.runtime.results import Check
@@ -87,7 +87,7 @@ def _scratch(context: Context) -> Iterator[list[Session]]:
             session.remove()
         for row in context.store.snapshots():
             if row.session_id in ours:
-                snapshotting.remove_snapshot(context, row)
+                removing.remove_snapshot(context, row)
 
 
 def _verdict(probe: _Probe, session: Session) -> Check:

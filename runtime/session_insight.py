@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from holdfast.runtime.drift.result import Drift
-    from holdfast.runtime.events import Event
+    from holdfast.runtime.event import Event
     from holdfast.runtime.journal.entry import Entry
     from holdfast.runtime.line import Line
     from holdfast.runtime.pulse.pulse import Port, Pulse

@@ -188,6 +188,6 @@ class SessionSnapshots:
 
     def resume(self) -> Session:
         """Let a suspended session go on."""
-        from holdfast.runtime import snapshotting
+        from holdfast.runtime import bringing_back
 
-        return self._became(snapshotting.resume(self._context, self._line.row))
+        return self._became(bringing_back.resume(self._context, self._line.row))

@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.errors import GuestDisconnected, GuestError, SessionBusy, ShellNotFound
 from holdfast.runtime import fields, given, ids, overdue
-from holdfast.runtime.events import parse
+from holdfast.runtime.event import parse
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest.actor import id_of
 from holdfast.runtime.guest.protocol import Frame

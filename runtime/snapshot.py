@@ -1,6 +1,6 @@
 """A handle on one snapshot.
 
-How sessions are captured and restored is in `runtime.snapshotting`, imported when it is needed.
+How sessions are restored is in `runtime.bringing_back`, imported when it is needed.
 """
 
 from __future__ import annotations
@@ -172,12 +172,12 @@ class Snapshot:
 
         `network` and `allow` are as for `restore`.
         """
-        from holdfast.runtime import snapshotting
+        from holdfast.runtime import bringing_back
         from holdfast.runtime.session import Session
 
         if not 1 <= n <= FORKS:
             raise InvalidArgument(f"cannot fork {n} times: the number must be from 1 to {FORKS}")
-        rows = snapshotting.restore(self._context, self._row, name, n, rung, network, allow)
+        rows = bringing_back.restore(self._context, self._row, name, n, rung, network, allow)
         return [Session(self._context, row) for row in rows]
 
     def retry(
@@ -235,6 +235,6 @@ class Snapshot:
         Raises:
             SnapshotInUse: a suspended session needs it.
         """
-        from holdfast.runtime import snapshotting
+        from holdfast.runtime import removing
 
-        snapshotting.remove_snapshot(self._context, self._row)
+        removing.remove_snapshot(self._context, self._row)

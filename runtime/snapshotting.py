@@ -1,35 +1,29 @@
-"""What can be done with snapshots, each all or nothing.
+"""Captures a session, or suspends it: all or nothing.
 
-What is made on the way carries the operation's id, so that `recovery` can take it back; how a capture and
-a restore go is in `taking` and `restoring`.
+What is made on the way carries the operation's id, so that `recovery` can take it back; the steps are in
+`taking`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import (
     InvalidArgument,
-    RestoreFailed,
-    SessionError,
     SnapshotDamaged,
-    SnapshotInUse,
 )
-from holdfast.runtime import ballast, ids, naming, shared_folder, sharing, storing, unchanged
+from holdfast.runtime import ids, removing, shared_folder, sharing, storing, unchanged
 from holdfast.runtime.egress import attempt_log
 from holdfast.runtime.interrupts import held
 from holdfast.runtime.journal import happenings
-from holdfast.runtime.keeping import holding, tidying
+from holdfast.runtime.keeping import tidying
 from holdfast.runtime.operations.operation import carry_out
 from holdfast.runtime.operations.undo_table import undoes
-from holdfast.runtime.restoring import Restoring
 from holdfast.runtime.store.rows import OperationKind
-from holdfast.runtime.storing import image_ref
 from holdfast.runtime.taking import Taking, new_row
-from holdfast.runtime.taking_back import take_back_capture, take_back_containers
+from holdfast.runtime.taking_back import take_back_capture
 from holdfast.runtime.turns import turn
 from holdfast.snapshots import manifest
 
@@ -43,10 +37,8 @@ if TYPE_CHECKING:
         SnapshotRow,
     )
     from holdfast.snapshots.failure import Failure
-    from holdfast.snapshots.fitness import Name
 
 undoes(OperationKind.SNAPSHOT)(take_back_capture)
-undoes(OperationKind.RESTORE, OperationKind.RESUME)(take_back_containers)
 
 
 def take(
@@ -126,86 +118,6 @@ def suspend(context: Context, session: SessionRow) -> SessionRow:
     return suspended
 
 
-def resume(context: Context, session: SessionRow) -> SessionRow:
-    """Let a suspended session go on under its name and id."""
-    with turn(context, session, "resume", usable=False) as session:
-        if session.state != "suspended" or session.parent_snapshot_id is None:
-            raise SessionError(f"cannot resume session {session.name}: it is not suspended")
-        snapshot = context.store.snapshot(session.parent_snapshot_id)
-        with (
-            holding.used(context, snapshot),
-            carry_out(context, OperationKind.RESUME, session_id=session.id) as operation,
-        ):
-            restoring = Restoring(context, snapshot, operation)
-            try:
-                resumed = restoring.bring_up([_next_generation(session, restoring)])[0]
-            except RestoreFailed as error:
-                error.hint = (
-                    f"{error.hint}; the session stays suspended; "
-                    f"`holdfast restore {snapshot.name} --as files` makes one of its files"
-                ).removeprefix("; ")
-                raise
-    happenings.note(context, session.id, "resumed")
-    return resumed
-
-
-def restore(
-    context: Context,
-    snapshot: SnapshotRow,
-    name: str | None,
-    count: int,
-    rung: Name | None = None,
-    network: str | None = None,
-    allow: Sequence[str] = (),
-) -> list[SessionRow]:
-    """Make `count` sessions that go on from a snapshot: called name, or name-1, name-2, …
-
-    They reach what the snapshot says, or `network`, and `allow` as well.
-
-    Raises:
-        InvalidArgument: the network cannot be like that.
-        LiveUnsupported: that, or the rung that was asked for, is not possible on this machine.
-        SessionExists, SnapshotDamaged, RestoreFailed: nothing is left of any of them.
-    """
-    if snapshot.state == "pending":
-        raise SnapshotDamaged(f"cannot restore {snapshot.name}: it is not complete")
-    if name is not None:
-        ids.check_name(name if count == 1 else f"{name}-{count}")
-    with holding.used(context, snapshot), carry_out(context, OperationKind.RESTORE) as operation:
-        restoring = Restoring(context, snapshot, operation, rung=rung)
-        options = restoring.options(network, allow)
-        session_ids = [ids.new_id() for _ in range(count)]
-        context.store.operations.update(operation.id, details={"session_ids": session_ids})
-        rows = [
-            _add(context, restoring, options, session_id, _name(name, number, count))
-            for number, session_id in enumerate(session_ids, start=1)
-        ]
-        happenings.branched(context, rows, snapshot)
-        made = restoring.bring_up(rows)
-    happenings.restored(context, made, snapshot, restoring.rung)
-    return made
-
-
-def remove_snapshot(context: Context, snapshot: SnapshotRow) -> None:
-    """Delete a snapshot: image, files, row, in this order, so that a removal cut short can be repeated.
-
-    Raises:
-        SnapshotInUse: a suspended session needs it, or it is being restored.
-    """
-    for session in context.store.sessions():
-        if session.state == "suspended" and session.parent_snapshot_id == snapshot.id:
-            raise SnapshotInUse(
-                f"cannot remove snapshot {snapshot.name}: session {session.name} is suspended in it",
-                hint=f"`holdfast resume {session.name}` or `holdfast rm {session.name}` first",
-            )
-    with ballast.given_up(context.home), held(), holding.removing(context, snapshot):
-        context.engine.images.remove(image_ref(snapshot.id))
-        storing.sweep_images(context)
-        shutil.rmtree(context.home.snapshots / snapshot.id, ignore_errors=True)
-        context.store.forget_snapshot(snapshot.id)
-        storing.tidy(context)
-
-
 @undoes(OperationKind.SUSPEND)
 def undo_suspension(context: Context, operation: OperationRow) -> OperationState:
     """Finish a suspension whose processes are gone already: its snapshot is all there is of the session."""
@@ -221,7 +133,7 @@ def _finished(context: Context, operation: OperationRow) -> bool:
         return False
     state = context.engine.inspect(session.container_id or "")
     if state is not None and state.running:
-        remove_snapshot(context, taken)
+        removing.remove_snapshot(context, taken)
         return False
     _put_away(context, session, taken, operation.id)
     return True
@@ -241,34 +153,8 @@ def _put_away(context: Context, session: SessionRow, taken: SnapshotRow, operati
     return context.store.session(session.id)
 
 
-def _next_generation(session: SessionRow, restoring: Restoring) -> SessionRow:
-    from dataclasses import replace
-
-    return replace(session, generation=max(session.generation, restoring.kept.generation) + 1)
-
-
 def _same_options(context: Context, snapshot: SnapshotRow, session: SessionRow) -> bool:
     """Whether a snapshot would make the session that this one is: its network can be changed from outside."""
     with contextlib.suppress(SnapshotDamaged):
         return manifest.read(context.home.snapshots / snapshot.id).options == session.options
     return False
-
-
-def _name(chosen: str | None, number: int, count: int) -> str | None:
-    if chosen is None or count == 1:
-        return chosen
-    return f"{chosen}-{number}"
-
-
-def _add(
-    context: Context, restoring: Restoring, options: dict[str, Any], session_id: str, name: str | None
-) -> SessionRow:
-    return naming.add(
-        context.store,
-        name,
-        restoring.kept.image,
-        options,
-        session_id=session_id,
-        parent_snapshot_id=restoring.snapshot.id,
-        generation=restoring.kept.generation + 1,
-    )

@@ -14,7 +14,7 @@ from holdfast.runtime.cli import output
 from holdfast.runtime.cli.arguments import Json, SessionRef, controller, wants_json
 
 if TYPE_CHECKING:
-    from holdfast.runtime.events import Event
+    from holdfast.runtime.event import Event
 
 _AGO = re.compile(r"(\d{1,9})(s|m|min|h|d)")
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from holdfast.errors import QuotaExceeded, SnapshotInUse
+from holdfast.runtime import removing
 from holdfast.runtime.keeping import retention, settings
 from holdfast.runtime.keeping.policy import Policy
 
@@ -64,12 +65,10 @@ def make_room(context: Context, session: SessionRow, taken: SnapshotRow, *, must
 
 def let_go(context: Context, rows: Iterable[SnapshotRow]) -> list[SnapshotRow]:
     """Remove snapshots, except those that are in use just now."""
-    from holdfast.runtime import snapshotting
-
     gone = []
     for row in rows:
         with contextlib.suppress(SnapshotInUse):
-            snapshotting.remove_snapshot(context, row)
+            removing.remove_snapshot(context, row)
             gone.append(row)
     return gone
 

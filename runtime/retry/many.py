@@ -213,11 +213,11 @@ class _Many:
             return number
 
     def _one(self, own: Context, number: int) -> None:
-        from holdfast.runtime import snapshotting
+        from holdfast.runtime import bringing_back
         from holdfast.runtime.session import Session
 
         try:
-            row = snapshotting.restore(own, self.snapshot, self.names[number - 1], 1)[0]
+            row = bringing_back.restore(own, self.snapshot, self.names[number - 1], 1)[0]
         finally:
             with self._changed:
                 self._coming -= 1

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.drift.result import Drift
     from holdfast.runtime.egress.attempt_log import Refusal
     from holdfast.runtime.egress.changing import Reach
-    from holdfast.runtime.events import Event
+    from holdfast.runtime.event import Event
     from holdfast.runtime.fitness.recorded import Recorded
     from holdfast.runtime.guest.pulse.state import State
     from holdfast.runtime.home import Home
@@ -211,7 +211,7 @@ _LATE = {
     "Difference": "runtime.retry.spread",
     "Drift": "runtime.drift.result",
     "Entry": "runtime.journal.entry",
-    "Event": "runtime.events",
+    "Event": "runtime.event",
     "ExecResult": "runtime.results",
     "Exported": "runtime.moving.handles",
     "Failure": "snapshots.failure",

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.runtime import awakening, events, fields, shell_calls, tasks
+from holdfast.runtime import awakening, fields, shell_calls, tasks
 from holdfast.runtime.drift import holdings
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.guest_client import GuestClient
@@ -101,7 +101,7 @@ def readers(session: Session) -> dict[str, tuple[Frame, Read]]:
             client.request("task_list"),
             lambda one: [tasks._info(Frame({"event": "task", **row})) for row in fields.rows(one, "tasks")],
         ),
-        "events": (journal[-1], lambda one: events.parse(fields.body(one))),
+        "events": (journal[-1], lambda one: event.parse(fields.body(one))),
         "journal": (journal[-1], lambda one: entry.told(one.payload)),
         "journal, for its time": (journal[-1], lambda one: activity._time(one.payload)),
     }

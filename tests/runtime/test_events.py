@@ -13,7 +13,8 @@ import pytest
 
 from holdfast.errors import GuestDisconnected, InvalidArgument, ProtocolError, SessionDead
 from holdfast.runtime.cli.events import moment
-from holdfast.runtime.events import Event, parse, read
+from holdfast.runtime.event import Event, parse
+from holdfast.runtime.events import read
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.guest_client import GuestClient
 from holdfast.runtime.persistence import Persistence
