@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from holdfast import __version__
 from holdfast.errors import EngineUnavailable, HoldfastError
 from holdfast.runtime.fitness import needed
+from holdfast.runtime.version import VERSION
 from holdfast.snapshots import service
 from holdfast.snapshots.fitness import Here
 from holdfast.snapshots.link import Refused
@@ -29,7 +29,7 @@ def look(context: Context, *, live: bool) -> Here:
         memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         engine=engine.title,
         platform=f"{told.get('Os', '')}/{told.get('Arch', '')}",
-        holdfast=__version__,
+        holdfast=VERSION,
     )
     if not live:
         return here

@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from holdfast import __version__
 from holdfast.runtime.engine import Engine
+from holdfast.runtime.version import VERSION
 from holdfast.snapshots.fitness import Needs
 from holdfast.snapshots.machine import Machine
 
@@ -31,7 +31,7 @@ def by(engine: Engine, about: Mapping[str, Any] | None, staged: Path) -> Needs:
         machine=machine(about or {}),
         uses=[] if about is None else sorted(name for form, name in _USES.items() if _any(staged, form)),
         engine=engine.title,
-        holdfast=__version__,
+        holdfast=VERSION,
     )
 
 

@@ -56,6 +56,7 @@ from holdfast.errors import (
     StoreError,
     TaskNotFound,
 )
+from holdfast.runtime.version import VERSION
 
 if TYPE_CHECKING:
     from holdfast.runtime.controller import Holdfast
@@ -103,7 +104,7 @@ if TYPE_CHECKING:
     from holdfast.snapshots.survivability import Survivability
     from holdfast.snapshots.verification import Deviation
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "BundleRefused",
