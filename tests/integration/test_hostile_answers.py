@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.runtime import awakening, fields, shell_calls, tasks
+from holdfast.runtime import awakening, event, fields, shell_calls, tasks
 from holdfast.runtime.drift import holdings
 from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.guest_client import GuestClient
