@@ -36,7 +36,15 @@ STACKS: Mapping[str, Stack] = {
     "services": Stack(apt=("postgresql", "redis-server", "nginx-light")),
     "node": Stack(
         apt=("nodejs", "npm"),
-        npm=("vite@6", "nodemon@3", "webpack@5", "webpack-cli@6", "jest@29", "@parcel/watcher@2"),
+        npm=(
+            "vite@6",
+            "nodemon@3",
+            "webpack@5",
+            "webpack-cli@6",
+            "jest@29",
+            "@parcel/watcher@2",
+            "typescript@5",
+        ),
     ),
     # The cache of compiled packages: each program is then compiled in seconds.
     "go": Stack(apt=("golang-go",), once="GOFLAGS=-mod=mod go build net/http"),

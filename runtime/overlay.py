@@ -2,7 +2,11 @@
 
 The engine can be asked for the same, but compares every file of the image for it: a second where this takes
 milliseconds. It needs the rights of root on this host; without them, or where layers are of another kind,
-there is no answer. The layer is under the session's control: no link in it is followed.
+there is no answer. The layer is under the session's control: no link in it is followed, and names may vanish
+while it is read.
+
+The engine reads every folder through the session's own mount, which programs that watch it (inotify(7)) see:
+so it is asked only where there is no other way.
 """
 
 from __future__ import annotations
@@ -47,7 +51,10 @@ def _walk(upper: Path, lowers: list[str]) -> Iterator[tuple[str, int]]:
             yield from ((f"{prefix}/{name}", DELETED) for name in _names(mine, prefix) if name not in names)
         for name in (*folders, *files):
             path = f"{prefix}/{name}"
-            found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            try:
+                found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            except FileNotFoundError:
+                continue
             if stat.S_ISCHR(found.st_mode) and found.st_rdev == 0:
                 yield path, DELETED
                 continue
@@ -113,4 +120,5 @@ def _stat(path: str) -> os.stat_result | None:
 
 
 def _fail(error: OSError) -> None:
-    raise error
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise error

@@ -22,6 +22,7 @@
  *   ptrace   stopping all of a container at once: see guard_seize.c; what is restored and not judged yet: see
  *            guard_unjudged.c
  *   epoll_wait  interruptions: see guard_waits.c
+ *   ioctl    memory that is given back while it is served: see guard_returned.c
  *   recvmsg  descriptors of the session that CRIU could not keep: see guard_substitute.c
  *
  * HOLDFAST_GUARD="MNT NET UTS CONTROL KDAT ROOT" names five open descriptors (-1: none) and the pid of the root of the

@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -85,3 +87,34 @@ def test_what_cannot_be_read_is_no_answer(tmp_path: Path) -> None:
     (tmp_path / "upper/d").mkdir(parents=True)
     os.setxattr(tmp_path / "upper/d", "trusted.overlay.redirect", b"/x")
     assert overlay.changes(tmp_path / "upper", []) is None
+
+
+CHURN = """
+import os, sys
+folder = sys.argv[1]
+for number in range(1_000_000):
+    made = f"{folder}/{number}"
+    if number % 2:
+        os.mkdir(made)
+        os.rmdir(made)
+    else:
+        os.close(os.open(made, os.O_CREAT | os.O_WRONLY))
+        os.unlink(made)
+"""
+
+
+def test_what_vanishes_meanwhile_is_left_out(tmp_path: Path) -> None:
+    """There is an answer all the same: the engine would read all folders where the session watches them."""
+    (tmp_path / "d").mkdir()
+    for number in range(200):  # so that it takes time from a name to the file
+        (tmp_path / f"d/kept-{number}").touch()
+    with subprocess.Popen([sys.executable, "-c", CHURN, tmp_path / "d"]) as churn:
+        try:
+            while len(list((tmp_path / "d").iterdir())) == 200:
+                assert churn.poll() is None
+            for _ in range(100):
+                kept = [path for path in found(tmp_path) if path.startswith("/d/kept-")]
+                assert len(kept) == 200
+            assert churn.poll() is None
+        finally:
+            churn.kill()
