@@ -68,7 +68,7 @@ def _notes(one: Outcome, known: str) -> str:
         notes.append(f"the reason: {known}")
     notes += [
         f"a case in the copy of {found.after:.1f} s took {took} s by the time of day;"
-        f" the snapshot had waited for {found.waited} s"
+        f" the snapshot had waited for at least {found.waited} s"
         for found in one.captures
         for took in found.measured
     ]
