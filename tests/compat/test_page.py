@@ -63,7 +63,8 @@ def test_a_case_that_measured_the_wait_is_told() -> None:
     """With both figures; and they come back from the results file."""
     clocked = dataclasses.replace(BAD, captures=(Capture(0.2, 6.1, 0.4, waited=8.9, measured=(9.7,)),))
     assert from_dict(json.loads(json.dumps(clocked.as_dict()))) == clocked
-    assert "took 9.7 s by the time of day; the snapshot had waited for at least 8.9 s" in page.page([clocked], {}, [])
+    text = page.page([clocked], {}, [])
+    assert "took 9.7 s by the time of day; the snapshot had waited for at least 8.9 s" in text
 
 
 def test_results_are_kept_and_replaced_by_name(tmp_path: Path) -> None:
