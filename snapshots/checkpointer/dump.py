@@ -34,6 +34,7 @@ from holdfast.snapshots.checkpointer import (
     standstill,
     tmpfs,
     tree,
+    unaccepted,
     watchers,
 )
 from holdfast.snapshots.checkpointer.channel import Channel
@@ -173,7 +174,9 @@ def run(request: Dump, channel: Channel) -> None:
         request, channel, root, images, freezer, tree.FreezeWatch(root), layer, packets, watched
     )
     try:
-        running, capture.frozen_at = standstill.begin(capture.freezer, start, capture.check_frozen)
+        running, capture.frozen_at = standstill.begin(
+            capture.freezer, start, capture.check_frozen, lambda: unaccepted.are_there(target.init_pid)
+        )
         _drive(capture, running)
         status = _reap(running.process)
         if request.leave_running:

@@ -34,6 +34,11 @@ PAUSES = tuple(0.001 * 1.3**number for number in range(16)) * 3
 
 Of no one length, so that they do not keep step with a program that has such children all the time.
 """
+ACCEPTING = 16
+"""How many of these pauses are made for connections that no server has accepted yet: 0.2 s.
+
+A server that accepts none is no reason to refuse a capture: then the session is frozen with them.
+"""
 
 Start = Callable[[Mapping[str, str], tuple[int, ...]], criu.Running]
 """Starts CRIU with these variables for the guard and these open descriptors."""
@@ -56,26 +61,32 @@ class Freezes(Protocol):
         """The processes."""
 
 
-def freeze(freezer: Freezes) -> None:
+def freeze(freezer: Freezes, is_connecting: Callable[[], bool]) -> None:
     """Freeze a session at a moment when nothing in it waits for a child of vfork, which CRIU could not seize.
+
+    `is_connecting` says whether a connection would be lost now that its server accepts in a moment. That is
+    waited for, but not for long.
 
     Raises:
         NotFrozen: it cannot be frozen, or there is always such a child; then it runs.
     """
-    for pause in (*PAUSES, 0.0):
+    for tried, pause in enumerate((*PAUSES, 0.0)):
         freezer.freeze()
         born = next(iter(unborn.waiting(freezer.members())), 0)
-        if not born:
+        if not born and (tried >= ACCEPTING or not is_connecting()):
             return
         freezer.thaw()
         time.sleep(pause)
     raise NotFrozen(f"pid {tree.inner_pid_of(born)} waits for a child of vfork, and does not stop")
 
 
-def begin(freezer: Freezer, start: Start, check: Callable[[], None]) -> tuple[criu.Running, float]:
+def begin(
+    freezer: Freezer, start: Start, check: Callable[[], None], is_connecting: Callable[[], bool]
+) -> tuple[criu.Running, float]:
     """Start CRIU, and freeze the session; returns the moment (monotonic, seconds) at which it was frozen.
 
-    `check` is called when the session is frozen and before CRIU enters it, and may raise.
+    `check` is called when the session is frozen and before CRIU enters it, and may raise; `is_connecting`
+    is that of `freeze`.
 
     Raises:
         criu.Killed: it cannot be started.
@@ -83,12 +94,12 @@ def begin(freezer: Freezer, start: Start, check: Callable[[], None]) -> tuple[cr
     """
     for early in (False, True):
         if early:
-            freeze(freezer)
+            freeze(freezer, is_connecting)
         running = _start(freezer, start)
         try:
             ready = not early and _is_ready(running, SOON)
             if not early:
-                freeze(freezer)
+                freeze(freezer, is_connecting)
             frozen_at = time.monotonic()
             if (ready or _is_ready(running, LIMIT)) and _is_alive(running):
                 check()

@@ -15,7 +15,9 @@ class Capture:
 
     `share` is where in the run it was drawn, from 0 to 1; `after` the seconds since its start at which the
     capture began; `frozen` the seconds for which the session was. `refused` is why there is none.
-    `late`: the command ended while the capture was being prepared, so that it says nothing.
+    `late`: the command ended while the capture was being prepared, so that it says nothing. `waited` are the
+    seconds until the snapshot was restored, `measured` those that cases in the copy say they took and that
+    include this time: they measure by the time of day.
     """
 
     share: float
@@ -23,6 +25,8 @@ class Capture:
     frozen: float = 0.0
     refused: str = ""
     late: bool = False
+    waited: float = 0.0
+    measured: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,10 @@ class Outcome:
 
 def from_dict(found: dict[str, Any]) -> Outcome:
     """Read what `as_dict` gave."""
-    captures = tuple(Capture(**capture) for capture in found["captures"])
+    captures = tuple(
+        Capture(**{**capture, "measured": tuple(capture.get("measured", ()))})
+        for capture in found["captures"]
+    )
     lists = {name: tuple(found[name]) for name in ("differences", "unsteady")}
     return Outcome(**{**found, **lists, "captures": captures})
 

@@ -66,6 +66,12 @@ def _notes(one: Outcome, known: str) -> str:
         notes.append(f"{len(one.differences) - MOST} more differences")
     if known and one.differences:
         notes.append(f"the reason: {known}")
+    notes += [
+        f"a case in the copy of {found.after:.1f} s took {took} s by the time of day;"
+        f" the snapshot had waited for at least {found.waited} s"
+        for found in one.captures
+        for took in found.measured
+    ]
     notes += [f"refused at {found.after:.1f} s: {found.refused}" for found in one.captures if found.refused]
     if one.failing:
         notes.append(f"{one.failing} cases fail in all runs, plain ones as well")

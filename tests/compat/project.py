@@ -25,7 +25,9 @@ class Project:
     command prints; empty if there are no cases. `files` are patterns of files below that folder whose bytes
     are compared afterwards, folders with all that is in them. `version` prints the version. `stack` names an
     image of `holdfast.images.stacks`. `folder` is one of the host to begin with; it is only read. `known`
-    says why something differs, if it does and the reason is known. `patience` is for one run, in seconds.
+    says why something differs, if it does and the reason is known. `measured` is a pattern of what the runner
+    prints about a case that took too long by the time of day, with the milliseconds as its group. `patience`
+    is for one run, in seconds.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Project:
     stack: str = ""
     folder: str = ""
     known: str = ""
+    measured: str = ""
     patience: float = 300.0
     memory: int = MEMORY
 
@@ -55,6 +58,8 @@ class Project:
             found.append(f"there is no reader '{self.reads}'")
         if not self.reads and not self.files:
             found.append("it has neither cases nor files to compare")
+        if self.measured and re.compile(self.measured).groups != 1:
+            found.append("what it measured is not one group")
         if any(pattern.startswith("/") or ".." in pattern for pattern in self.files):
             found.append("files are not below its folder")
         return found

@@ -1,6 +1,7 @@
 """The page says what the results file says, and the declarations are sound."""
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,14 @@ def test_the_page_is_sound_and_honest() -> None:
     assert "refused at 6.1 s: traced" in text
     assert "not tried to the end: cannot build it" in text
     assert "its &lt;suite> \\| all" in text
+
+
+def test_a_case_that_measured_the_wait_is_told() -> None:
+    """With both figures; and they come back from the results file."""
+    clocked = dataclasses.replace(BAD, captures=(Capture(0.2, 6.1, 0.4, waited=8.9, measured=(9.7,)),))
+    assert from_dict(json.loads(json.dumps(clocked.as_dict()))) == clocked
+    text = page.page([clocked], {}, [])
+    assert "took 9.7 s by the time of day; the snapshot had waited for at least 8.9 s" in text
 
 
 def test_results_are_kept_and_replaced_by_name(tmp_path: Path) -> None:

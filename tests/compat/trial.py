@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.compat import commands, moments, place
+from tests.compat import clocks, commands, moments, place
 from tests.compat.comparison import Run, compare
 from tests.compat.outcome import Capture, Outcome, said
 from tests.compat.project import Project
@@ -50,7 +50,7 @@ class Trial:
         self._say, self._logs = say, logs
         self._sessions: list[Session] = []
         self._captures: list[Capture] = []
-        self._taken: list[tuple[int, Snapshot]] = []
+        self._taken: list[tuple[int, Snapshot, float]] = []
         self._missed = 0
         self._copies = 0
         self._version = ""
@@ -143,21 +143,22 @@ class Trial:
             self._note(f"refused at {after:.1f} s: {why}")
             return
         frozen = float(snapshot.row.details.get("frozen_seconds", 0.0))
-        self._taken.append((len(self._captures), snapshot))
+        self._taken.append((len(self._captures), snapshot, time.monotonic()))
         self._captures.append(Capture(round(share, 3), round(after, 1), round(frozen, 2)))
         self._note(f"captured at {after:.1f} s, frozen for {frozen:.2f} s")
 
     def _continued(self) -> Iterator[Run]:
         """Each snapshot restored, one after the other, and its command waited for."""
-        for number, snapshot in self._taken:
+        for number, snapshot, taken_at in self._taken:
             where = f"copy of {self._captures[number].after:.1f} s"
             try:
-                yield self._copy(where, number, snapshot)
+                yield self._copy(where, number, snapshot, taken_at)
             except HoldfastError as error:
                 self._note(f"{where}: {error}")
                 yield Run(where, None, failure=plain(str(error), 300))
 
-    def _copy(self, where: str, number: int, snapshot: Snapshot) -> Run:
+    def _copy(self, where: str, number: int, snapshot: Snapshot, taken_at: float) -> Run:
+        waited = time.monotonic() - taken_at
         copy = snapshot.restore()
         self._sessions.append(copy)
         task = copy.task(self._task_id(copy))
@@ -165,6 +166,9 @@ class Trial:
         if late:
             self._captures[number] = replace(self._captures[number], late=True)
         found = self._ended(copy, task, where)
+        if self._project.measured and not late:
+            by_day = clocks.measured(place.read(copy), self._project.measured, waited, found.seconds)
+            self._captures[number] = replace(self._captures[number], waited=round(waited, 1), measured=by_day)
         self._copies += found.exit_code is not None and not late
         copy.remove()
         self._sessions.remove(copy)

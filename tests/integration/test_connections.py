@@ -309,3 +309,39 @@ def test_what_was_said_before_hanging_up_is_heard_in_copies(hf: Holdfast) -> Non
     for each in (copy, session):
         asked = each.exec("touch go; wait %1; cat told", timeout=60)
         assert f"heard {size}" in asked.text
+
+
+ACCEPTED_LATE = """
+import json, pathlib, socket, time
+listener = socket.create_server(("127.0.0.1", 0))
+listener.settimeout(5)
+wrong, aside = [], pathlib.Path("/dev/shm/aside")
+while True:
+    client = socket.create_connection(listener.getsockname())
+    client.sendall(b"asked")
+    time.sleep(0.08)
+    try:
+        server = listener.accept()[0]
+        server.sendall(server.recv(100) + b" and answered")
+        assert client.recv(100) == b"asked and answered"
+        server.close()
+    except (OSError, AssertionError) as error:
+        wrong.append(repr(error))
+    client.close()
+    aside.write_text(json.dumps(wrong))
+    aside.rename("/dev/shm/rounds")
+    time.sleep(0.04)
+"""
+
+
+def test_a_connection_that_is_just_being_accepted_is_waited_for(hf: Holdfast) -> None:
+    """Two of three moments are such, and what was sent then can be read by nobody but the server."""
+    session = hf.new("accepting")
+    session.exec(f"cat > late.py <<'END'\n{ACCEPTED_LATE}\nEND\nsetsid python3 late.py > /dev/null 2> log &")
+    session.exec("until [ -e /dev/shm/rounds ]; do sleep 0.01; done", timeout=60)
+    for _ in range(2):
+        copy = session.snapshot().restore()
+        renewed = "rm -f /dev/shm/rounds; until cat /dev/shm/rounds log; do sleep 0.01; done 2> /dev/null"
+        assert copy.exec(renewed, timeout=60).text == "[]"
+        copy.remove()
+    assert session.exec("cat /dev/shm/rounds log", timeout=60).text == "[]"

@@ -100,7 +100,7 @@ def test_a_session_is_frozen_when_no_child_is_being_born(monkeypatch: pytest.Mon
     """It runs on in between, so that the child gets on."""
     group = Group(3)
     monkeypatch.setattr(unborn, "waiting", group.waiting)
-    standstill.freeze(group)
+    standstill.freeze(group, lambda: False)
     assert group.calls == "ftftftf"
 
 
@@ -110,5 +110,5 @@ def test_a_child_that_is_never_born_is_told_at_once(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(unborn, "waiting", group.waiting)
     monkeypatch.setattr(standstill, "PAUSES", (0.0,) * 5)
     with pytest.raises(NotFrozen, match="does not stop"):
-        standstill.freeze(group)
+        standstill.freeze(group, lambda: False)
     assert group.calls == "ft" * 6

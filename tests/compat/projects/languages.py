@@ -41,7 +41,7 @@ PROJECTS = (
     Project(
         name="commons-lang",
         kind="java",
-        does="javac and JUnit 5: concurrent, time, event, function, stream, tuple, mutable, math; and the classes",
+        does="javac and JUnit 5: concurrent, event, function, stream, tuple, mutable, math; and the classes",
         fetch="""
             packages junit5 libeasymock-java libjsr305-java libcommons-io-java libcommons-text-java
             debian_orig libcommons-lang3-java
@@ -53,7 +53,7 @@ PROJECTS = (
             {_PATH}
             javac -nowarn -d classes -encoding UTF-8 $(find src/main -name '*.java') 2>/dev/null || exit
             java -cp t:$CP org.junit.platform.console.ConsoleLauncher execute --reports-dir report --details none \\
-                --disable-banner $(printf -- '--select-package org.apache.commons.lang3.%s ' concurrent time event \\
+                --disable-banner $(printf -- '--select-package org.apache.commons.lang3.%s ' concurrent event \\
                 function stream tuple mutable math)""",
         reads="junit",
         result="report/TEST-junit-jupiter.xml",

@@ -18,6 +18,16 @@ PROJECTS = (
         result="junit.xml",
     ),
     Project(
+        name="click",
+        kind="python",
+        does="its suite with pytest: command lines, prompts, files, completion",
+        fetch="sdist click; pip_env pytest .",
+        version="sed -n 's/^Version: //p' PKG-INFO",
+        run=f"for n in 1 2 3; do {_PYTHON} -m pytest -p no:cacheprovider --junitxml=junit.xml tests || exit; done",
+        reads="junit",
+        result="junit.xml",
+    ),
+    Project(
         name="tornado",
         kind="python",
         does="of its suite with unittest: HTTP servers and clients, streams, WebSockets, processes, locks, queues",

@@ -1,0 +1,32 @@
+"""Finds TCP connections within a session that no server has accepted yet.
+
+The kernel keeps such a connection in the queue of its listener, where no descriptor leads to it. So CRIU
+cannot read it, and in a copy its client finds it closed. In a session that runs, a server accepts it within
+microseconds: whoever freezes the session waits for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from holdfast.snapshots.checkpointer.survey import diag
+from holdfast.snapshots.checkpointer.survey.seen import Socket
+
+# A closed socket has no descriptor either, but none of these states: it has said its end.
+_OPEN = ("established", "close_wait")
+
+
+def are_there(process: int) -> bool:
+    """Whether there are any in the network namespace of a process."""
+    return bool(among(diag.listed(process)))
+
+
+def among(sockets: Iterable[Socket]) -> list[Socket]:
+    """Those whose client is among the sockets as well. Pure."""
+    connected = [one for one in sockets if one.remote and one.protocol.startswith("tcp")]
+    clients = {(one.local, one.remote) for one in connected if one.inode}
+    return [
+        one
+        for one in connected
+        if not one.inode and one.state in _OPEN and (one.remote, one.local) in clients
+    ]
