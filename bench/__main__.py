@@ -22,7 +22,7 @@ from bench.plan import FULL, QUICK, Plan
 from bench.row import Row
 from bench.world import World, about, opened
 from holdfast import HoldfastError
-from holdfast.runtime.interrupts import held
+from holdfast.base.interrupts import held
 
 RESULTS = Path(__file__).parent / "results"
 FAMILIES = ("create", "execute", "cell", "supervisor", "pulse", "heaps", "instant", "storage")

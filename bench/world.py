@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import Holdfast, HoldfastError, Session
+from holdfast.base.interrupts import held
 from holdfast.images import build
-from holdfast.runtime import provision
-from holdfast.runtime.interrupts import held
+from holdfast.runtime.lifecycle import provision
 from holdfast.snapshots import service
 
 LABEL = "holdfast.bench"

@@ -20,9 +20,9 @@ import docker
 import docker.errors
 
 from holdfast.errors import ImageError, InvalidArgument
-from holdfast.images import base, trust
+from holdfast.images import base, host_authorities
+from holdfast.images.build_context import Context, File, tree
 from holdfast.images.buildlog import BuildLog
-from holdfast.images.context import Context, File, tree
 
 KINDS = ("session", "toolbox", "gateway")
 ALWAYS = ("session", "toolbox")
@@ -53,7 +53,7 @@ def context(kind: str, environ: Mapping[str, str] = os.environ) -> Context:
         files.update(tree(PACKAGE / "snapshots" / "checkpointer", "snapshots/checkpointer"))
     # A folder must not be empty for COPY to find it.
     files["host-ca/README"] = File(b"Certificate authorities of the host that built this image.\n")
-    for name, pem in trust.host_additions(environ).items():
+    for name, pem in host_authorities.host_additions(environ).items():
         files[f"host-ca/{name}"] = File(pem)
     return Context(kind, files)
 

@@ -15,7 +15,7 @@ import docker
 
 from holdfast.errors import InvalidArgument
 from holdfast.images import build
-from holdfast.images.context import Context, File, tree
+from holdfast.images.build_context import Context, File, tree
 
 KIND = "programs"
 

@@ -13,9 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from holdfast.engine.engine import ContainerState, Engine
 from holdfast.errors import CaptureFailed, ImageError, LiveUnsupported
-from holdfast.runtime.engine import ContainerState, Engine
-from holdfast.snapshots.checkpointer.layers import entry
+from holdfast.snapshots.checkpointer.layers import file_entry
 from holdfast.snapshots.layer import image
 from holdfast.snapshots.layer.archive import LayerArchive
 from holdfast.snapshots.link import Link, LinkLost, Refused
@@ -108,7 +108,7 @@ class Filing:
             OSError: the copy cannot be read.
         """
         assert self._parent is not None
-        layer = self._staging / entry.FOLDER
+        layer = self._staging / file_entry.FOLDER
         made = image.add(self._engine, self._parent, LayerArchive(layer), self._ref, self._labels)
         shutil.rmtree(layer)
         return made

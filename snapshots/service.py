@@ -16,10 +16,10 @@ from typing import Any
 
 import docker.errors
 
+from holdfast.base.home import Home
+from holdfast.engine.engine import Engine
 from holdfast.errors import EngineError, LiveUnsupported
 from holdfast.images import build
-from holdfast.runtime.engine import Engine
-from holdfast.runtime.home import Home
 from holdfast.snapshots.layer.image import usable
 from holdfast.snapshots.link import SOCKET, Link, LinkLost
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.runtime.home import Home
+from holdfast.base.home import Home
 from holdfast.snapshots import files, raw
 from holdfast.snapshots.chunks import packing, recipe, sweeping
 from holdfast.snapshots.chunks.chunks import Busy, Chunks

@@ -10,9 +10,9 @@ from typing import Any
 
 from blake3 import blake3
 
-from holdfast.snapshots.bundle import cutting, form, media, packing, signing
-from holdfast.snapshots.bundle.ends import Descriptor
-from holdfast.snapshots.bundle.layout import FileDestination, FileOrigin
+from holdfast.snapshots.bundle import cutting, form, media, segment_packing, signing
+from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.bundle.oci_layout import FileDestination, FileOrigin
 from holdfast.snapshots.bundle.sealing import Seal, Sealing
 from holdfast.snapshots.bundle.signing import Key
 
@@ -41,7 +41,7 @@ class Forgery:
             manifest = form.parse(form.ImageManifest, read(snapshot), "manifest")
             self.config: dict[str, Any] = json.loads(read(manifest.config.descriptor()))
             segments = [
-                packing.open_segment(read(layer.descriptor()), segment["bytes"])
+                segment_packing.open_segment(read(layer.descriptor()), segment["bytes"])
                 for layer, segment in zip(manifest.layers, self.config["segments"], strict=True)
             ]
         self.files: dict[str, bytes] = {
@@ -86,7 +86,7 @@ class Forgery:
         files: list[dict[str, Any]] = []
         blobs: list[tuple[Descriptor, bytes]] = list(self.blobs)
         for data, places in cutting.together(self.files.items()):
-            packed = packing.segment(data)
+            packed = segment_packing.segment(data)
             layers.append(_put(blobs, media.SEGMENT, packed, seal).as_dict())
             for name, offset, size in places:
                 parts = [{"segment": len(segments), "offset": offset, "bytes": size}] if size else []

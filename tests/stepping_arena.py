@@ -12,7 +12,7 @@ from typing import Any
 from tests import stepping
 from tests.stepping import Canary, Hostile, Stepped, Stepper, Stop
 
-from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.api.controller import Holdfast
 
 RATE = 40_000
 """Of a million: about 25 calls of a capture are held."""

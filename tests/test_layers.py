@@ -1,11 +1,15 @@
-"""Imports point down: surfaces, controller, snapshots and guest client, engine and store, errors."""
+"""Imports point down: every module may import its own room and those below it.
+
+All imports count: those for type checking, and those within functions.
+"""
 
 from __future__ import annotations
 
 import ast
 import os
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,8 +17,74 @@ import holdfast
 
 PACKAGE = Path(holdfast.__file__).parent
 
+ROOMS = (
+    # From the ground up. What runs in a session is one room, although it is in two folders.
+    "errors",
+    "guest",
+    "base",
+    "store",
+    "checkpointer",
+    "gateway",
+    "images",
+    "engine",
+    "snapshots",
+    "operations",
+    "scrubbing",
+    "journal",
+    "terminal",
+    "guest_rpc",
+    "attachment",
+    "storage",
+    "sessions",
+    "egress",
+    "lifecycle",
+    "history",
+    "pulse",
+    "retention",
+    "verification",
+    "capture",
+    "restore",
+    "transfer",
+    "api",
+    "flaky",
+    "doctor",
+    "ci",
+    "pytest_plugin",
+    "holdfast",
+    "programs",
+    "cli",
+)
+UPWARD = {
+    # The controller offers what is built on it, and imports it when it is called.
+    ("api.controller", "doctor.doctor"),
+    ("api.controller", "ci.run_job"),
+    ("api.controller", "flaky.repeat"),
+    ("api.snapshot", "flaky.repeat"),
+    ("api.snapshot", "flaky.spread"),
+    # A lost connection means something else when the session is dead.
+    ("guest_rpc.session_channel", "sessions.health"),
+    # What these return is handed out.
+    ("transfer.file_transfer", "api.bundle_files"),
+    ("transfer.registry_transfer", "api.bundle_registries"),
+}
+HANDED_OUT = 12
+"""Modules of handles, which know each other: a session has snapshots, and a snapshot makes sessions."""
+PAIRS = 5
+"""Modules of the largest other circle: the engine and its parts."""
+ALONE = ("checkpointer", "gateway", "guest")
+"""They run in containers, and bring nothing else of this package along."""
+SPEAK_FOR_THEMSELVES = {
+    "egress.gateway",
+    "retention.stale_images",
+    "snapshots.bundle.loading",
+    "snapshots.service",
+}
+"""They ask the engine for what its driver does not offer."""
+SAME_NAME = {"__init__", "__main__", "restore"}
+"""Of several modules: the operation on the host, and in the checkpointer what it asks for, are `restore`."""
 
-def _modules() -> Any:
+
+def _modules() -> Iterator[tuple[str, Path]]:
     # The parts are links; Path.rglob does not follow those.
     for folder, _, files in os.walk(PACKAGE, followlinks=True):
         for path in (Path(folder) / file for file in sorted(files) if file.endswith(".py")):
@@ -22,86 +92,112 @@ def _modules() -> Any:
             yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
 
 
-def test_every_part_is_looked_at() -> None:
-    """A checkout without the links would leave nothing to check."""
-    for part in ("runtime.controller", "kernels.guest.kernel", "images.build", "snapshots.checkpointer.dump"):
-        assert f"holdfast.{part}" in MODULES
+MODULES = dict(_modules())
 
 
-def _imports(path: Any) -> Any:
-    """Names imported when the module is, leaving out what only a type checker reads."""
-    tree = ast.parse(path.read_text())
-    skipped = {
-        id(node)
-        for test in ast.walk(tree)
-        if isinstance(test, ast.If) and "TYPE_CHECKING" in ast.dump(test.test)
-        for node in ast.walk(test)
-    }
-    for node in ast.walk(tree):
-        if id(node) in skipped:
-            continue
+def _imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (name if name in MODULES else node.module for name in names)
 
 
-MODULES = dict(_modules())
-LOWER = (
-    "holdfast.images",
-    "holdfast.snapshots",
-    "holdfast.kernels",
-    "holdfast.runtime.engine",
-    "holdfast.runtime.home",
-    "holdfast.runtime.guest_client",
-    "holdfast.runtime.store",
-)
+GRAPH = {
+    module: {name for name in _imports(path) if name in MODULES} - {module}
+    for module, path in MODULES.items()
+}
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if ".checkpointer" in name])
-def test_the_checkpointer_imports_nothing_of_the_host(module: Any) -> None:
-    """What runs with privileges stands alone."""
-    for name in _imports(MODULES[module]):
-        assert not name.startswith("holdfast") or name.startswith("holdfast.snapshots.checkpointer")
+def room(module: str) -> str:
+    parts = [*module.split("."), "", ""]
+    if parts[1:3] == ["snapshots", "checkpointer"]:
+        return "checkpointer"
+    if parts[1:3] in (["runtime", "guest"], ["kernels", "guest"]):
+        return "guest"
+    found = (parts[2] if parts[1] == "runtime" else parts[1]) or "holdfast"
+    return {"kernels": "guest", "__main__": "cli"}.get(found, found)
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if ".guest." in f"{name}."])
-def test_the_guest_imports_nothing_of_the_host(module: Any) -> None:
-    """Code that runs inside a session needs nothing that is not there."""
-    for name in _imports(MODULES[module]):
-        assert (
-            not name.startswith("holdfast")
-            or ".guest." in f"{name}."
-            or name in ("holdfast.runtime", "holdfast.kernels")
-        )
+def short(module: str) -> str:
+    return module.removeprefix("holdfast.").removeprefix("runtime.")
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if name.startswith("holdfast.runtime.gateway")])
-def test_the_gateway_imports_nothing_of_the_host(module: Any) -> None:
-    """Its container has this package and mitmproxy."""
-    for name in _imports(MODULES[module]):
-        assert not name.startswith("holdfast") or name.startswith("holdfast.runtime.gateway")
+def test_every_part_is_looked_at() -> None:
+    """A checkout without the links would leave nothing to check."""
+    parts = ("runtime.api.controller", "kernels.guest.kernel", "images.build", "snapshots.checkpointer.dump")
+    for part in parts:
+        assert f"holdfast.{part}" in MODULES
 
 
-@pytest.mark.parametrize(
-    "module",
-    [name for name in MODULES if name.startswith(LOWER)],
-)
-def test_the_lower_rings_know_nothing_of_the_controller(module: Any) -> None:
-    """Nobody below imports the controller, its handles or the command line."""
-    above = (
-        "holdfast.runtime.cli",
-        "holdfast.runtime.controller",
-        "holdfast.runtime.session.",
-        "holdfast.runtime.snapshot.",
-    )
-    for name in _imports(MODULES[module]):
-        assert not f"{name}.".startswith(above)
+def test_imports_point_down() -> None:
+    upward = {
+        (short(module), short(name))
+        for module, names in GRAPH.items()
+        for name in names
+        if ROOMS.index(room(name)) > ROOMS.index(room(module))
+    }
+    assert upward == UPWARD
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if not name.startswith("holdfast.runtime.cli")])
-def test_nobody_imports_the_command_line(module: Any) -> None:
-    """The command line is a surface: what it does, a program can do without it."""
-    if module != "holdfast.__main__":
-        assert not any(name.startswith("holdfast.runtime.cli") for name in _imports(MODULES[module]))
+@pytest.mark.parametrize("module", [name for name in MODULES if room(name) in ALONE])
+def test_what_runs_in_a_container_stands_alone(module: str) -> None:
+    for name in GRAPH[module]:
+        assert room(name) == room(module) or name in ("holdfast.runtime", "holdfast.kernels")
+
+
+def test_only_handles_import_each_other_in_circles() -> None:
+    """And a few neighbours, in one room."""
+    sizes = sorted((len(circle) for circle in circles()), reverse=True)
+    assert sizes[0] <= HANDED_OUT
+    assert sizes[1] <= PAIRS
+    for circle in circles():
+        assert len(circle) > PAIRS or len({room(module) for module in circle}) == 1
+
+
+def test_modules_are_told_apart_by_name() -> None:
+    """Programs that are tried in sessions have names of their own kind."""
+    names = Counter(module.rpartition(".")[2] for module in MODULES if ".programs." not in module)
+    packages = {module.rpartition(".")[2] for module, path in MODULES.items() if path.name == "__init__.py"}
+    assert {name for name, count in names.items() if count > 1} - SAME_NAME - packages == set()
+
+
+def test_runtime_has_folders_only() -> None:
+    assert [path.name for path in (PACKAGE / "runtime").glob("*.py")] == ["__init__.py"]
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_only_the_engine_imports_its_sdk(module: str) -> None:
+    """Besides it, only what builds images does, and a few that are named here."""
+    imported = {name.partition(".")[0] for name in _imports(MODULES[module])}
+    allowed = room(module) in ("engine", "images") or short(module) in SPEAK_FOR_THEMSELVES
+    assert "docker" not in imported or allowed
+
+
+def circles() -> list[list[str]]:
+    """Sets of modules that reach each other by imports (Tarjan's algorithm)."""
+    found: list[list[str]] = []
+    order: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+
+    def visit(module: str) -> None:
+        order[module] = lowest[module] = len(order)
+        stack.append(module)
+        for name in GRAPH[module]:
+            if name not in order:
+                visit(name)
+                lowest[module] = min(lowest[module], lowest[name])
+            elif name in stack:
+                lowest[module] = min(lowest[module], order[name])
+        if lowest[module] == order[module]:
+            circle = stack[stack.index(module) :]
+            del stack[stack.index(module) :]
+            if len(circle) > 1:
+                found.append(circle)
+
+    for module in MODULES:
+        if module not in order:
+            visit(module)
+    return found

@@ -89,13 +89,13 @@ the error or event that says what is not. Made by `python -m bench.faults`.
 - **The controller is killed.** The checkpointer notices at once and lets the session go on. The next command
   undoes what was begun, ends the pause of the session, and waits for its answer. A container that the engine
   was about to make goes on being made, and cannot be removed before: it is waited for
-  (`runtime/in_flight.py`).
+  (`runtime/lifecycle/orphan_containers.py`).
 - **CRIU or who drives it is killed.** The kernel lets go of all tasks. CRIU's code that is still in one of
   them notices that nobody talks to it and restores the task. Where CRIU was just exchanging a task's
   registers, that task dies of it; its end is an event as that of any other process. TCP connections are in
   repair mode (TCP_REPAIR), in which reading and writing fail with EPERM, only for the moment in which CRIU
   reads them. One that is cut off in its own is taken out of it a moment later, by who drove CRIU or, if that
-  one died, too, by the next checkpointer (`snapshots/checkpointer/mending.py`); only a program that waited
+  one died, too, by the next checkpointer (`snapshots/checkpointer/repair.py`); only a program that waited
   in a read of it is told EPERM.
 - **Memory is being loaded on demand.** A session that was restored a moment ago cannot go on without the
   process that has its memory; with zeros in its place it must not. It ends with that process, as a whole, and

@@ -15,8 +15,9 @@ from bench.waiting.cases import CASES, PACKAGES, SETUP, WAITING, Case
 from bench.waiting.table import Found, page, summary
 from bench.world import World, about, opened
 from holdfast import HoldfastError, Session, State
-from holdfast.runtime import fields, ids, waiting
-from holdfast.runtime.guest_client import GuestClient
+from holdfast.base import ids
+from holdfast.runtime.guest_rpc import wait_state, wire_fields
+from holdfast.runtime.guest_rpc.guest_client import GuestClient
 
 PAGE = Path(__file__).parents[2] / "docs" / "waiting.md"
 RESULTS = Path(__file__).parents[1] / "results"
@@ -84,8 +85,8 @@ class Runner:
         arguments = {"id": ids.new_id(), "shell": "main", "timeout": None}
         try:
             for frame in self._client.call("exec", payload=command.encode(), **arguments):
-                kind = fields.event(frame)
-                state = waiting.state(frame.head.get("state")) if kind == "waiting" else None
+                kind = wire_fields.event(frame)
+                state = wait_state.state(frame.head.get("state")) if kind == "waiting" else None
                 self._events.append((kind, time.monotonic(), state))
         except HoldfastError as error:
             self._events.append(("error", time.monotonic(), str(error)))

@@ -11,7 +11,7 @@
  * tells whether it changed. The file is replaced as a whole, and only if something in it is different.
  *
  * It runs at the end of every command, so it must be quick: it reads bash's own tables, and what it does not
- * expect to change it does not print. runtime/guest/shell_state.py reads the file.
+ * expect to change it does not print. runtime/guest/shells/shell_state.py reads the file.
  */
 #include <inttypes.h>
 #include <stddef.h>

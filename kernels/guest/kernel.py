@@ -7,20 +7,20 @@ import logging
 from collections.abc import Coroutine
 from pathlib import Path
 
-from holdfast.kernels.guest.chronicle import CellChronicle
-from holdfast.kernels.guest.journal import Journal, Record
+from holdfast.kernels.guest.cell_journal import CellChronicle
+from holdfast.kernels.guest.cell_log import Journal, Record
 from holdfast.kernels.guest.messages import Cell, Status, events_of
 from holdfast.kernels.guest.observing import Observing
 from holdfast.kernels.guest.process import KernelFailure, KernelProcess, Message, load_library
 from holdfast.kernels.guest.questions import Questions
 from holdfast.kernels.guest.variables import PATIENCE, Variables
-from holdfast.runtime.guest.account import Account
-from holdfast.runtime.guest.actor import Who
+from holdfast.runtime.guest.identity.account import Account
+from holdfast.runtime.guest.identity.actor import Who
 from holdfast.runtime.guest.pulse.deaths import End, Notice
-from holdfast.runtime.guest.pulse.lineage import Origin, short
 from holdfast.runtime.guest.pulse.origins import Origins
+from holdfast.runtime.guest.pulse.process_lineage import Origin, short
 from holdfast.runtime.guest.pulse.state import State
-from holdfast.runtime.guest.reaper import Reaper
+from holdfast.runtime.guest.tasks.reaper import Reaper
 
 GRACE = 5.0
 """Seconds an interrupted cell has to end before its timeout is reported all the same."""

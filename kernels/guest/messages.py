@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from holdfast.runtime.guest.protocol import MAX_PAYLOAD, Frame
+from holdfast.runtime.guest.wire.protocol import MAX_PAYLOAD, Frame
 
 STREAM_CHUNK = 1 << 20
 _RICH = ("display_data", "execute_result", "update_display_data")

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from holdfast.runtime.guest.pulse.asking import Modes
 from holdfast.runtime.guest.pulse.foreground import thread_of
+from holdfast.runtime.guest.pulse.input_kind import Modes
 from holdfast.runtime.guest.pulse.prompts import REPL, Prompt
 from holdfast.runtime.guest.pulse.state import Detail, State
 from holdfast.runtime.guest.pulse.terminal_state import View, running

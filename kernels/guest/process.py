@@ -18,9 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from holdfast.kernels.guest.channel import Channel, Monitor, new_socket
-from holdfast.runtime.guest.account import Account, expose_to_oom, working_directory
-from holdfast.runtime.guest.reaper import Reaper
+from holdfast.kernels.guest.kernel_channel import Channel, Monitor, new_socket
+from holdfast.runtime.guest.identity.account import Account, expose_to_oom, working_directory
+from holdfast.runtime.guest.tasks.reaper import Reaper
 
 READY_PATIENCE = 60.0
 _ASK_AGAIN = 0.25

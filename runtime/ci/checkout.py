@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.guest import masking
-from holdfast.runtime.text import plain
+from holdfast.runtime.guest.records import masking
 
 DEEPEST = 8
 """Submodules within submodules that are followed."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast.runtime.ci.delivering import Destination
-from holdfast.runtime.ci.freezing import Limits
-from holdfast.runtime.ci.summary import Kept
-from holdfast.runtime.ci.vigil import Patience
+from holdfast.runtime.ci.capture_job import Limits
+from holdfast.runtime.ci.delivery import Destination
+from holdfast.runtime.ci.job_summary import Kept
+from holdfast.runtime.ci.watchdog import Patience
 from holdfast.snapshots.failure import Failure
 
 WAITED = 75

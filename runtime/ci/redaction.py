@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
-from holdfast.runtime.guest import masking
+from holdfast.runtime.guest.records import masking
 from holdfast.runtime.scrubbing import forms
 from holdfast.runtime.scrubbing import stream as scrubbing
 from holdfast.runtime.scrubbing.matcher import Matcher
-from holdfast.runtime.scrubbing.text import Scrubber
+from holdfast.runtime.scrubbing.scrubber import Scrubber
 from holdfast.snapshots.failure import Failure
 
 MASK = "***"

@@ -14,34 +14,34 @@ from typer.core import TyperGroup
 
 from holdfast.errors import HoldfastError, Interrupted
 from holdfast.runtime.cli import (
-    attach,
-    captures,
-    ci,
-    diff,
-    doctor,
-    drift,
-    events,
-    fitness,
-    images,
-    journal,
-    keeping,
-    kernel,
-    keys,
-    lease,
-    lineage,
-    moving,
-    network,
-    output,
-    pulse,
-    recording,
-    registries,
-    retry,
-    sessions,
-    shell,
-    snapshots,
-    tasks,
-    thaw,
-    verify,
+    attach_verbs,
+    capture_verbs,
+    ci_verbs,
+    diff_verbs,
+    doctor_verbs,
+    drift_verbs,
+    event_verbs,
+    fitness_verbs,
+    image_verbs,
+    journal_verbs,
+    kernel_verbs,
+    key_verbs,
+    lease_verbs,
+    lineage_verbs,
+    network_verbs,
+    printing,
+    pulse_verbs,
+    recording_verbs,
+    registry_verbs,
+    retention_verbs,
+    retry_verbs,
+    session_verbs,
+    shell_verbs,
+    snapshot_verbs,
+    task_verbs,
+    thaw_verbs,
+    transfer_verbs,
+    verify_verbs,
 )
 from holdfast.runtime.cli.arguments import Json, Separated, Wanted
 from holdfast.runtime.cli.families import FAMILIES
@@ -84,7 +84,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         from holdfast import __version__
 
-        output.say(__version__)
+        printing.say(__version__)
         raise typer.Exit
 
 
@@ -108,56 +108,56 @@ def main(
     Wanted.json, Wanted.actor, Wanted.reason = json, as_, reason
 
 
-app.command()(doctor.doctor)
-app.add_typer(images.app, name="image")
-app.add_typer(ci.app, name="ci")
-app.command()(sessions.new)
-app.command()(sessions.ls)
-app.command()(network.network)
-app.command("exec", cls=Separated)(shell.exec_)
-app.command()(shell.wait)
-app.command()(kernel.cell)
-app.command()(tasks.tasks)
-app.command()(tasks.task)
-app.command("output")(tasks.output_)
-app.command()(tasks.kill)
-app.command()(events.events)
-app.command()(journal.journal)
-app.command()(shell.send)
-app.command()(shell.screen)
-app.command()(attach.attach)
-app.command()(pulse.pulse)
-app.command()(lease.lease)
-app.command()(recording.replay)
-app.command()(drift.drift)
-app.command()(diff.diff)
-app.command()(snapshots.snapshot)
-app.command()(captures.serve_captures)
-app.command()(lineage.snapshots)
-app.command()(snapshots.restore)
-app.command()(thaw.thaw)
-app.command()(fitness.fits)
-app.command(cls=Separated)(retry.retry)
-app.command(cls=Separated)(retry.bisect)
-app.command()(snapshots.fork)
-app.command()(lineage.rewind)
-app.command()(keeping.pin)
-app.command()(keeping.unpin)
-app.command()(keeping.policy)
-app.command()(keeping.quota)
-app.command()(keeping.autosnap)
-app.command()(keeping.gc)
-app.command()(snapshots.suspend)
-app.command()(snapshots.resume)
-app.command()(sessions.rm)
-app.command()(snapshots.rmi)
-app.command()(verify.verify)
-app.command()(moving.export)
-app.command("import")(moving.import_)
-app.command()(registries.push)
-app.command()(registries.pull)
-app.add_typer(keys.app, name="key")
-app.add_typer(kernel.app, name="kernel")
+app.command()(doctor_verbs.doctor)
+app.add_typer(image_verbs.app, name="image")
+app.add_typer(ci_verbs.app, name="ci")
+app.command()(session_verbs.new)
+app.command()(session_verbs.ls)
+app.command()(network_verbs.network)
+app.command("exec", cls=Separated)(shell_verbs.exec_)
+app.command()(shell_verbs.wait)
+app.command()(kernel_verbs.cell)
+app.command()(task_verbs.tasks)
+app.command()(task_verbs.task)
+app.command("output")(task_verbs.output_)
+app.command()(task_verbs.kill)
+app.command()(event_verbs.events)
+app.command()(journal_verbs.journal)
+app.command()(shell_verbs.send)
+app.command()(shell_verbs.screen)
+app.command()(attach_verbs.attach)
+app.command()(pulse_verbs.pulse)
+app.command()(lease_verbs.lease)
+app.command()(recording_verbs.replay)
+app.command()(drift_verbs.drift)
+app.command()(diff_verbs.diff)
+app.command()(snapshot_verbs.snapshot)
+app.command()(capture_verbs.serve_captures)
+app.command()(lineage_verbs.snapshots)
+app.command()(snapshot_verbs.restore)
+app.command()(thaw_verbs.thaw)
+app.command()(fitness_verbs.fits)
+app.command(cls=Separated)(retry_verbs.retry)
+app.command(cls=Separated)(retry_verbs.bisect)
+app.command()(snapshot_verbs.fork)
+app.command()(lineage_verbs.rewind)
+app.command()(retention_verbs.pin)
+app.command()(retention_verbs.unpin)
+app.command()(retention_verbs.policy)
+app.command()(retention_verbs.quota)
+app.command()(retention_verbs.autosnap)
+app.command()(retention_verbs.gc)
+app.command()(snapshot_verbs.suspend)
+app.command()(snapshot_verbs.resume)
+app.command()(session_verbs.rm)
+app.command()(snapshot_verbs.rmi)
+app.command()(verify_verbs.verify)
+app.command()(transfer_verbs.export)
+app.command("import")(transfer_verbs.import_)
+app.command()(registry_verbs.push)
+app.command()(registry_verbs.pull)
+app.add_typer(key_verbs.app, name="key")
+app.add_typer(kernel_verbs.app, name="kernel")
 
 
 def call(given: list[str]) -> int:
@@ -168,13 +168,13 @@ def call(given: list[str]) -> int:
         result = typer.main.get_command(app).main(given, prog_name="holdfast", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except HoldfastError as error:
-        output.fail(error, as_json=as_json)
+        printing.fail(error, as_json=as_json)
         return INTERRUPTED if isinstance(error, Interrupted) else 1
     except typer.Abort:
-        output.report("interrupted", "interrupted", "", as_json=as_json)
+        printing.report("interrupted", "interrupted", "", as_json=as_json)
         return INTERRUPTED
     except BrokenPipeError:
-        output.mute()
+        printing.mute()
         return 1
     except USAGE as error:
         return _usage(error, as_json=as_json)
@@ -188,5 +188,5 @@ def _usage(error: BaseException, *, as_json: bool) -> int:
         sys.stderr.write(message + "\n")
         return code
     command = getattr(context, "command_path", "holdfast")
-    output.report("usage", f"cannot understand this: {message}", f"`{command} --help`", as_json=as_json)
+    printing.report("usage", f"cannot understand this: {message}", f"`{command} --help`", as_json=as_json)
     return code

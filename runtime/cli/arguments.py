@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from holdfast.runtime import actors
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.home import Home
+from holdfast.base import actors
+from holdfast.base.home import Home
+from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.store import peek
 
 
@@ -114,7 +114,7 @@ def wants_json(option: bool) -> bool:
 
 def controller() -> Holdfast:
     """The controller of the default home; a person sees the progress of what is slow."""
-    from holdfast.runtime.cli.output import note
+    from holdfast.runtime.cli.printing import note
 
     actor = Wanted.actor or actors.of_command_line(sys.stdin.isatty() and sys.stdout.isatty())
     return Holdfast(progress=note, actor=actor, reason=Wanted.reason)

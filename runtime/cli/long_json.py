@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from holdfast.runtime import printable_json
+from holdfast.base import printable_json
 
 PIECE = 3 << 16
 """Bytes; a multiple of three, so that pieces in base64 need no filling (RFC 4648)."""

@@ -19,7 +19,7 @@ def run() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it hides how programs end that are run from here
-    from holdfast.runtime.cli import app, output
+    from holdfast.runtime.cli import app, printing
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in UNWINDING:
@@ -29,7 +29,7 @@ def run() -> None:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        output.mute()
+        printing.mute()
     sys.exit(code)
 
 

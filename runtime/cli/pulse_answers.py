@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
-from holdfast.runtime.cli.output import size
+from holdfast.runtime.cli.printing import size
 from holdfast.runtime.cli.pulse_text import (
     COMMAND,
     ORIGIN,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.runtime.cli.output import size
+from holdfast.runtime.cli.printing import size
 from holdfast.runtime.guest.layout import STATE_DIR
 from holdfast.runtime.pulse.facts import OpenFile, Origin, Process, Socket, Terminal
-from holdfast.runtime.pulse.kernels import Kernel, Variable
+from holdfast.runtime.pulse.kernel_facts import Kernel, Variable
 from holdfast.runtime.pulse.limits import Disk, Limits
 from holdfast.runtime.pulse.pulse import Pulse
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.runtime.journal.mirror import mirror
-from holdfast.runtime.text import plain
 from holdfast.snapshots.checkpointer.attempts import LIFETIME, SETS, SIZE
 from holdfast.snapshots.link import Refused
 

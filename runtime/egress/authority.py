@@ -10,12 +10,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.base.home import Home
 from holdfast.errors import StoreError
 from holdfast.runtime.egress.vault import owner, write_private
-from holdfast.runtime.home import Home
 
 if TYPE_CHECKING:
-    from holdfast.runtime.engine import Engine
+    from holdfast.engine.engine import Engine
 
 _SYSTEM = "/etc/ssl/certs/ca-certificates.crt"
 _YEARS = 10

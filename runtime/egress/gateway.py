@@ -18,14 +18,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.base import locks
+from holdfast.base.home import Home
 from holdfast.errors import EngineError, NetworkNotClosed, StoreError
-from holdfast.runtime import locks
 from holdfast.runtime.egress import authority, home_file, vault
 from holdfast.runtime.egress.vault import write_private
-from holdfast.runtime.home import Home
 
 if TYPE_CHECKING:
-    from holdfast.runtime.engine import Engine
+    from holdfast.engine.engine import Engine
 
 ROLE = "gateway"
 START_SECONDS = 30.0

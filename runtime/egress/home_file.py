@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
 
+from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument, StoreError
 from holdfast.runtime.egress import host_network, package_hosts, reach
-from holdfast.runtime.egress.exceptions import Allowed
 from holdfast.runtime.gateway.names import Address, canonical
-from holdfast.runtime.home import Home
+from holdfast.runtime.sessions.network_exceptions import Allowed
 
 NAME = "network.json"
 _LISTS = ("found", "allow", "close")

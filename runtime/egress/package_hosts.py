@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from holdfast.errors import InvalidArgument
 from holdfast.images import apt_sources
-from holdfast.runtime.egress.exceptions import Allowed
+from holdfast.runtime.sessions.network_exceptions import Allowed
 
 _PORTS = {"http": 80, "https": 443, "ftp": 21, "socks5": 1080, "socks5h": 1080}
 _COMMON = ("http_proxy", "https_proxy", "all_proxy", "ftp_proxy")

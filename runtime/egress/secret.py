@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.gateway.exchange import new_placeholder
-from holdfast.runtime.gateway.policy import SecretHost
-from holdfast.runtime.text import plain
+from holdfast.runtime.gateway.session_rules import SecretHost
 
 FORM = "NAME@HOST[,HOST...]=SOURCE, where SOURCE is env:VARIABLE, @FILE, or @- for standard input"
 MOST = 50

@@ -14,19 +14,19 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.base.home import Home
+from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, NetworkNotClosed, StoreError
 from holdfast.runtime.egress import gateway, home_file, vault
-from holdfast.runtime.egress.exceptions import Allowed
-from holdfast.runtime.gateway import refusals
+from holdfast.runtime.gateway import refusal_log
 from holdfast.runtime.gateway.names import Domain
-from holdfast.runtime.gateway.policy import Opening, Policy, load
-from holdfast.runtime.gateway.refusals import Refusal
-from holdfast.runtime.home import Home
-from holdfast.runtime.text import plain
+from holdfast.runtime.gateway.refusal_log import Refusal
+from holdfast.runtime.gateway.session_rules import Opening, Policy, load
+from holdfast.runtime.sessions.network_exceptions import Allowed
 
 if TYPE_CHECKING:
-    from holdfast.runtime.engine import Engine
-    from holdfast.runtime.session_options import SessionOptions
+    from holdfast.engine.engine import Engine
+    from holdfast.runtime.sessions.session_options import SessionOptions
     from holdfast.snapshots.checkpointer.netrules import Rules
 
 
@@ -115,7 +115,7 @@ def parse_domain(text: str) -> Domain:
 
 def refused(home: Home, session_id: str) -> list[Refusal]:
     """What the gateway refused a session, oldest first."""
-    return refusals.read(home.gateway / "refused", session_id)
+    return refusal_log.read(home.gateway / "refused", session_id)
 
 
 def _forget(home: Home, session_id: str) -> None:

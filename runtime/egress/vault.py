@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from holdfast.base.home import Home
 from holdfast.errors import StoreError
 from holdfast.runtime.egress.secret import Given
 from holdfast.runtime.gateway import exchange
-from holdfast.runtime.gateway.policy import Secret, SecretHost
-from holdfast.runtime.home import Home
+from holdfast.runtime.gateway.session_rules import Secret, SecretHost
 
 FOLDER = "gateway/secrets"
 USER = 4_018_128

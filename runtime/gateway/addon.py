@@ -19,8 +19,8 @@ from holdfast.runtime.gateway import destinations
 from holdfast.runtime.gateway.exchange import Exchange
 from holdfast.runtime.gateway.names import Address, canonical, parsed_address
 from holdfast.runtime.gateway.policies import Policies
-from holdfast.runtime.gateway.policy import Policy
-from holdfast.runtime.gateway.refusals import Refusals
+from holdfast.runtime.gateway.refusal_log import Refusals
+from holdfast.runtime.gateway.session_rules import Policy
 
 BUFFERED = 1 << 20
 """Bytes of a body in which placeholders are replaced; a larger one passes as it is."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from ipaddress import ip_network
 
 from holdfast.runtime.gateway.names import Address, parsed_address
-from holdfast.runtime.gateway.policy import Policy
+from holdfast.runtime.gateway.session_rules import Policy
 
 # Whatever is opened: there it would be the host's own, or the cloud's word about it.
 _NEVER = tuple(

@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Iterable
 from urllib.parse import quote
 
-from holdfast.runtime.gateway.policy import Secret
+from holdfast.runtime.gateway.session_rules import Secret
 
 PREFIX = "holdfast-secret-"
 _PLACEHOLDER = re.compile(rf"{PREFIX}[0-9a-f]{{32}}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.runtime.gateway.names import parsed_address
-from holdfast.runtime.gateway.policy import Policy, load
+from holdfast.runtime.gateway.session_rules import Policy, load
 
 
 class Policies:

@@ -8,32 +8,32 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from holdfast.kernels.guest.chronicle import CellChronicle
+from holdfast.kernels.guest.cell_journal import CellChronicle
 from holdfast.kernels.guest.kernel import Kernel
 from holdfast.runtime.guest import holdfast_session
-from holdfast.runtime.guest.account import Account
-from holdfast.runtime.guest.capture_desk import CaptureDesk
-from holdfast.runtime.guest.changes import Changes
-from holdfast.runtime.guest.chronicle import Chronicle
-from holdfast.runtime.guest.connection import Refusal
-from holdfast.runtime.guest.desk import Desk
-from holdfast.runtime.guest.engine_files import EngineFiles
-from holdfast.runtime.guest.facts import Awakening, publish
-from holdfast.runtime.guest.hooks import Hooks
-from holdfast.runtime.guest.identity import Identity
-from holdfast.runtime.guest.journal import Journal
-from holdfast.runtime.guest.keyboard import Keyboard
-from holdfast.runtime.guest.keyed import Keyed
+from holdfast.runtime.guest.captures.capture_queue import CaptureDesk
+from holdfast.runtime.guest.identity.account import Account
+from holdfast.runtime.guest.identity.engine_files import EngineFiles
+from holdfast.runtime.guest.identity.hooks import Hooks
+from holdfast.runtime.guest.identity.identity import Identity
+from holdfast.runtime.guest.identity.identity_files import Awakening, publish
 from holdfast.runtime.guest.layout import DEFAULT_SPEC, MAIN, Layout
-from holdfast.runtime.guest.news import News
-from holdfast.runtime.guest.protocol import VERSION
 from holdfast.runtime.guest.pulse.deaths import End
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest.pulse.watch import Watch
-from holdfast.runtime.guest.reaper import Reaper
-from holdfast.runtime.guest.shell import Shell
-from holdfast.runtime.guest.tasks import Tasks
+from holdfast.runtime.guest.records.change_notes import Changes
+from holdfast.runtime.guest.records.command_journal import Chronicle
+from holdfast.runtime.guest.records.journal import Journal
+from holdfast.runtime.guest.records.keyed import Keyed
+from holdfast.runtime.guest.records.notifications import News
+from holdfast.runtime.guest.shells.keyboard import Keyboard
+from holdfast.runtime.guest.shells.shell import Shell
+from holdfast.runtime.guest.shells.shell_access import Desk
+from holdfast.runtime.guest.tasks.reaper import Reaper
+from holdfast.runtime.guest.tasks.tasks import Tasks
+from holdfast.runtime.guest.wire.connection import Refusal
+from holdfast.runtime.guest.wire.protocol import VERSION
 
 GUEST_VERSION = "0.1.0"
 MAX_KERNELS = 16

@@ -16,7 +16,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.runtime.guest import (
+from holdfast.runtime.guest.captures.pause import Pause
+from holdfast.runtime.guest.clock import SteadyLoop
+from holdfast.runtime.guest.guest import Guest
+from holdfast.runtime.guest.identity.account import Account
+from holdfast.runtime.guest.identity.hooks import words
+from holdfast.runtime.guest.identity.identity import Identity, read_object
+from holdfast.runtime.guest.identity.identity_files import Awakening
+from holdfast.runtime.guest.layout import MARKS_LIBRARY, RUN_DIR, STATE_DIR, SYSTEM_HOOKS, WORKSPACE, Layout
+from holdfast.runtime.guest.records.boundedlog import log_to
+from holdfast.runtime.guest.tasks.reaper import Reaper, become_subreaper
+from holdfast.runtime.guest.wire import (
     capture_operations,
     drift_operations,
     journal_operations,
@@ -26,18 +36,8 @@ from holdfast.runtime.guest import (
     shell_operations,
     task_operations,
 )
-from holdfast.runtime.guest.account import Account
-from holdfast.runtime.guest.boundedlog import log_to
-from holdfast.runtime.guest.call import Call
-from holdfast.runtime.guest.clock import SteadyLoop
-from holdfast.runtime.guest.facts import Awakening
-from holdfast.runtime.guest.guest import Guest
-from holdfast.runtime.guest.hooks import words
-from holdfast.runtime.guest.identity import Identity, read_object
-from holdfast.runtime.guest.layout import MARKS_LIBRARY, RUN_DIR, STATE_DIR, SYSTEM_HOOKS, WORKSPACE, Layout
-from holdfast.runtime.guest.pause import Pause
-from holdfast.runtime.guest.reaper import Reaper, become_subreaper
-from holdfast.runtime.guest.server import Server
+from holdfast.runtime.guest.wire.call import Call
+from holdfast.runtime.guest.wire.supervisor_server import Server
 
 _M_ARENA_MAX = -8
 _PR_SET_DUMPABLE = 4

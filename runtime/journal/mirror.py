@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from holdfast.runtime import run_dir
+from holdfast.base import run_dir
 from holdfast.runtime.guest import layout
-from holdfast.runtime.journal.entry import Told, told
+from holdfast.runtime.store.entry import Told, told
 
 if TYPE_CHECKING:
-    from holdfast.runtime.home import Home
+    from holdfast.base.home import Home
     from holdfast.runtime.store.store import Store
 
 _SEGMENT = re.compile(r"(\d{16})\.jsonl")

@@ -9,9 +9,9 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from holdfast.runtime import printable_json
-from holdfast.runtime.journal.entry import Entry
-from holdfast.runtime.text import colored, plain
+from holdfast.base import printable_json
+from holdfast.base.text import colored, plain
+from holdfast.runtime.store.entry import Entry
 
 
 def notebook(entries: Iterable[Entry], kernel: str, name: str) -> Any:

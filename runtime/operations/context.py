@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from holdfast.runtime.background import Background
-from holdfast.runtime.engine import Engine
-from holdfast.runtime.home import Home
+from holdfast.base.background import Background
+from holdfast.base.home import Home
+from holdfast.engine.engine import Engine
 from holdfast.runtime.store import peek
 from holdfast.runtime.store.rows import SessionRow
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from holdfast.base.interrupts import held
 from holdfast.errors import HoldfastError
-from holdfast.runtime.interrupts import held
 from holdfast.runtime.operations.context import Context
 from holdfast.runtime.operations.undo_table import undo_of
 from holdfast.runtime.store import owner

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from holdfast.base import ballast
+from holdfast.base.locks import exclusive
 from holdfast.errors import EngineUnavailable, SessionBusy, StoreError
-from holdfast.runtime import ballast
-from holdfast.runtime.locks import exclusive
 from holdfast.runtime.operations.context import Context
 from holdfast.runtime.operations.operation import is_orphan, undo
 from holdfast.runtime.store import peek

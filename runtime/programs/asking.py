@@ -6,15 +6,15 @@ import re
 import time
 from typing import TYPE_CHECKING
 
+from holdfast.base.text import colored, plain
 from holdfast.errors import HoldfastError
 from holdfast.runtime.programs import payload, verdict
 from holdfast.runtime.programs.program import Cell, Program, Run, Shows, Type
 from holdfast.runtime.programs.verdict import Verdict
-from holdfast.runtime.text import colored, plain
 
 if TYPE_CHECKING:
-    from holdfast.runtime.results import ExecResult
-    from holdfast.runtime.session import Session
+    from holdfast.runtime.api.session import Session
+    from holdfast.runtime.guest_rpc.results import ExecResult
 
 # Seconds. Compilers take the longest; on a busy machine everything takes its time.
 PREPARING = 600.0

@@ -7,11 +7,11 @@ import gzip
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.base.text import plain
 from holdfast.errors import SessionError
-from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
-    from holdfast.runtime.session import Session
+    from holdfast.runtime.api.session import Session
 
 FILES = Path(__file__).resolve().parent / "inside"
 # In a session: the files, and below it a folder for each program to work in.
@@ -21,7 +21,7 @@ _SECONDS = 60.0
 
 def packed() -> bytes:
     """All files as a compressed archive."""
-    from holdfast.images.context import Context, tree
+    from holdfast.images.build_context import Context, tree
 
     return gzip.compress(Context("programs", dict(tree(FILES, "inside"))).tar(), mtime=0)
 

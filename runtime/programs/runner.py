@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from holdfast.base.text import plain
 from holdfast.errors import HoldfastError
 from holdfast.runtime.programs.batches import Batch, plan
 from holdfast.runtime.programs.outcome import Outcome
 from holdfast.runtime.programs.program import Program
 from holdfast.runtime.programs.trial import Say, Together, Trial
-from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.api.controller import Holdfast
 
 
 def run(

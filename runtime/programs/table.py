@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
+from holdfast.base.text import plain
 from holdfast.runtime.programs.outcome import STEPS, Outcome
 from holdfast.runtime.programs.program import Program
-from holdfast.runtime.text import plain
 
 HEADINGS = ("RESULT", "PROGRAM", "CAPTURED", "RESTORED", "FORKED", "VERIFIED", "")
 _SHOWN = STEPS[1:]

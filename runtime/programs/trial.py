@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, LiveUnsupported
 from holdfast.runtime.programs import asking, payload
 from holdfast.runtime.programs.outcome import FORKS, Outcome, Progress, Step
 from holdfast.runtime.programs.program import Program
 from holdfast.runtime.programs.verdict import Verdict
-from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.api.controller import Holdfast
+    from holdfast.runtime.api.session import Session
+    from holdfast.runtime.api.snapshot import Snapshot
     from holdfast.runtime.programs.batches import Batch
-    from holdfast.runtime.session import Session
-    from holdfast.runtime.snapshot import Snapshot
 
 Say = Callable[[str], None]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from holdfast.runtime.text import colored, plain
+from holdfast.base.text import colored, plain
 
 _LINE = re.compile(r"^(not ok|ok): ?(.*)$")
 LONGEST = 300

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from holdfast.base.text import plain
 from holdfast.errors import ProtocolError
-from holdfast.runtime import fields, waiting
-from holdfast.runtime.guest.protocol import Frame
 from holdfast.runtime.guest.pulse.state import State
-from holdfast.runtime.text import plain
+from holdfast.runtime.guest.wire.protocol import Frame
+from holdfast.runtime.guest_rpc import wait_state, wire_fields
 
 Raw = Mapping[str, Any]
 LONG = 4096
@@ -21,25 +21,25 @@ LONG = 4096
 
 def frame(raw: Any, what: str) -> Frame:
     """An object of the answer, so that its fields can be checked."""
-    return Frame({**fields.table(raw, what), "event": what})
+    return Frame({**wire_fields.table(raw, what), "event": what})
 
 
 def objects(raw: Any, what: str, limit: int = 20_000) -> list[Raw]:
     """A list of objects."""
     if not isinstance(raw, list) or len(raw) > limit:
         raise ProtocolError(f"cannot understand the session: {what} is not a list")
-    return [fields.table(item, what) for item in raw]
+    return [wire_fields.table(item, what) for item in raw]
 
 
 def word(told: Frame, key: str, limit: int = LONG) -> str | None:
     """A text fit to be shown, or nothing."""
-    found = fields.optional_text(told, key)
+    found = wire_fields.optional_text(told, key)
     return None if found is None else plain(found, limit)
 
 
 def said(told: Frame, key: str, limit: int = LONG) -> str:
     """A text fit to be shown."""
-    return plain(fields.text(told, key, ""), limit)
+    return plain(wire_fields.text(told, key, ""), limit)
 
 
 def words(told: Frame, key: str) -> tuple[str, ...]:
@@ -110,24 +110,24 @@ class Process:
         """From the answer."""
         told = frame(raw, "process")
         return cls(
-            pid=fields.integer(told, "pid"),
-            ppid=fields.integer(told, "ppid"),
-            group=fields.integer(told, "group"),
-            session=fields.integer(told, "session"),
+            pid=wire_fields.integer(told, "pid"),
+            ppid=wire_fields.integer(told, "ppid"),
+            group=wire_fields.integer(told, "group"),
+            session=wire_fields.integer(told, "session"),
             state=said(told, "state", 40),
             name=said(told, "name", 200),
             command=said(told, "command"),
-            uid=fields.integer(told, "uid"),
+            uid=wire_fields.integer(told, "uid"),
             user=said(told, "user", 100),
             terminal=word(told, "terminal", 100),
-            cpu_seconds=fields.number(told, "cpu_seconds"),
-            cpu_percent=fields.number(told, "cpu_percent"),
-            cpu_over=fields.number(told, "cpu_over"),
-            resident=fields.integer(told, "resident"),
-            virtual=fields.integer(told, "virtual"),
-            threads=fields.integer(told, "threads"),
-            age=fields.number(told, "age"),
-            descriptors=fields.optional_integer(told, "descriptors"),
+            cpu_seconds=wire_fields.number(told, "cpu_seconds"),
+            cpu_percent=wire_fields.number(told, "cpu_percent"),
+            cpu_over=wire_fields.number(told, "cpu_over"),
+            resident=wire_fields.integer(told, "resident"),
+            virtual=wire_fields.integer(told, "virtual"),
+            threads=wire_fields.integer(told, "threads"),
+            age=wire_fields.number(told, "age"),
+            descriptors=wire_fields.optional_integer(told, "descriptors"),
             origin=Origin.of(raw.get("origin")),
         )
 
@@ -150,10 +150,10 @@ class Lock:
         return cls(
             kind=said(told, "kind", 40),
             mode=said(told, "mode", 40),
-            mandatory=fields.flag(told, "mandatory"),
-            pid=fields.optional_integer(told, "pid"),
-            start=fields.integer(told, "start"),
-            end=fields.optional_integer(told, "end"),
+            mandatory=wire_fields.flag(told, "mandatory"),
+            pid=wire_fields.optional_integer(told, "pid"),
+            start=wire_fields.integer(told, "start"),
+            end=wire_fields.optional_integer(told, "end"),
         )
 
 
@@ -177,13 +177,13 @@ class OpenFile:
         """From the answer."""
         told = frame(raw, "file")
         return cls(
-            pid=fields.integer(told, "pid"),
-            fd=fields.integer(told, "fd"),
+            pid=wire_fields.integer(told, "pid"),
+            fd=wire_fields.integer(told, "fd"),
             path=said(told, "path"),
             kind=said(told, "kind", 40),
-            size=fields.optional_integer(told, "size"),
-            deleted=fields.flag(told, "deleted"),
-            offset=fields.integer(told, "offset"),
+            size=wire_fields.optional_integer(told, "size"),
+            deleted=wire_fields.flag(told, "deleted"),
+            offset=wire_fields.integer(told, "offset"),
             access=said(told, "access", 10),
             flags=words(told, "flags"),
             locks=tuple(Lock.of(lock) for lock in objects(raw.get("locks", []), "locks")),
@@ -204,8 +204,8 @@ class Descriptor:
         """From the answer."""
         told = frame(raw, "descriptor")
         return cls(
-            fields.integer(told, "pid"),
-            fields.integer(told, "fd"),
+            wire_fields.integer(told, "pid"),
+            wire_fields.integer(told, "fd"),
             said(told, "path"),
             said(told, "kind", 40),
         )
@@ -222,7 +222,7 @@ class Owner:
     def of(cls, raw: Raw) -> Self:
         """From the answer."""
         told = frame(raw, "owner")
-        return cls(fields.integer(told, "pid"), fields.integer(told, "fd"))
+        return cls(wire_fields.integer(told, "pid"), wire_fields.integer(told, "fd"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,13 +255,13 @@ class Socket:
             protocol=said(told, "protocol", 20),
             state=said(told, "state", 40),
             local=word(told, "local", 100),
-            local_port=fields.optional_integer(told, "local_port"),
+            local_port=wire_fields.optional_integer(told, "local_port"),
             remote=word(told, "remote", 100),
-            remote_port=fields.optional_integer(told, "remote_port"),
+            remote_port=wire_fields.optional_integer(told, "remote_port"),
             path=word(told, "path"),
-            send_queue=fields.optional_integer(told, "send_queue") or 0,
-            receive_queue=fields.optional_integer(told, "receive_queue") or 0,
-            inode=fields.integer(told, "inode"),
+            send_queue=wire_fields.optional_integer(told, "send_queue") or 0,
+            receive_queue=wire_fields.optional_integer(told, "receive_queue") or 0,
+            inode=wire_fields.integer(told, "inode"),
             owners=tuple(Owner.of(owner) for owner in owners),
         )
 
@@ -281,7 +281,7 @@ class Modes:
         if raw is None:
             return None
         told = frame(raw, "modes")
-        return cls(*(fields.flag(told, each) for each in ("echo", "canonical", "signals", "raw")))
+        return cls(*(wire_fields.flag(told, each) for each in ("echo", "canonical", "signals", "raw")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,22 +318,22 @@ class Terminal:
         told = frame(raw, "terminal")
         return cls(
             shell=said(told, "shell", 100),
-            pid=fields.optional_integer(told, "pid"),
+            pid=wire_fields.optional_integer(told, "pid"),
             name=word(told, "name", 100),
-            rows=fields.integer(told, "rows"),
-            cols=fields.integer(told, "cols"),
+            rows=wire_fields.integer(told, "rows"),
+            cols=wire_fields.integer(told, "cols"),
             modes=Modes.of(raw.get("modes")),
-            foreground=fields.optional_integer(told, "foreground"),
+            foreground=wire_fields.optional_integer(told, "foreground"),
             command=said(told, "command"),
             exec=word(told, "exec", 200),
-            observed=waiting.state(raw.get("observed")),
-            alternate_screen=fields.flag(told, "alternate_screen"),
+            observed=wait_state.state(raw.get("observed")),
+            alternate_screen=wire_fields.flag(told, "alternate_screen"),
             cwd=said(told, "cwd"),
-            variables=fields.integer(told, "variables"),
-            exported=fields.integer(told, "exported"),
-            functions=fields.integer(told, "functions"),
-            aliases=fields.integer(told, "aliases"),
-            output_offset=fields.integer(told, "output_offset"),
+            variables=wire_fields.integer(told, "variables"),
+            exported=wire_fields.integer(told, "exported"),
+            functions=wire_fields.integer(told, "functions"),
+            aliases=wire_fields.integer(told, "aliases"),
+            output_offset=wire_fields.integer(told, "output_offset"),
             holder=word(told, "holder", 100),
             attached=words(told, "attached"),
         )

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from holdfast.runtime import fields
+from holdfast.base.text import plain
+from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.pulse.facts import frame, said
-from holdfast.runtime.text import plain
 
 SPANS = ("some_avg10", "some_avg60", "full_avg10", "full_avg60")
 
@@ -62,21 +62,23 @@ class Limits:
         memory, cpu = frame(told.head.get("memory"), "memory"), frame(told.head.get("cpu"), "cpu")
         pids = frame(told.head.get("pids"), "pids")
         return cls(
-            version=fields.integer(told, "version"),
+            version=wire_fields.integer(told, "version"),
             memory=Memory(
                 *(
-                    fields.optional_integer(memory, key)
+                    wire_fields.optional_integer(memory, key)
                     for key in ("used", "usage", "limit", "peak", "anonymous", "cache", "oom_kills")
                 )
             ),
             cpu=Cpu(
-                None if cpu.head.get("limit") is None else fields.number(cpu, "limit"),
-                None if cpu.head.get("seconds") is None else fields.number(cpu, "seconds"),
-                fields.number(cpu, "throttled_seconds"),
+                None if cpu.head.get("limit") is None else wire_fields.number(cpu, "limit"),
+                None if cpu.head.get("seconds") is None else wire_fields.number(cpu, "seconds"),
+                wire_fields.number(cpu, "throttled_seconds"),
             ),
-            pids=Pids(fields.optional_integer(pids, "current"), fields.optional_integer(pids, "limit")),
-            processors=fields.optional_integer(told, "processors"),
-            pressure=_pressure(fields.table(told.head.get("pressure"), "pressure")),
+            pids=Pids(
+                wire_fields.optional_integer(pids, "current"), wire_fields.optional_integer(pids, "limit")
+            ),
+            processors=wire_fields.optional_integer(told, "processors"),
+            pressure=_pressure(wire_fields.table(told.head.get("pressure"), "pressure")),
             pressure_of=said(told, "pressure_of", 20),
         )
 
@@ -86,7 +88,7 @@ def _pressure(raw: Mapping[str, Any]) -> Mapping[str, Mapping[str, float]]:
     for name in ("memory", "cpu", "io"):
         if raw.get(name) is not None:
             told = frame(raw[name], "pressure")
-            found[name] = {key: fields.number(told, key) for key in SPANS if key in told.head}
+            found[name] = {key: wire_fields.number(told, key) for key in SPANS if key in told.head}
     return found
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from holdfast.runtime import fields
+from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.pulse.facts import (
     Descriptor,
     OpenFile,
@@ -24,7 +24,7 @@ from holdfast.runtime.pulse.facts import (
     said,
     word,
 )
-from holdfast.runtime.pulse.kernels import Kernel
+from holdfast.runtime.pulse.kernel_facts import Kernel
 from holdfast.runtime.pulse.limits import Disk, Limits, Lineage, Memory
 
 COUNTS = {
@@ -69,7 +69,7 @@ class Detail:
 def _known(raw: Any, what: str, names: tuple[str, ...]) -> dict[str, int | None]:
     """The numbers of a table by the names we know: others are the guest's own words."""
     told = frame(raw, what)
-    return {name: fields.optional_integer(told, name) for name in names if name in told.head}
+    return {name: wire_fields.optional_integer(told, name) for name in names if name in told.head}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +97,10 @@ class File:
             path,
             True,
             word(status, "kind", 20),
-            fields.integer(status, "size"),
-            fields.number(status, "modified"),
-            fields.integer(status, "mode"),
-            fields.integer(status, "uid"),
+            wire_fields.integer(status, "size"),
+            wire_fields.number(status, "modified"),
+            wire_fields.integer(status, "mode"),
+            wire_fields.integer(status, "uid"),
             opened,
         )
 
@@ -151,9 +151,9 @@ class Pulse:
         return cls(
             id=lineage.session,
             name=lineage.name,
-            at=fields.number(told, "at"),
-            took=fields.number(told, "took"),
-            uptime=None if raw.get("uptime") is None else fields.number(told, "uptime"),
+            at=wire_fields.number(told, "at"),
+            took=wire_fields.number(told, "took"),
+            uptime=None if raw.get("uptime") is None else wire_fields.number(told, "uptime"),
             lineage=lineage,
             limits=Limits.of(raw["limits"]) if "limits" in raw else None,
             processes=tuple(Process.of(row) for row in rows["processes"]),
@@ -162,7 +162,7 @@ class Pulse:
             sockets=tuple(Socket.of(row) for row in rows["sockets"]),
             terminals=tuple(Terminal.of(row) for row in objects(raw.get("terminals", []), "terminals")),
             kernels=tuple(Kernel.of(row) for row in objects(raw.get("kernels", []), "kernels")),
-            left_out=LeftOut(*(fields.optional_integer(parts[key], "left_out") or 0 for key in parts)),
+            left_out=LeftOut(*(wire_fields.optional_integer(parts[key], "left_out") or 0 for key in parts)),
             unseen=numbers(parts["files"], "unseen"),
             detail=Detail.of(pid, raw["detail"]) if pid is not None and raw.get("detail") else None,
             file=File.of(raw["file"], opened) if "file" in raw else None,

@@ -19,12 +19,12 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from holdfast.base.home import Home
+from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, StoreError
-from holdfast.runtime.home import Home
 from holdfast.runtime.scrubbing import known_forms
 from holdfast.runtime.scrubbing.matcher import Matcher
 from holdfast.runtime.scrubbing.rule import PATTERN_LENGTH, Rule, checked, compiled
-from holdfast.runtime.text import plain
 
 NAME = "scrub.json"
 LARGEST = 1 << 20

@@ -9,7 +9,7 @@ from __future__ import annotations
 from holdfast.runtime.scrubbing.known_forms import BODY, PRIVATE_KEY
 from holdfast.runtime.scrubbing.matcher import LONGEST
 from holdfast.runtime.scrubbing.rule import compiled
-from holdfast.runtime.scrubbing.text import Scrubber
+from holdfast.runtime.scrubbing.scrubber import Scrubber
 
 MOST_HELD = 64 << 10
 """Bytes that wait at most."""

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, insert, select, update
 
-from holdfast.runtime import ids
-from holdfast.runtime.journal.lines import Branch
+from holdfast.base import ids
 from holdfast.runtime.store import schema
-from holdfast.runtime.store.life import LIFE, LIVES, REWOUND
+from holdfast.runtime.store.past_lives import LIFE, LIVES, REWOUND
+from holdfast.runtime.store.timelines import Branch
 
 if TYPE_CHECKING:
     from holdfast.runtime.store.database import Database

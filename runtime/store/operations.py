@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Row, insert, select, update
 
-from holdfast.runtime import ids
+from holdfast.base import ids
 from holdfast.runtime.store import owner, schema
 from holdfast.runtime.store.rows import OperationKind, OperationRow, OperationState, columns
 

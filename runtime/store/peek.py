@@ -13,7 +13,7 @@ from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
-from holdfast.runtime.refs import resolve
+from holdfast.base.resolve import resolve
 from holdfast.runtime.store import owner
 from holdfast.runtime.store.rows import SessionRow
 

@@ -20,12 +20,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
+from holdfast.base import ids
+from holdfast.base.resolve import resolve
 from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, SnapshotNotFound
-from holdfast.runtime import ids
-from holdfast.runtime.refs import resolve
 from holdfast.runtime.store import details, parents, schema
 from holdfast.runtime.store.database import Database
-from holdfast.runtime.store.entries import Entries
+from holdfast.runtime.store.journal_entries import Entries
 from holdfast.runtime.store.operations import Operations
 from holdfast.runtime.store.rows import (
     SessionRow,

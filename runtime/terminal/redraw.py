@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pyte.screens import Char, Cursor, wcwidth
 
+from holdfast.base.text import fit
 from holdfast.runtime.terminal.emulator import INSERT, MODES, Emulator
 from holdfast.runtime.terminal.resets import RESET
-from holdfast.runtime.text import fit
 
 _DEFAULT_ON = frozenset({7, 25})
 _COLORS = ("black", "red", "green", "brown", "blue", "magenta", "cyan", "white")

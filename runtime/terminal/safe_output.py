@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from holdfast.runtime.terminal.allowed import ORDINARY, Use, passed
+from holdfast.runtime.terminal.allowed_controls import ORDINARY, Use, passed
 from holdfast.runtime.terminal.resets import BELOW, CHARSETS, CLEARED
 from holdfast.runtime.terminal.vt_parser import Control, Escape, Function, Parser, Sequence, Text
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from holdfast.base.text import lines
 from holdfast.runtime.terminal.emulator import Emulator
-from holdfast.runtime.text import lines
 
 DRAWN = 256 << 10
 """Bytes of output that are drawn, from its end; the emulator takes seconds for a megabyte."""

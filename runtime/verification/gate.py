@@ -13,13 +13,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from holdfast.base.text import plain
 from holdfast.errors import RestoreFailed
-from holdfast.runtime.session_options import CAPABILITIES
-from holdfast.runtime.text import plain
-from holdfast.snapshots import policy, record, verification
+from holdfast.runtime.sessions.session_options import CAPABILITIES
+from holdfast.snapshots import record, snapshot_policy, verification
 from holdfast.snapshots.link import Link, LinkLost, Refused
-from holdfast.snapshots.policy import Policy, Violation
 from holdfast.snapshots.record import Record, Tree
+from holdfast.snapshots.snapshot_policy import Policy, Violation
 from holdfast.snapshots.verification import Verification
 
 ALLOWED = Policy.of(CAPABILITIES)
@@ -57,12 +57,17 @@ class Gate:
                     match event["event"]:
                         case "images":
                             given = Tree.model_validate(event["tree"])
-                            self._judge([*policy.judge(given, ALLOWED), *policy.strange(event["strange"])])
+                            self._judge(
+                                [
+                                    *snapshot_policy.judge(given, ALLOWED),
+                                    *snapshot_policy.strange(event["strange"]),
+                                ]
+                            )
                             self._check_unaltered(given)
                             link.decide(json.dumps({"go": True, "files": self._files()}))
                         case "stopped" if given is not None:
                             running = Tree.model_validate(event["tree"])
-                            self._judge(policy.judge_running(running, ALLOWED))
+                            self._judge(snapshot_policy.judge_running(running, ALLOWED))
                             found = self._compare(given, running, event.get("files") or {})
                             link.decide(json.dumps({"go": True}))
                         case "done":

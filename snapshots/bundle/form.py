@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from holdfast.errors import BundleRefused
 from holdfast.snapshots.bundle import media
-from holdfast.snapshots.bundle.ends import Descriptor
+from holdfast.snapshots.bundle.endpoints import Descriptor
 from holdfast.snapshots.manifest import Manifest
 
 T = TypeVar("T", bound=BaseModel)

@@ -16,9 +16,9 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
+from holdfast.engine import engine_faults
+from holdfast.engine.engine import Engine
 from holdfast.errors import EngineError
-from holdfast.runtime import engine_faults
-from holdfast.runtime.engine import Engine
 from holdfast.snapshots.bundle import tarsplit
 
 _BLOCK = 1 << 20

@@ -17,9 +17,9 @@ from typing import Any
 
 import docker.errors
 
+from holdfast.engine import engine_faults
+from holdfast.engine.engine import Engine
 from holdfast.errors import EngineError
-from holdfast.runtime import engine_faults
-from holdfast.runtime.engine import Engine
 from holdfast.snapshots.layer.image import BASE_LABEL, usable
 
 _BLOCK = 1 << 20

@@ -23,7 +23,7 @@ from typing import BinaryIO, Self
 
 from holdfast.errors import BundleRefused, StoreError
 from holdfast.snapshots.bundle import media
-from holdfast.snapshots.bundle.ends import Descriptor, Origin
+from holdfast.snapshots.bundle.endpoints import Descriptor, Origin
 
 KEPT = 7 * 86400.0
 """Seconds a part is kept after it was written to last."""

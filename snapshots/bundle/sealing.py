@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast.errors import BundleRefused, InvalidArgument
 from holdfast.snapshots.bundle import form
-from holdfast.snapshots.bundle.packing import Stream
+from holdfast.snapshots.bundle.segment_packing import Stream
 
 PREFIX = "x25519:"
 RECIPIENT = re.compile(r"x25519:[A-Za-z0-9_-]{43}")

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from holdfast.errors import BundleRefused
 from holdfast.snapshots.bundle import form, media, sealing
-from holdfast.snapshots.bundle.ends import Descriptor
+from holdfast.snapshots.bundle.endpoints import Descriptor
 
 PREFIX = "ed25519:"
 PUBLIC = re.compile(r"ed25519:[A-Za-z0-9_-]{43}")

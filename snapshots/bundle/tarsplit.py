@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.runtime.engine import Engine
+from holdfast.engine.engine import Engine
 from holdfast.snapshots import service
 
 _BLOCK = 1 << 20

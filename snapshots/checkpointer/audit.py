@@ -1,8 +1,8 @@
 """Puts a restore before its judge twice: before CRIU runs, and when all is restored and nothing runs yet.
 
-The host judges (`snapshots/policy.py`); here it is told what there is, and a tree it does not want is killed
-while every task of it still stands in a ptrace stop. CRIU itself would let it go: it ignores what its
-pre-resume script says. A host that does not answer wants nothing.
+The host judges (`snapshots/snapshot_policy.py`); here it is told what there is. A tree that it does not want
+is killed while every task of it still stands in a ptrace stop. CRIU itself would let it go: it ignores what
+its pre-resume script says. A host that does not answer wants nothing.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from holdfast.snapshots.checkpointer import first_process, standstill, tree
 from holdfast.snapshots.checkpointer.channel import Channel
 from holdfast.snapshots.checkpointer.freezer import Freezer
 from holdfast.snapshots.checkpointer.proc import walk
-from holdfast.snapshots.checkpointer.record import below, leading
+from holdfast.snapshots.checkpointer.record import below, escaping_links
 from holdfast.snapshots.checkpointer.record.decode import decode
-from holdfast.snapshots.checkpointer.record.limits import MAX_ANSWER, MAX_FILES
-from holdfast.snapshots.checkpointer.record.look import look
+from holdfast.snapshots.checkpointer.record.judged_limits import MAX_ANSWER, MAX_FILES
+from holdfast.snapshots.checkpointer.record.kernel_record import look
 from holdfast.snapshots.checkpointer.record.outside import strange
 from holdfast.snapshots.checkpointer.record.source import Source
 from holdfast.snapshots.checkpointer.requests import Target
@@ -80,7 +80,9 @@ class Audit:
     def images(self, folder: Path) -> Source:
         """Ask whether these images may be restored; returns what was judged. Raises NotWanted, Unreadable."""
         source = Source(folder)
-        lost = leading.astray(Path(f"/proc/{self._target.init_pid}/root"), leading.names(source))
+        lost = escaping_links.astray(
+            Path(f"/proc/{self._target.init_pid}/root"), escaping_links.names(source)
+        )
         if lost is not None:
             raise NotWanted(f"a link takes {lost[:300]!r} out of the session")
         self._channel.send("images", tree=decode(source, commands=False), strange=strange(source))

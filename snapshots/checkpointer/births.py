@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from holdfast.snapshots.checkpointer import ancestry, entries
+from holdfast.snapshots.checkpointer import ancestry, criu_images
 from holdfast.snapshots.checkpointer.ancestry import Task
 from holdfast.snapshots.checkpointer.record.source import Source
 
@@ -35,10 +35,10 @@ def prepare(images: Path, source: Source) -> dict[str, str]:
     if plan.tasks == captured:
         return {}
     path = images / "pstree.img"
-    magic, found = entries.read(path)
+    magic, found = criu_images.read(path)
     known = {int(one.pid): one for one in found}
     path.unlink()
-    entries.write(path, magic, [_told(known[task.pid], task) for task in plan.tasks])
+    criu_images.write(path, magic, [_told(known[task.pid], task) for task in plan.tasks])
     return {"HOLDFAST_ADOPTED": ancestry.spelled(plan.births)}
 
 

@@ -25,12 +25,12 @@ from pathlib import Path
 
 from holdfast.snapshots.checkpointer import (
     criu,
+    drain_closed_sockets,
     file_numbers,
     first_process,
     folders,
-    last_words,
-    mending,
     personalities,
+    repair,
     standstill,
     tmpfs,
     tree,
@@ -132,7 +132,7 @@ def run(request: Dump, channel: Channel) -> None:
     first_process.check(target.init_pid)
     root = tree.find_by_inner_pid(target.init_pid, target.root_pid)
     freezer = Freezer(target.init_pid)
-    last_words.deliver(root)
+    drain_closed_sockets.deliver(root)
     layer = keep.begun(request.folder)
     images = folders.create_staging(request.folder)
     folder = folders.open_folder(images)
@@ -198,7 +198,7 @@ def run(request: Dump, channel: Channel) -> None:
             if running is not None:
                 running.control.close()
                 if _reap(running.process) < 0:
-                    mending.mend(target.init_pid)
+                    repair.mend(target.init_pid)
         finally:
             with suppress(OSError):  # the container may be gone
                 capture.let_go()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import bounded, entries
+from holdfast.snapshots.checkpointer import bounded, criu_images
 from holdfast.snapshots.checkpointer.record.source import Source
 
 UNSET = 2**32 - 1
@@ -26,11 +26,11 @@ def forget(images: Path, source: Source) -> None:
         said = [core.tc.loginuid for core in source.messages(name) if core.tc.HasField("loginuid")]
         if any((own, one) != (UNSET, UNSET) for one in said):
             path = images / f"{name}.img"
-            magic, found = entries.read(path)
+            magic, found = criu_images.read(path)
             for core in found:
                 core.tc.ClearField("loginuid")
             path.unlink()
-            entries.write(path, magic, found)
+            criu_images.write(path, magic, found)
 
 
 def _own() -> int:

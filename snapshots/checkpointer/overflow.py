@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from holdfast.snapshots.checkpointer import borrowed
+from holdfast.snapshots.checkpointer import pidfd_files
 from holdfast.snapshots.checkpointer.proc import walk
 
 UNREAD = 1 << 30
@@ -85,12 +85,12 @@ def begin(pids: Iterable[int], found: Sequence[Holder]) -> None:
     for number, one in enumerate(found):
         if number >= MOST or one.pid not in ours:
             raise OSError(f"process {one.pid} cannot be notified of the events it lost")
-        queue = borrowed.queue(ours[one.pid], one.fd)
+        queue = pidfd_files.queue(ours[one.pid], one.fd)
         try:
             if one.lost:
                 overflow(queue)
             elif _watches(queue) == one.watches:
-                borrowed.drain(queue)
+                pidfd_files.drain(queue)
         finally:
             os.close(queue)
 
@@ -113,7 +113,7 @@ def overflow(queue: int) -> None:
         _fill(queue, *files)
         for watch in watches:
             libc.inotify_rm_watch(queue, watch)
-    while (left := borrowed.unread(queue) - EVENT) > 0:
+    while (left := pidfd_files.unread(queue) - EVENT) > 0:
         os.read(queue, left)
 
 
@@ -121,7 +121,7 @@ def _fill(queue: int, one: int, other: int) -> None:
     """Until nothing is added any more. Two files in turn: an event that is like the last is not added."""
     before = -1
     for _ in range(_LOOKS):
-        now = borrowed.unread(queue)
+        now = pidfd_files.unread(queue)
         if now <= before:
             return
         before = now

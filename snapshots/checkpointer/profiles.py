@@ -27,13 +27,13 @@ def give(images: Path, profile: str) -> dict[str, str]:
     if not profile:
         return {}
     # Not at the top: pycriu is in the toolbox only, and the rest of this module is tested without it.
-    from holdfast.snapshots.checkpointer import entries
+    from holdfast.snapshots.checkpointer import criu_images
 
     for path in sorted(images.glob("core-*.img")):
-        magic, found = entries.read(path)
+        magic, found = criu_images.read(path)
         name_in(found, profile)
         path.unlink()
-        entries.write(path, magic, found)
+        criu_images.write(path, magic, found)
     return {CLAIMED: "1"}
 
 

@@ -1,7 +1,7 @@
 """Tries on a capture what a restore does to its images before CRIU runs, and says what it would refuse.
 
 It is the same code on the same images; what is left is what only a kernel can tell. The host judges rights
-(`snapshots/policy.py`) of the tree that is told along with this.
+(`snapshots/snapshot_policy.py`) of the tree that is told along with this.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.snapshots.checkpointer import ancestry, births, folders, restore, tree
-from holdfast.snapshots.checkpointer.record import leading
+from holdfast.snapshots.checkpointer.record import escaping_links
 from holdfast.snapshots.checkpointer.record.outside import strange
 from holdfast.snapshots.checkpointer.record.source import Source
 from holdfast.snapshots.checkpointer.requests import Describe, Target
@@ -44,6 +44,6 @@ def _found(source: Source, target: Target | None) -> Iterator[str]:
     if lost:
         yield f"has processes whose session cannot be begun again: {', '.join(map(str, sorted(lost)[:5]))}"
     if target is not None:
-        astray = leading.astray(Path(f"/proc/{target.init_pid}/root"), leading.names(source))
+        astray = escaping_links.astray(Path(f"/proc/{target.init_pid}/root"), escaping_links.names(source))
         if astray is not None:
             yield f"has open {astray[:300]!r}, which a link takes out of it"

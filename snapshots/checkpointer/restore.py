@@ -25,7 +25,7 @@ from holdfast.snapshots.checkpointer import (
     bounded,
     cgroups,
     criu,
-    entries,
+    criu_images,
     file_numbers,
     folders,
     login_ids,
@@ -35,19 +35,23 @@ from holdfast.snapshots.checkpointer import (
     personalities,
     profiles,
     remembered,
-    sockets,
     standstill,
     streams,
-    terminals,
     tmpfs,
     tree,
+)
+from holdfast.snapshots.checkpointer import (
+    socket_entries as sockets,
+)
+from holdfast.snapshots.checkpointer import (
+    terminal_entries as terminals,
 )
 from holdfast.snapshots.checkpointer.audit import Audit
 from holdfast.snapshots.checkpointer.channel import Channel
 from holdfast.snapshots.checkpointer.held_packets import Held, Holding
-from holdfast.snapshots.checkpointer.lifeline import Lifeline
 from holdfast.snapshots.checkpointer.record import Unreadable, labels
 from holdfast.snapshots.checkpointer.requests import Restore
+from holdfast.snapshots.checkpointer.restore_lifeline import Lifeline
 
 # A restore reads memory once from disk; one that takes longer hangs. Seconds.
 RESTORE_LIMIT = 300.0
@@ -166,26 +170,26 @@ class Beginning:
 
 def prepare(kept: Path, images: Path, *, old: tuple[str, ...], new: tuple[str, ...], lazy: bool) -> Prepared:
     """Fill the scratch folder with what CRIU is to read. Raises Unreadable, OSError."""
-    magic, found = entries.read(kept / "files.img")
+    magic, found = criu_images.read(kept / "files.img")
     lazy = _adapt_memory(kept, images, found) and lazy
     for source in kept.iterdir():
         if source.suffix == ".img" and source.name not in _REWRITTEN and not (images / source.name).exists():
             os.link(source, images / source.name)
     outcome = sockets.adapt(found, old, new)
-    tty_magic, ttys = entries.read(kept / "tty-info.img")
+    tty_magic, ttys = criu_images.read(kept / "tty-info.img")
     made = ""
-    processes = entries.read(kept / "pstree.img")[1]
+    processes = criu_images.read(kept / "pstree.img")[1]
     if ttys:
         terminals.adapt(ttys, processes)
         made = terminals.plan(found, ttys, processes)
         terminals.order(ttys)
-        entries.write(images / "tty-info.img", tty_magic, ttys)
-    queue_magic, queues = entries.read(kept / "tty-data.img")
+        criu_images.write(images / "tty-info.img", tty_magic, ttys)
+    queue_magic, queues = criu_images.read(kept / "tty-data.img")
     if queues:
         terminals.lengthen(queues, _beyond_queues(kept))
-        entries.write(images / "tty-data.img", queue_magic, queues)
+        criu_images.write(images / "tty-data.img", queue_magic, queues)
     watchers = overflow.unmark(found)
-    entries.write(images / "files.img", magic, found)
+    criu_images.write(images / "files.img", magic, found)
     ids = [number for one in processes for number in (one.pid, one.pgid, one.sid, *one.threads)]
     # Who is in no group or session that can be seen from there has a number that is none.
     highest = max((number for number in ids if number < _MOST_IDS), default=0)
@@ -226,14 +230,14 @@ def _beyond_queues(kept: Path) -> dict[int, bytes]:
 
 def _adapt_memory(kept: Path, images: Path, files: list[Any]) -> bool:
     """Write the images of memory that must be changed; whether memory can come on demand."""
-    inodes = entries.read(kept / "memfd.img")[1]
+    inodes = criu_images.read(kept / "memfd.img")[1]
     sealed = memory_files.sealed(inodes, files)
     on_demand = True
     for source in kept.glob("mm-*.img") if inodes else ():
-        magic, (memory, *_) = entries.read(source)
+        magic, (memory, *_) = criu_images.read(source)
         on_demand = on_demand and not memory_files.mapped_privately(memory)
         if memory_files.only_read(memory, sealed):
-            entries.write(images / source.name, magic, [memory])
+            criu_images.write(images / source.name, magic, [memory])
     return on_demand
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from holdfast.snapshots.checkpointer import borrowed, detached, tree
+from holdfast.snapshots.checkpointer import detached, pidfd_files, tree
 from holdfast.snapshots.checkpointer.layers import where
 from holdfast.snapshots.checkpointer.proc import mounts, walk
 
@@ -31,11 +31,11 @@ class _Queue:
     descriptor: int
 
     def is_empty(self) -> bool:
-        return not borrowed.unread(self.descriptor)
+        return not pidfd_files.unread(self.descriptor)
 
     def is_there(self) -> bool:
         """Whether the process still has it by that number."""
-        return borrowed.is_same(self.pid, self.number, self.descriptor)
+        return pidfd_files.is_same(self.pid, self.number, self.descriptor)
 
 
 class Watchers:
@@ -79,7 +79,7 @@ class Watchers:
             info = walk.fdinfo_of(os.getpid(), one.descriptor)
             # Watched only where nobody else can have done anything.
             if info is not None and {device for device, _ in info.watches()} <= private:
-                borrowed.drain(one.descriptor)
+                pidfd_files.drain(one.descriptor)
 
     def _private(self) -> set[int]:
         table = mounts.parse(walk.read(f"{self._init_pid}/mountinfo") or b"")
@@ -94,7 +94,7 @@ def _queues(root: int) -> Iterator[_Queue]:
             if link is None or link.kind != "anon" or link.name != "inotify":
                 continue
             with suppress(OSError):  # gone meanwhile
-                yield _Queue(pid, number, borrowed.queue(pid, number))
+                yield _Queue(pid, number, pidfd_files.queue(pid, number))
                 found += 1
             if found >= MOST:
                 return

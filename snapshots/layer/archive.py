@@ -13,17 +13,17 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer.layers import entry
-from holdfast.snapshots.checkpointer.layers.entry import Entry
+from holdfast.snapshots.checkpointer.layers import file_entry
+from holdfast.snapshots.checkpointer.layers.file_entry import Entry
 
 _PIECE = 1 << 20
 _TYPES = {
-    entry.FILE: tarfile.REGTYPE,
-    entry.DIRECTORY: tarfile.DIRTYPE,
-    entry.LINK: tarfile.SYMTYPE,
-    entry.FIFO: tarfile.FIFOTYPE,
-    entry.CHARACTER: tarfile.CHRTYPE,
-    entry.BLOCK: tarfile.BLKTYPE,
+    file_entry.FILE: tarfile.REGTYPE,
+    file_entry.DIRECTORY: tarfile.DIRTYPE,
+    file_entry.LINK: tarfile.SYMTYPE,
+    file_entry.FIFO: tarfile.FIFOTYPE,
+    file_entry.CHARACTER: tarfile.CHRTYPE,
+    file_entry.BLOCK: tarfile.BLKTYPE,
 }
 
 
@@ -36,12 +36,12 @@ class LayerArchive:
         Raises:
             OSError: it cannot be read.
         """
-        self._data = folder / entry.DATA
+        self._data = folder / file_entry.DATA
         self._headers = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - lives as long as this
         self._members: list[tuple[int, int, int]] = []
         self._digest = hashlib.sha256()
         self.size = 2 * tarfile.BLOCKSIZE
-        for header, offset, size in _members(entry.read(folder / entry.ENTRIES)[0]):
+        for header, offset, size in _members(file_entry.read(folder / file_entry.ENTRIES)[0]):
             self._headers.write(header)
             self._members.append((len(header), offset, size))
             self.size += len(header) + _padded(size)
@@ -76,7 +76,7 @@ def _members(entries: list[Entry]) -> Iterator[tuple[bytes, int, int]]:
     """Headers in the order of the archive, each with offset and size of what follows it."""
     first: dict[str, str] = {}
     for item in entries:
-        if item.kind == entry.WHITEOUT:
+        if item.kind == file_entry.WHITEOUT:
             above, slash, name = item.path.rpartition("/")
             yield _header(tarfile.TarInfo(f"{above}{slash}.wh.{name}")), 0, 0
             continue

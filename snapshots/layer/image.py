@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from holdfast.engine import engine_faults
+from holdfast.engine.engine import Engine
 from holdfast.errors import EngineError
-from holdfast.runtime import engine_faults
-from holdfast.runtime.engine import Engine
 from holdfast.snapshots.layer.archive import LayerArchive
 
 BASE_LABEL = "holdfast.base-layers"

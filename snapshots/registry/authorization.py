@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from holdfast.errors import RegistryDenied, RegistryError
 from holdfast.snapshots.registry.challenge import Challenge
-from holdfast.snapshots.registry.credentials import PASSWORD, USER, Credentials
+from holdfast.snapshots.registry.registry_login import PASSWORD, USER, Credentials
 
 CLIENT = "holdfast"
 SHORTEST = 60.0

@@ -14,12 +14,12 @@ from typing import BinaryIO
 import httpx
 
 from holdfast.errors import RegistryError
-from holdfast.snapshots.bundle.ends import Descriptor
-from holdfast.snapshots.registry import answers
+from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.registry import error_text
 from holdfast.snapshots.registry.authorization import push
-from holdfast.snapshots.registry.notes import Notes
-from holdfast.snapshots.registry.patience import Passing
-from holdfast.snapshots.registry.wire import Wire
+from holdfast.snapshots.registry.backoff import Passing
+from holdfast.snapshots.registry.http_client import Wire
+from holdfast.snapshots.registry.upload_state import Notes
 
 CHUNK = 16 << 20
 """Bytes sent in one request; held in memory meanwhile."""
@@ -148,7 +148,7 @@ class Upload:
             if answer.status_code != 202:
                 # One that takes no pieces says so at the first; later, it has forgotten what it had.
                 self._in_pieces = place.offset > 0
-                raise _Lost(answers.said(answer))
+                raise _Lost(error_text.said(answer))
             come = _RANGE.fullmatch(answer.headers.get("range", ""))
             place.url = self._location(answer, place.url)
             place.offset = int(come[1]) + 1 if come else place.offset + len(piece)
@@ -162,7 +162,7 @@ class Upload:
         size = self._blob.size - place.offset
         answer = self._send("PUT", url, rest, size, {"Content-Length": str(size)})
         if answer.status_code in (400, 404, 416):
-            raise _Lost(answers.said(answer))
+            raise _Lost(error_text.said(answer))
         if answer.status_code not in (201, 204):
             raise self._refused(answer)
         return True
@@ -202,7 +202,7 @@ class Upload:
         return self._wire.checked(location, base) if location else base
 
     def _refused(self, answer: httpx.Response) -> RegistryError:
-        return self._failed(answers.said(answer), _HINTS.get(answer.status_code, ""))
+        return self._failed(error_text.said(answer), _HINTS.get(answer.status_code, ""))
 
     def _failed(self, why: str, hint: str = "") -> RegistryError:
         return RegistryError(

@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from holdfast.base.version import VERSION
 from holdfast.errors import (
     BundleRefused,
     BundleUntrusted,
@@ -56,29 +57,26 @@ from holdfast.errors import (
     StoreError,
     TaskNotFound,
 )
-from holdfast.runtime.version import VERSION
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
-    from holdfast.runtime.diff.result import Diff
-    from holdfast.runtime.drift.result import Drift
+    from holdfast.base.home import Home
+    from holdfast.runtime.api.bundle_files import Exported
+    from holdfast.runtime.api.bundle_registries import Pushed
+    from holdfast.runtime.api.capture_requests import Served, Serving
+    from holdfast.runtime.api.controller import Holdfast
+    from holdfast.runtime.api.rewind_result import Rewound
+    from holdfast.runtime.api.session import Session
+    from holdfast.runtime.api.snapshot import Snapshot
+    from holdfast.runtime.api.task import Task, TaskInfo
+    from holdfast.runtime.api.terminal_handle import SessionTerminal
+    from holdfast.runtime.api.thawing import Thawed
     from holdfast.runtime.egress.attempt_log import Refusal
-    from holdfast.runtime.egress.changing import Reach
-    from holdfast.runtime.event import Event
-    from holdfast.runtime.fitness.recorded import Recorded
+    from holdfast.runtime.egress.network_changes import Reach
+    from holdfast.runtime.flaky.repeat import Series
+    from holdfast.runtime.flaky.spread import Difference, Run, Spread
     from holdfast.runtime.guest.pulse.state import State
-    from holdfast.runtime.home import Home
-    from holdfast.runtime.inside_captures import Served, Serving
-    from holdfast.runtime.journal.entry import Entry
-    from holdfast.runtime.keeping.policy import Policy
-    from holdfast.runtime.lineage.result import Rewound
-    from holdfast.runtime.moving.handles import Exported
-    from holdfast.runtime.moving.remote import Pushed
-    from holdfast.runtime.pulse.facts import OpenFile, Process, Socket
-    from holdfast.runtime.pulse.limits import Memory
-    from holdfast.runtime.pulse.pulse import Port, Pulse
-    from holdfast.runtime.recording.recording import Recording
-    from holdfast.runtime.results import (
+    from holdfast.runtime.guest_rpc.event import Event
+    from holdfast.runtime.guest_rpc.results import (
         CellError,
         CellEvent,
         CellResult,
@@ -89,16 +87,18 @@ if TYPE_CHECKING:
         ShellInfo,
         SyntaxCheck,
     )
-    from holdfast.runtime.retry.many import Series
-    from holdfast.runtime.retry.spread import Difference, Run, Spread
-    from holdfast.runtime.session import Session
-    from holdfast.runtime.session_options import Mount, SessionOptions
-    from holdfast.runtime.snapshot import Snapshot
-    from holdfast.runtime.tasks import Task, TaskInfo
-    from holdfast.runtime.terminal.handle import SessionTerminal
-    from holdfast.runtime.thawing import Thawed
-    from holdfast.runtime.verification.result import Verification
-    from holdfast.runtime.verifying import Verified
+    from holdfast.runtime.history.diff.diff_result import Diff
+    from holdfast.runtime.history.drift.drift_result import Drift
+    from holdfast.runtime.history.recording.recording import Recording
+    from holdfast.runtime.pulse.facts import OpenFile, Process, Socket
+    from holdfast.runtime.pulse.limits import Memory
+    from holdfast.runtime.pulse.pulse import Port, Pulse
+    from holdfast.runtime.restore.compat.command_history import Recorded
+    from holdfast.runtime.sessions.session_options import Mount, SessionOptions
+    from holdfast.runtime.storage.verify_storage import Verified
+    from holdfast.runtime.store.entry import Entry
+    from holdfast.runtime.store.policy import Policy
+    from holdfast.runtime.verification.verification_result import Verification
     from holdfast.snapshots.failure import Debugger, Failure
     from holdfast.snapshots.fitness import Ladder
     from holdfast.snapshots.survivability import Survivability
@@ -202,57 +202,57 @@ __all__ = [
 # The guest's entry and the command line's start import this package for its errors alone, so the rest is
 # imported when it is asked for.
 _LATE = {
-    "CellError": "runtime.results",
-    "CellEvent": "runtime.results",
-    "CellResult": "runtime.results",
-    "Check": "runtime.results",
+    "CellError": "runtime.guest_rpc.results",
+    "CellEvent": "runtime.guest_rpc.results",
+    "CellResult": "runtime.guest_rpc.results",
+    "Check": "runtime.guest_rpc.results",
     "Debugger": "snapshots.failure",
     "Deviation": "snapshots.verification",
-    "Diff": "runtime.diff.result",
-    "Difference": "runtime.retry.spread",
-    "Drift": "runtime.drift.result",
-    "Entry": "runtime.journal.entry",
-    "Event": "runtime.event",
-    "ExecResult": "runtime.results",
-    "Exported": "runtime.moving.handles",
+    "Diff": "runtime.history.diff.diff_result",
+    "Difference": "runtime.flaky.spread",
+    "Drift": "runtime.history.drift.drift_result",
+    "Entry": "runtime.store.entry",
+    "Event": "runtime.guest_rpc.event",
+    "ExecResult": "runtime.guest_rpc.results",
+    "Exported": "runtime.api.bundle_files",
     "Failure": "snapshots.failure",
-    "Holdfast": "runtime.controller",
-    "Home": "runtime.home",
+    "Holdfast": "runtime.api.controller",
+    "Home": "base.home",
     "Ladder": "snapshots.fitness",
-    "Lease": "runtime.results",
+    "Lease": "runtime.guest_rpc.results",
     "Memory": "runtime.pulse.limits",
-    "Mount": "runtime.session_options",
+    "Mount": "runtime.sessions.session_options",
     "OpenFile": "runtime.pulse.facts",
-    "Policy": "runtime.keeping.policy",
+    "Policy": "runtime.store.policy",
     "Port": "runtime.pulse.pulse",
     "Process": "runtime.pulse.facts",
     "Pulse": "runtime.pulse.pulse",
-    "Pushed": "runtime.moving.remote",
-    "Reach": "runtime.egress.changing",
-    "Recorded": "runtime.fitness.recorded",
-    "Recording": "runtime.recording.recording",
+    "Pushed": "runtime.api.bundle_registries",
+    "Reach": "runtime.egress.network_changes",
+    "Recorded": "runtime.restore.compat.command_history",
+    "Recording": "runtime.history.recording.recording",
     "Refusal": "runtime.egress.attempt_log",
-    "Rewound": "runtime.lineage.result",
-    "Run": "runtime.retry.spread",
-    "Screen": "runtime.results",
-    "Series": "runtime.retry.many",
-    "Served": "runtime.inside_captures",
-    "Serving": "runtime.inside_captures",
-    "Session": "runtime.session",
-    "SessionOptions": "runtime.session_options",
-    "SessionTerminal": "runtime.terminal.handle",
-    "ShellInfo": "runtime.results",
-    "Snapshot": "runtime.snapshot",
+    "Rewound": "runtime.api.rewind_result",
+    "Run": "runtime.flaky.spread",
+    "Screen": "runtime.guest_rpc.results",
+    "Series": "runtime.flaky.repeat",
+    "Served": "runtime.api.capture_requests",
+    "Serving": "runtime.api.capture_requests",
+    "Session": "runtime.api.session",
+    "SessionOptions": "runtime.sessions.session_options",
+    "SessionTerminal": "runtime.api.terminal_handle",
+    "ShellInfo": "runtime.guest_rpc.results",
+    "Snapshot": "runtime.api.snapshot",
     "Socket": "runtime.pulse.facts",
-    "Spread": "runtime.retry.spread",
+    "Spread": "runtime.flaky.spread",
     "State": "runtime.guest.pulse.state",
     "Survivability": "snapshots.survivability",
-    "SyntaxCheck": "runtime.results",
-    "Task": "runtime.tasks",
-    "TaskInfo": "runtime.tasks",
-    "Thawed": "runtime.thawing",
-    "Verification": "runtime.verification.result",
-    "Verified": "runtime.verifying",
+    "SyntaxCheck": "runtime.guest_rpc.results",
+    "Task": "runtime.api.task",
+    "TaskInfo": "runtime.api.task",
+    "Thawed": "runtime.api.thawing",
+    "Verification": "runtime.verification.verification_result",
+    "Verified": "runtime.storage.verify_storage",
 }
 
 

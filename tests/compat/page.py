@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.compat import projects
 from tests.compat.outcome import Outcome
 
-from holdfast.runtime.text import plain
+from holdfast.base.text import plain
 
 FILE = Path(__file__).parents[2] / "docs" / "compat.md"
 MOST = 12

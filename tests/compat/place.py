@@ -15,12 +15,12 @@ from tests.compat import commands, readers
 from tests.compat.comparison import Run
 from tests.compat.project import Project
 
+from holdfast.base.text import colored, plain
 from holdfast.errors import SessionError
-from holdfast.runtime.text import colored, plain
 
 if TYPE_CHECKING:
-    from holdfast.runtime.session import Session
-    from holdfast.runtime.tasks import Task
+    from holdfast.runtime.api.session import Session
+    from holdfast.runtime.api.task import Task
 
 # Seconds, on a machine with far too much to do.
 PREPARING, COLLECTING = 1800.0, 300.0

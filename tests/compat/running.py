@@ -17,7 +17,7 @@ from holdfast import __version__
 from holdfast.snapshots import service
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
+    from holdfast.runtime.api.controller import Holdfast
 
 SNAPSHOTS = 3
 

@@ -17,14 +17,14 @@ from tests.compat.comparison import Run, compare
 from tests.compat.outcome import Capture, Outcome, said
 from tests.compat.project import Project
 
+from holdfast.base.text import plain
 from holdfast.errors import HoldfastError
-from holdfast.runtime.text import plain
 
 if TYPE_CHECKING:
-    from holdfast.runtime.controller import Holdfast
-    from holdfast.runtime.session import Session
-    from holdfast.runtime.snapshot import Snapshot
-    from holdfast.runtime.tasks import Task
+    from holdfast.runtime.api.controller import Holdfast
+    from holdfast.runtime.api.session import Session
+    from holdfast.runtime.api.snapshot import Snapshot
+    from holdfast.runtime.api.task import Task
 
 Say = Callable[[str], None]
 # Plain runs before, and more of them if something differs: what is unsteady by itself may show only then.

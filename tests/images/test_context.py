@@ -5,7 +5,7 @@ import os
 import tarfile
 from pathlib import Path
 
-from holdfast.images.context import Context, File, tree
+from holdfast.images.build_context import Context, File, tree
 
 FILES = {
     "session/Dockerfile": File(b"FROM scratch\n"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import ImageError
-from holdfast.images import trust
+from holdfast.images import host_authorities
 
 OURS = b"ours" * 40
 DEBIANS = b"debians" * 40
@@ -22,14 +22,14 @@ def test_only_what_the_distribution_lacks_is_added() -> None:
     """A certificate of the distribution is not carried over, however its lines are broken."""
     bundle = b"# comment\n" + pem(DEBIANS) + pem(OURS)
 
-    added = trust.additions(bundle, [pem(DEBIANS, width=76)])
+    added = host_authorities.additions(bundle, [pem(DEBIANS, width=76)])
 
     assert list(added.values()) == [pem(OURS)]
 
 
 def test_names_end_in_crt_and_tell_certificates_apart() -> None:
     """update-ca-certificates reads *.crt only, one certificate to a file."""
-    names = list(trust.additions(pem(OURS) + pem(DEBIANS), []))
+    names = list(host_authorities.additions(pem(OURS) + pem(DEBIANS), []))
 
     assert len(names) == 2
     assert all(name.startswith("holdfast-") and name.endswith(".crt") for name in names)
@@ -37,8 +37,8 @@ def test_names_end_in_crt_and_tell_certificates_apart() -> None:
 
 def test_order_and_repetition_of_a_bundle_do_not_matter() -> None:
     """The same trust gives the same files, so the same image."""
-    one = trust.additions(pem(OURS) + pem(DEBIANS), [])
-    other = trust.additions(pem(DEBIANS) + pem(OURS) + pem(DEBIANS), [])
+    one = host_authorities.additions(pem(OURS) + pem(DEBIANS), [])
+    other = host_authorities.additions(pem(DEBIANS) + pem(OURS) + pem(DEBIANS), [])
 
     assert list(one.items()) == list(other.items())
 
@@ -47,7 +47,7 @@ def test_damaged_certificate_is_left_out() -> None:
     """A broken block spoils neither the build nor its neighbours."""
     broken = b"-----BEGIN CERTIFICATE-----\n!!!\n-----END CERTIFICATE-----\n"
 
-    assert list(trust.additions(broken + pem(OURS), []).values()) == [pem(OURS)]
+    assert list(host_authorities.additions(broken + pem(OURS), []).values()) == [pem(OURS)]
 
 
 def test_ssl_cert_file_goes_before_the_system_bundle(tmp_path: Path) -> None:
@@ -55,17 +55,17 @@ def test_ssl_cert_file_goes_before_the_system_bundle(tmp_path: Path) -> None:
     named = tmp_path / "bundle.pem"
     named.write_bytes(pem(OURS))
 
-    assert trust.host_bundle({"SSL_CERT_FILE": str(named)}) == pem(OURS)
+    assert host_authorities.host_bundle({"SSL_CERT_FILE": str(named)}) == pem(OURS)
 
 
 def test_unreadable_ssl_cert_file_is_an_error(tmp_path: Path) -> None:
     """A bundle that was named and is not there is said, not passed over."""
     with pytest.raises(ImageError, match="cannot read the certificate bundle"):
-        trust.host_bundle({"SSL_CERT_FILE": str(tmp_path / "none")})
+        host_authorities.host_bundle({"SSL_CERT_FILE": str(tmp_path / "none")})
 
 
 def test_no_bundle_at_all_is_an_empty_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host without any bundle can build."""
-    monkeypatch.setattr(trust, "SYSTEM_BUNDLES", ())
+    monkeypatch.setattr(host_authorities, "SYSTEM_BUNDLES", ())
 
-    assert trust.host_bundle({}) == b""
+    assert host_authorities.host_bundle({}) == b""

@@ -7,8 +7,8 @@ import signal
 import sys
 from typing import Any
 
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.egress.closing import Closing
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.egress.close_network import Closing
 
 if __name__ == "__main__":
     real = Closing.change

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.engine import Engine
-from holdfast.runtime.engine_images import Images
+from holdfast.engine.engine import Engine
+from holdfast.engine.engine_images import Images
+from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.store.operations import Operations
 from holdfast.runtime.store.store import Store
 

@@ -8,15 +8,15 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.engine import Engine
-from holdfast.runtime.lineage import switching
-from holdfast.runtime.restoring import Restoring
+from holdfast.engine.engine import Engine
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.restore.restore_session import Restoring
+from holdfast.runtime.restore.rewind import switch_over
 from holdfast.runtime.store.lives import Lives
 
 STEPS: dict[str, tuple[Any, str]] = {
     "restored": (Restoring, "containers"),
-    "proven": (switching, "mirror"),
+    "proven": (switch_over, "mirror"),
     "switched": (Lives, "begin"),
     "killed": (Engine, "kill_remove"),
 }

@@ -21,7 +21,7 @@ from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from holdfast.snapshots.checkpointer import entries
+from holdfast.snapshots.checkpointer import criu_images
 from holdfast.snapshots.checkpointer.record import Unreadable
 from holdfast.snapshots.checkpointer.record.decode import decode
 from holdfast.snapshots.checkpointer.record.outside import strange
@@ -52,7 +52,7 @@ class Overlay:
         self._base, self._name, self._data = base, name, data
 
     def messages(self, name: str) -> list[Any]:
-        return entries.parse(name, self._data)[1] if name == self._name else self._base.messages(name)
+        return criu_images.parse(name, self._data)[1] if name == self._name else self._base.messages(name)
 
     def numbered(self, kind: str) -> list[str]:
         return self._base.numbered(kind)
@@ -105,12 +105,12 @@ def sweep(base: Cached, most: int) -> Iterator[dict[str, Any]]:
     for kind in JUDGED:
         done: dict[str, int] = {}
         for name in base.of_kind(kind)[:IMAGES_OF_KIND]:
-            magic, found = entries.read(base.folder / f"{name}.img")
+            magic, found = criu_images.read(base.folder / f"{name}.img")
             for entry in found:
                 for path in altered(entry, ()):
                     if done.get(path, 0) < most:
                         done[path] = done.get(path, 0) + 1
-                        data = entries.serialized(magic, found)
+                        data = criu_images.serialized(magic, found)
                         yield {"field": f"{kind}: {path}"} | judged(Overlay(base, name, data), before)
 
 
@@ -249,11 +249,13 @@ def emit(base: Cached, seed: int, count: int) -> Iterator[dict[str, Any]]:
 
 def one_field(base: Cached, name: str, dice: random.Random) -> tuple[str, bytes]:
     """One field of one message, altered."""
-    magic, found = entries.read(base.folder / f"{name}.img")
+    magic, found = criu_images.read(base.folder / f"{name}.img")
     entry = dice.choice(found)
-    made = [(path, entries.serialized(magic, found)) for path in altered(entry, ()) if dice.random() < 0.2]
-    rest = (base.folder / f"{name}.img").read_bytes()[len(entries.serialized(magic, found)) :]
-    path, data = dice.choice(made or [("nothing", entries.serialized(magic, found))])
+    made = [
+        (path, criu_images.serialized(magic, found)) for path in altered(entry, ()) if dice.random() < 0.2
+    ]
+    rest = (base.folder / f"{name}.img").read_bytes()[len(criu_images.serialized(magic, found)) :]
+    path, data = dice.choice(made or [("nothing", criu_images.serialized(magic, found))])
     return path, data + rest
 
 
@@ -261,11 +263,11 @@ def forge(base: Cached, changes: str) -> Iterator[dict[str, Any]]:
     """Files as somebody made them who knows what CRIU does."""
     for name, change in json.loads(changes):
         whole = (base.folder / f"{name}.img").read_bytes()
-        magic, found = entries.read(base.folder / f"{name}.img")
-        rest = whole[len(entries.serialized(magic, found)) :]
+        magic, found = criu_images.read(base.folder / f"{name}.img")
+        rest = whole[len(criu_images.serialized(magic, found)) :]
         image: Any = {"found": found, "magic": magic}
         exec(change, image)
-        data = entries.serialized(image["magic"], image["found"]) + rest
+        data = criu_images.serialized(image["magic"], image["found"]) + rest
         yield {"name": f"{name}.img", "data": base64.b64encode(data).decode()}
 
 

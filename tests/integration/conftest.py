@@ -18,10 +18,10 @@ import pytest
 from tests.machines import fixtures as machines
 from tests.stepping_arena import Arena
 
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.engine import Engine
-from holdfast.runtime.home import Home
-from holdfast.runtime.session import Session
+from holdfast.base.home import Home
+from holdfast.engine.engine import Engine
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
 from holdfast.snapshots import service
 
 # A second machine and registries: started when first used, shared by all tests.

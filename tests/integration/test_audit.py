@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import HoldfastError, RestoreFailed
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.session import Session
-from holdfast.runtime.snapshot import Snapshot
-from holdfast.runtime.verification import kernels
-from holdfast.snapshots import files, manifest, policy, record, verification
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.runtime.verification import kernel_check
+from holdfast.snapshots import files, manifest, record, snapshot_policy, verification
 
 pytestmark = pytest.mark.engine
 
@@ -27,14 +27,14 @@ pytestmark = pytest.mark.engine
 FORGE = """
 import sys
 from pathlib import Path
-from holdfast.snapshots.checkpointer import entries
+from holdfast.snapshots.checkpointer import criu_images as entries
 path = Path("/state/snapshots") / sys.argv[1] / "images" / f"core-{{sys.argv[2]}}.img"
 magic, [core] = entries.read(path)
 thread, creds = core.thread_core, core.thread_core.creds
 {change}
 entries.write(path, magic, [core])
 """
-SYS_ADMIN = 1 << policy.CAPABILITIES.index("SYS_ADMIN")
+SYS_ADMIN = 1 << snapshot_policy.CAPABILITIES.index("SYS_ADMIN")
 ALTERATIONS = {
     "more capabilities": f"creds.cap_eff[0] |= {SYS_ADMIN}; creds.cap_prm[0] |= {SYS_ADMIN}",
     "a larger bounding set": f"creds.cap_bnd[0] |= {SYS_ADMIN}",
@@ -133,9 +133,9 @@ def test_a_restored_tree_with_more_rights_never_runs(
     running.remove()
     (out / "ran").write_text("")
     forge(hf, bad, pid, ALTERATIONS["more capabilities"] + f"; creds.cap_bnd[0] |= {SYS_ADMIN}")
-    monkeypatch.setattr(policy, "judge", passing_once(policy.judge))
+    monkeypatch.setattr(snapshot_policy, "judge", passing_once(snapshot_policy.judge))
     monkeypatch.setattr(verification, "images", lambda *_: [])
-    monkeypatch.setattr("holdfast.runtime.restoring.LAZY_FROM", lazy_from)
+    monkeypatch.setattr("holdfast.runtime.restore.restore_session.LAZY_FROM", lazy_from)
 
     with pytest.raises(RestoreFailed, match=f"process {pid} .*SYS_ADMIN"):
         bad.restore("never")
@@ -183,7 +183,7 @@ def test_who_goes_away_while_all_stands_still_leaves_nothing_running(
             return []
         raise Gone("cannot continue: the test ends here")
 
-    monkeypatch.setattr(policy, "judge_running", vanish)
+    monkeypatch.setattr(snapshot_policy, "judge_running", vanish)
     with pytest.raises(Gone if who == "host" else RestoreFailed):
         taken.restore("never")
     assert (out / "ran").read_text() == ""
@@ -230,7 +230,7 @@ def test_criu_killed_before_the_judgement_leaves_nothing_running(
             time.sleep(0.01)
         return []
 
-    monkeypatch.setattr(policy, "judge_running", kill)
+    monkeypatch.setattr(snapshot_policy, "judge_running", kill)
     with pytest.raises(RestoreFailed):
         taken.restore("never")
     assert (out / "ran").read_text() == ""
@@ -244,7 +244,9 @@ def test_criu_killed_at_any_moment_leaves_nothing_running(
     taken = running.snapshot("taken")
     running.remove()
     (out / "ran").write_text("")
-    monkeypatch.setattr(policy, "judge_running", lambda *_: [policy.Violation(0, "", "is never judged")])
+    monkeypatch.setattr(
+        snapshot_policy, "judge_running", lambda *_: [snapshot_policy.Violation(0, "", "is never judged")]
+    )
     killed = 0
     for number in range(KILLS):
         ended = threading.Event()
@@ -278,7 +280,7 @@ def test_what_is_restored_is_as_it_was(
 ) -> None:
     """Processes, rights, descriptors, sockets, terminals, open files, names; said, stored, written down."""
     # A busy machine takes longer than anybody should wait for a restore.
-    monkeypatch.setattr(kernels, "PATIENCE", 60.0)
+    monkeypatch.setattr(kernel_check, "PATIENCE", 60.0)
     running.exec(
         "exec 8</etc/passwd; read -u 8; python3 -m http.server --bind 127.0.0.1 8000 >/dev/null 2>&1 &"
     )

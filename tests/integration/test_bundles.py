@@ -19,16 +19,16 @@ from tests.hostile import HOSTILE
 from tests.integration import test_egress as egress
 from tests.integration.test_egress import REFUSED, Place, tried
 
+from holdfast.base.home import Home
 from holdfast.errors import BundleRefused, BundleUntrusted, HoldfastError, InvalidArgument
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.home import Home
-from holdfast.runtime.moving import files, sending
-from holdfast.runtime.moving.layers import KINDS, Remembered
-from holdfast.runtime.session import Session
-from holdfast.runtime.snapshot import Snapshot
-from holdfast.snapshots import manifest, policy
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.runtime.transfer import file_transfer, send
+from holdfast.runtime.transfer.outgoing_layers import KINDS, Remembered
+from holdfast.snapshots import manifest, snapshot_policy
 from holdfast.snapshots.bundle import form, image_layers, media
-from holdfast.snapshots.bundle.ends import Descriptor
+from holdfast.snapshots.bundle.endpoints import Descriptor
 from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.bundle.sealing import Sealing
 from holdfast.snapshots.bundle.signing import Key
@@ -37,12 +37,12 @@ pytestmark = pytest.mark.engine
 
 host = egress.host
 
-SYS_ADMIN = 1 << policy.CAPABILITIES.index("SYS_ADMIN")
+SYS_ADMIN = 1 << snapshot_policy.CAPABILITIES.index("SYS_ADMIN")
 # Runs where CRIU's images can be read and written: forges some, and prints them.
 FORGE = """
 import base64, json, sys
 from pathlib import Path
-from holdfast.snapshots.checkpointer import entries
+from holdfast.snapshots.checkpointer import criu_images as entries
 folder, target = Path("/state/snapshots") / sys.argv[1] / "images", Path("/tmp/forged.img")
 made = []
 for image, change in json.loads(sys.argv[2]):
@@ -99,7 +99,7 @@ def moment(shared: Session, shared_hf: Holdfast, tmp_path_factory: pytest.TempPa
     file = tmp_path_factory.mktemp("bundles") / "moment.tar"
     remember_layers(shared_hf, taken)
     with Thin(file) as destination:
-        done = sending.send(shared_hf.context, taken.row, destination, sign=key, compression="zstd")
+        done = send.send(shared_hf.context, taken.row, destination, sign=key, compression="zstd")
     assert done.signed_by == key.public
     return Moment(shared_hf, taken.id, file, key, pid)
 
@@ -189,7 +189,7 @@ def test_what_leaves_a_home_comes_back_without_ceremony(
     trusting: Holdfast, moment: Moment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The first export makes the key, which is as good as any trusted one where it was made."""
-    monkeypatch.setattr(files, "FileDestination", Thin)
+    monkeypatch.setattr(file_transfer, "FileDestination", Thin)
     came = trusting.import_(moment.file)
     remember_layers(trusting, came)
 
@@ -274,7 +274,7 @@ def test_an_encrypted_snapshot_comes_in_for_whom_it_is_meant(
 KILLED = """
 import sys, signal
 from holdfast import Holdfast
-from holdfast.runtime.moving import receiving
+from holdfast.runtime.transfer import receiving
 load = receiving.loading.load
 def stop(*given):
     load(*given)
@@ -332,7 +332,7 @@ def test_the_same_snapshot_has_the_same_digests(moment: Moment) -> None:
     registry = Registry(moment.file)
     row = moment.hf.snapshot(moment.id).row
 
-    sent = sending.send(moment.hf.context, row, registry, sign=moment.key, compression="zstd")
+    sent = send.send(moment.hf.context, row, registry, sign=moment.key, compression="zstd")
 
     assert registry.given == []
     assert sent.where in registry.there

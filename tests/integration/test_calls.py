@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.runtime.session import Session
+from holdfast.runtime.api.session import Session
 
 pytestmark = pytest.mark.engine
 

@@ -16,10 +16,10 @@ import pexpect
 import pytest
 from tests.runtime.scrubbing.samples import SECRETS
 
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.home import Home
-from holdfast.runtime.moving import trust
-from holdfast.runtime.snapshot import Snapshot
+from holdfast.base.home import Home
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.runtime.transfer import bundle_trust
 from holdfast.snapshots.bundle.keys import Keys
 
 pytestmark = pytest.mark.engine
@@ -258,7 +258,7 @@ def test_a_job_that_succeeds_leaves_nothing(
     )
     assert (done.returncode, done.stdout) == (0, b"/workspace/tests\nkept\na b\n")
     (key,) = Keys(shared_hf.home).known()  # made before the job, in a home that had none
-    assert done.stderr.decode() in ("", f"holdfast: {trust.made(key.public)}\n")
+    assert done.stderr.decode() in ("", f"holdfast: {bundle_trust.made(key.public)}\n")
     assert shared_hf.snapshots() == []
     assert list(out.iterdir()) == []
 

@@ -18,8 +18,8 @@ import pytest
 from tests.integration.conftest import Done
 
 from holdfast import Holdfast, Session
+from holdfast.base.home import Home
 from holdfast.runtime.cli import app
-from holdfast.runtime.home import Home
 
 pytestmark = pytest.mark.engine
 

@@ -11,7 +11,7 @@ from tests.compat import running
 from tests.compat.outcome import Outcome
 from tests.compat.project import Project
 
-from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.api.controller import Holdfast
 
 pytestmark = pytest.mark.engine
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime import networks
-from holdfast.runtime.controller import Holdfast
+from holdfast.engine import networks
+from holdfast.runtime.api.controller import Holdfast
 
 pytestmark = pytest.mark.engine
 

@@ -4,8 +4,8 @@ import pytest
 from tests.integration.conftest import Cli
 
 from holdfast.errors import InvalidArgument, SnapshotNotFound
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.diff.result import Diff
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.history.diff.diff_result import Diff
 
 pytestmark = pytest.mark.engine
 

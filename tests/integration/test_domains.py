@@ -16,11 +16,11 @@ import pytest
 from tests.machines.hosts import Hosts, hosts
 
 from holdfast.errors import InvalidArgument, RestoreFailed
-from holdfast.runtime import doctor
-from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.doctor import doctor
 from holdfast.runtime.egress import gateway, session_policy
-from holdfast.runtime.restoring import Restoring
-from holdfast.runtime.session import Session
+from holdfast.runtime.restore.restore_session import Restoring
 
 pytestmark = pytest.mark.engine
 

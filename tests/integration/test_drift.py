@@ -10,9 +10,9 @@ import pytest
 from tests.integration.conftest import Cli
 
 from holdfast.errors import InvalidArgument, SessionDead, SessionError
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.drift.result import Drift
-from holdfast.runtime.session import Session
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.history.drift.drift_result import Drift
 
 pytestmark = pytest.mark.engine
 

@@ -17,12 +17,13 @@ from typing import Any
 
 import pytest
 
+from holdfast.engine import networks
 from holdfast.errors import InvalidArgument, LiveUnsupported, NetworkNotClosed, SessionDead
-from holdfast.runtime import networks
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.egress import closing, home_file, host_network, package_hosts, trial
-from holdfast.runtime.egress.exceptions import Allowed
-from holdfast.runtime.session import Session
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.doctor import egress_trial
+from holdfast.runtime.egress import close_network, home_file, host_network, package_hosts
+from holdfast.runtime.sessions.network_exceptions import Allowed
 from holdfast.snapshots import service
 from holdfast.snapshots.checkpointer.netrules import Rules
 
@@ -261,7 +262,7 @@ def test_a_session_that_is_reconnected_has_its_rules(
 
 def test_rules_that_are_not_in_force_are_noticed(shared_hf: Holdfast, shared: Session) -> None:
     """The look after a restore is one: it does not pass with other rules than those that were set."""
-    network = closing.Closing(shared_hf.engine, shared_hf.home, print)
+    network = close_network.Closing(shared_hf.engine, shared_hf.home, print)
 
     with pytest.raises(NetworkNotClosed, match="not in force: set refused4"):
         network.check(str(shared.row.container_id), Rules())
@@ -370,7 +371,7 @@ def test_package_sources_on_closed_addresses_are_opened_for_all_sessions(
     assert home_file.read(hf.home).found == (mirror,)
     assert tried(session, (host.gateway, host.port, "tcp")) == ["connected"]
     assert set(tried(session, (host.gateway, host.port + 1, "tcp"))) <= REFUSED
-    checked = trial.check(session, hf.home)
+    checked = egress_trial.check(session, hf.home)
     assert checked.ok
     assert str(mirror) in checked.detail
     host.service.came.clear()
@@ -380,7 +381,7 @@ def test_doctor_finds_out_if_a_session_reaches_the_host(shared_hf: Holdfast, sha
     """By connecting: it is content with a closed session, and not with an open one."""
     wide = next(each for each in shared_hf.sessions() if each.name == "wide")
 
-    assert trial.check(shared, shared_hf.home).ok
-    found = trial.check(wide, shared_hf.home)
+    assert egress_trial.check(shared, shared_hf.home).ok
+    found = egress_trial.check(wide, shared_hf.home)
     assert not found.ok
     assert "reached this host" in found.detail

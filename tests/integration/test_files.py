@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.session import Session
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
 from holdfast.snapshots import filing
 from holdfast.snapshots.layer import image
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from holdfast.errors import LiveUnsupported
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.session import Session
-from holdfast.runtime.snapshot import Snapshot
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.snapshots import manifest
 from holdfast.snapshots.bundle import form, media
-from holdfast.snapshots.bundle.layout import FileDestination
+from holdfast.snapshots.bundle.oci_layout import FileDestination
 from holdfast.snapshots.fitness import Needs
 
 pytestmark = pytest.mark.engine

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.errors import ImageError
 from holdfast.images import build
-from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.api.controller import Holdfast
 
 pytestmark = pytest.mark.engine
 

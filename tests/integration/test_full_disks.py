@@ -13,11 +13,13 @@ from pathlib import Path
 import pytest
 from tests.integration.conftest import Cli
 
+from holdfast.base import ballast
+from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument
-from holdfast.runtime import ballast, doctor, shared_folder
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.home import Home
-from holdfast.runtime.session import Session
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.doctor import doctor
+from holdfast.runtime.sessions import shared_folder
 from holdfast.snapshots.checkpointer import rooms
 
 pytestmark = pytest.mark.engine
@@ -108,8 +110,8 @@ def test_the_room_of_an_ordinary_user_is_bounded_too(
     program = (
         "import os\n"
         "from pathlib import Path\n"
-        "from holdfast.runtime import shared_folder\n"
-        "from holdfast.runtime.controller import Holdfast\n"
+        "from holdfast.runtime.sessions import shared_folder\n"
+        "from holdfast.runtime.api.controller import Holdfast\n"
         "with Holdfast(Path(os.environ['HOLDFAST_HOME'])) as hf:\n"
         "    folder = shared_folder.make(hf.engine, hf.home, 'a' * 12, print)\n"
         "    try:\n"
@@ -143,8 +145,8 @@ def test_doctor_tells_whether_shared_folders_are_bounded(hf: Holdfast) -> None:
     assert shared_folder.trouble(hf.engine, hf.home) == ""
     program = (
         "import json\n"
-        "from holdfast.runtime import shared_folder\n"
-        "from holdfast.runtime.controller import Holdfast\n"
+        "from holdfast.runtime.sessions import shared_folder\n"
+        "from holdfast.runtime.api.controller import Holdfast\n"
         "with Holdfast() as hf:\n"
         "    print(json.dumps(shared_folder.trouble(hf.engine, hf.home)))\n"
     )

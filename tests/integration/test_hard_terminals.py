@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, LiveUnsupported, Session
-from holdfast.runtime.tasks import Task
+from holdfast.runtime.api.task import Task
 from holdfast.snapshots import service
 
 pytestmark = pytest.mark.engine

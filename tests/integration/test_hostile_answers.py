@@ -16,17 +16,19 @@ from typing import Any
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.runtime import awakening, event, fields, shell_calls, tasks
-from holdfast.runtime.drift import holdings
-from holdfast.runtime.guest.protocol import Frame
-from holdfast.runtime.guest_client import GuestClient
-from holdfast.runtime.journal import entry
-from holdfast.runtime.keeping import activity
-from holdfast.runtime.pulse.calls import lineage
+from holdfast.runtime.api import task
+from holdfast.runtime.api.pulse_calls import lineage
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.attachment import screen_state
+from holdfast.runtime.capture import activity
+from holdfast.runtime.capture.capture import moment_of
+from holdfast.runtime.guest.wire.protocol import Frame
+from holdfast.runtime.guest_rpc import event, leasing, shell_calls, wire_fields
+from holdfast.runtime.guest_rpc.guest_client import GuestClient
+from holdfast.runtime.history.drift import holdings
 from holdfast.runtime.pulse.pulse import Pulse
-from holdfast.runtime.session import Session
-from holdfast.runtime.taking import moment_of
-from holdfast.runtime.terminal import leasing, viewing
+from holdfast.runtime.sessions import identity_messages
+from holdfast.runtime.store import entry
 
 pytestmark = pytest.mark.engine
 
@@ -74,19 +76,22 @@ def readers(session: Session) -> dict[str, tuple[Frame, Read]]:
     ]
 
     def hooks(frame: Frame) -> object:
-        told = Frame({"event": "hooks", **fields.body(frame)})
-        return [awakening._outcome(Frame({"event": "hook", **one})) for one in fields.rows(told, "outcomes")]
+        told = Frame({"event": "hooks", **wire_fields.body(frame)})
+        return [
+            identity_messages._outcome(Frame({"event": "hook", **one}))
+            for one in wire_fields.rows(told, "outcomes")
+        ]
 
     def look(frame: Frame) -> object:
-        whole = [fields.integer(frame, key) for key in ("start", "offset", "erased")]
-        between = [fields.optional_integer(frame, key) for key in ("entered", "left")]
-        return viewing.parts(whole[0], whole[1], between[0], between[1], whole[2])
+        whole = [wire_fields.integer(frame, key) for key in ("start", "offset", "erased")]
+        between = [wire_fields.optional_integer(frame, key) for key in ("entered", "left")]
+        return screen_state.parts(whole[0], whole[1], between[0], between[1], whole[2])
 
     return {
         "pulse": (client.request("pulse", files=True), lambda one: pulse(session, one)),
         "holdings": (
             client.request("holdings"),
-            lambda one: json.dumps(holdings.encode(holdings.parse(fields.body(one)))),
+            lambda one: json.dumps(holdings.encode(holdings.parse(wire_fields.body(one)))),
         ),
         "moment": (client.request("moment"), moment_of),
         "hello": (client.request("hello"), lambda one: shell_calls.shell_info(Answering(one), "main")),  # type: ignore[arg-type]
@@ -99,16 +104,18 @@ def readers(session: Session) -> dict[str, tuple[Frame, Read]]:
         "lease": (client.request("lease", shell="main", action="show"), leasing.lease),
         "task_list": (
             client.request("task_list"),
-            lambda one: [tasks._info(Frame({"event": "task", **row})) for row in fields.rows(one, "tasks")],
+            lambda one: [
+                task._info(Frame({"event": "task", **row})) for row in wire_fields.rows(one, "tasks")
+            ],
         ),
-        "events": (journal[-1], lambda one: event.parse(fields.body(one))),
+        "events": (journal[-1], lambda one: event.parse(wire_fields.body(one))),
         "journal": (journal[-1], lambda one: entry.told(one.payload)),
         "journal, for its time": (journal[-1], lambda one: activity._time(one.payload)),
     }
 
 
 def pulse(session: Session, frame: Frame) -> str:
-    return json.dumps(Pulse.of(fields.body(frame), lineage(session.row), None).as_dict())
+    return json.dumps(Pulse.of(wire_fields.body(frame), lineage(session.row), None).as_dict())
 
 
 def forged(frame: Frame) -> Iterator[Frame]:

@@ -18,10 +18,10 @@ import pytest
 from tests.stepping import freezer_of
 
 from holdfast.errors import HoldfastError, LiveUnsupported, RestoreFailed
-from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.guest import layout
-from holdfast.runtime.session import Session
-from holdfast.runtime.snapshot import Snapshot
 
 ATTACKS = Path(__file__).parent / "attacks"
 # kthreadd, on every host: its root is the host's, for whoever sees the host's processes.

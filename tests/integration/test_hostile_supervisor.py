@@ -26,33 +26,26 @@ from typing import Any
 
 import pytest
 
+from holdfast.base import run_dir
 from holdfast.errors import GuestDisconnected, HoldfastError
-from holdfast.runtime import (
-    aftermath,
-    awakening,
-    checking,
-    erasing,
-    guest,
-    guest_client,
-    inside_captures,
-    overdue,
-    persistence,
-    retrying,
-    run_dir,
-)
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.drift import observe
+from holdfast.runtime import guest
+from holdfast.runtime.api import capture_requests, pulse_calls
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.api.session_kernel import SessionKernel
+from holdfast.runtime.api.task import Task
+from holdfast.runtime.attachment import screen_state
+from holdfast.runtime.attachment.attach import Attachment
+from holdfast.runtime.capture import capture_retry, preflight
 from holdfast.runtime.guest import layout
-from holdfast.runtime.guest.protocol import Frame, FrameReader, encode
-from holdfast.runtime.guest_client import Connection, GuestClient
-from holdfast.runtime.persistence import Persistence
-from holdfast.runtime.pulse import calls as pulse_calls
-from holdfast.runtime.recording.live import LiveRecording
-from holdfast.runtime.session import Session
-from holdfast.runtime.session_kernel import SessionKernel
-from holdfast.runtime.tasks import Task
-from holdfast.runtime.terminal import viewing
-from holdfast.runtime.terminal.attach import Attachment
+from holdfast.runtime.guest.wire.protocol import Frame, FrameReader, encode
+from holdfast.runtime.guest_rpc import call_deadline, guest_client, reconnect
+from holdfast.runtime.guest_rpc.guest_client import Connection, GuestClient
+from holdfast.runtime.guest_rpc.reconnect import Persistence
+from holdfast.runtime.history.drift import observe_session
+from holdfast.runtime.history.recording.live_recording import LiveRecording
+from holdfast.runtime.lifecycle import teardown
+from holdfast.runtime.sessions import after_capture, identity_messages
 
 pytestmark = pytest.mark.engine
 
@@ -241,10 +234,10 @@ def _attach(session: Session) -> str:
 ID = "0123456789ab"
 CALLS: dict[str, Callable[[Session], object]] = {
     "hello": lambda one: one.shell(),
-    "hooks": lambda one: awakening.hooks(one._context.home.run_dir(one.id)),
+    "hooks": lambda one: identity_messages.hooks(one._context.home.run_dir(one.id)),
     "exec": lambda one: one.exec("true", timeout=PATIENCE),
     "wait": lambda one: one.join(ID, patience=PATIENCE),
-    "read": lambda one: viewing._read(_client(one), layout.MAIN, viewing.Part(0, 1000)),
+    "read": lambda one: screen_state._read(_client(one), layout.MAIN, screen_state.Part(0, 1000)),
     "send": lambda one: one.send("x"),
     "signal": lambda one: one.interrupt(patience=PATIENCE),
     "check_syntax": lambda one: one.check_syntax("true"),
@@ -265,12 +258,14 @@ CALLS: dict[str, Callable[[Session], object]] = {
     "kernel_interrupt": lambda one: SessionKernel(one._line).interrupt(),
     "kernel_restart": lambda one: SessionKernel(one._line).restart(),
     "journal": lambda one: list(one.events()),
-    "moment": lambda one: checking.report(one._context, one.row),
+    "moment": lambda one: preflight.report(one._context, one.row),
     "pulse": lambda one: one.pulse(),
     "probe": lambda one: pulse_calls._ask(one._line, "probe", port=80, address="127.0.0.1", speak=True),
     "sizes": lambda one: pulse_calls._ask(one._line, "sizes", b"[]"),
-    "holdings": lambda one: observe.held(_client(one)),
-    "files": lambda one: observe._ask(_client(one), b'{"paths": ["/etc/passwd"], "records": [], "since": 0}'),
+    "holdings": lambda one: observe_session.held(_client(one)),
+    "files": lambda one: observe_session._ask(
+        _client(one), b'{"paths": ["/etc/passwd"], "records": [], "since": 0}'
+    ),
     "captures": _serve_captures,
 }
 """What has the host ask each of the requests there are."""
@@ -297,11 +292,11 @@ def requests_there_are() -> set[str]:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, names in {
         guest_client: ("ANSWER_SECONDS", "FRAME_SECONDS", "WHOLE_SECONDS"),
-        persistence: ("SILENCE_SECONDS",),
-        overdue: ("OVERDUE",),
-        retrying: ("AWAKE_SECONDS",),
-        aftermath: ("PATIENCE", "GLANCE"),
-        inside_captures: ("BEGINNING", "ENDING"),
+        reconnect: ("SILENCE_SECONDS",),
+        call_deadline: ("OVERDUE",),
+        capture_retry: ("AWAKE_SECONDS",),
+        after_capture: ("PATIENCE", "GLANCE"),
+        capture_requests: ("BEGINNING", "ENDING"),
     }.items():
         for name in names:
             monkeypatch.setattr(module, name, PATIENCE)
@@ -406,7 +401,7 @@ def test_a_capture_is_not_misled_by_what_its_supervisor_says(shared: Session) ->
         "before"
     ]
     assert shared.snapshot().restore("copy").exec("echo well").text == "well\n"
-    erasing.remove(shared._context, "copy")
+    teardown.remove(shared._context, "copy")
 
 
 def test_a_supervisor_that_never_hangs_up_is_not_awaited(shared: Session, impatient: None) -> None:
@@ -462,7 +457,7 @@ def test_names_in_the_shared_folder_mislead_nobody(hf: Holdfast, impatient: None
         lambda: session.journal(),
         session.tasks,
         hf.sessions,
-        lambda: aftermath.look(hf.context, session.row, cut=True),
+        lambda: after_capture.look(hf.context, session.row, cut=True),
     )
     for number in range(900):
         (folder / f"paused-\n{number}").touch()

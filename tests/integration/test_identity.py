@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast.runtime.cli import output
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.session import Session
-from holdfast.runtime.snapshot import Snapshot
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.runtime.cli import printing
 
 pytestmark = pytest.mark.engine
 
@@ -152,7 +152,7 @@ def test_hooks_were_told_once_what_happened(family: Family, shared_hf: Holdfast)
         later = [one for one in copy.journal(restored.seq) if one.kind.startswith("hook")]
         failed = copy.name == "id-2"
         assert sorted(one.kind for one in later) == sorted(["hook", "hook_failed" if failed else "hook"])
-        complaints = output.session(shared_hf.session(copy.id))["hooks"]
+        complaints = printing.session(shared_hf.session(copy.id))["hooks"]
         assert [one.endswith("exit code 3 (not here)") for one in complaints] == [True] * failed
 
 

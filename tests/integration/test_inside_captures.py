@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from holdfast.errors import SessionBusy
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.inside_captures import Served
-from holdfast.runtime.session import Session
+from holdfast.runtime.api.capture_requests import Served
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
 from holdfast.snapshots.failure import Failure
 
 pytestmark = pytest.mark.engine

@@ -10,8 +10,8 @@ import docker
 import pytest
 from tests.machines import installed, wheel
 
+from holdfast.base.home import Home
 from holdfast.images import build
-from holdfast.runtime.home import Home
 
 pytestmark = pytest.mark.engine
 

@@ -14,10 +14,10 @@ import nbformat
 import pytest
 from tests.runtime.scrubbing.samples import SECRETS
 
+from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument, OutcomeUnknown, SessionDead, SessionNotFound
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.home import Home
-from holdfast.runtime.session import Session
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
 
 pytestmark = pytest.mark.engine
 
@@ -38,9 +38,9 @@ STEPS = {
 CONTROLLER = """
 import os, signal, sys
 from holdfast import Holdfast
-from holdfast.runtime import keyed
-from holdfast.runtime.guest_client import GuestClient
-from holdfast.runtime.shell_calls import Following
+from holdfast.runtime.guest_rpc import idempotency as keyed
+from holdfast.runtime.guest_rpc.guest_client import GuestClient
+from holdfast.runtime.guest_rpc.shell_calls import Following
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 {patch}

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.keeping import activity, automatic
-from holdfast.runtime.keeping.policy import Policy
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.capture import activity, autosnapshot
+from holdfast.runtime.store.policy import Policy
 
 pytestmark = pytest.mark.engine
 
@@ -67,7 +67,7 @@ def test_a_capture_that_fails_is_told_once_and_fails_no_command(hf: Holdfast) ->
 def test_a_snapshot_by_hand_is_not_automatic(hf: Holdfast) -> None:
     """Also where nothing has happened since an automatic one, and it shares everything with that."""
     work = hf.new("work")
-    automatic.take(hf.context, work.id, Policy(), "every", "1 command")
+    autosnapshot.take(hf.context, work.id, Policy(), "every", "1 command")
     mine = work.snapshot("mine")
 
     assert [("auto" in each.row.details, each.name == "mine") for each in hf.snapshots()] == [
@@ -83,7 +83,7 @@ def test_garbage_is_what_nothing_needs(hf: Holdfast, cli: Any) -> None:
     kept = {}
     for name in ("pinned", "expired", "base"):
         work.exec(f"name={name}")
-        automatic.take(hf.context, work.id, Policy(kind="live", keep=9), "every", name)
+        autosnapshot.take(hf.context, work.id, Policy(kind="live", keep=9), "every", name)
         kept[name] = hf.snapshots()[-1]
     kept["pinned"].pin()
     fork = kept["base"].restore("fork")

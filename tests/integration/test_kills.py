@@ -18,10 +18,10 @@ from bench.faults.storm import Storm, look
 from bench.faults.victims import VICTIMS
 
 from holdfast.errors import HoldfastError, SessionUnhealthy
-from holdfast.runtime import aftermath
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.session import Session
-from holdfast.snapshots.checkpointer import borrowed
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.sessions import after_capture
+from holdfast.snapshots.checkpointer import pidfd_files
 from holdfast.snapshots.link import Link
 
 pytestmark = pytest.mark.engine
@@ -98,8 +98,8 @@ def test_connections_outlive_a_death_in_the_middle_of_one(
 def being_read(container_pid: int) -> int:
     """Put every connection of a session into the mode in which CRIU reads one; how many."""
     found = 0
-    for pid, fd, _ in borrowed.sockets(container_pid):
-        with suppress(OSError), borrowed.borrow(pid, fd) as connection:
+    for pid, fd, _ in pidfd_files.sockets(container_pid):
+        with suppress(OSError), pidfd_files.borrow(pid, fd) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
             found += 1
     return found
@@ -123,8 +123,8 @@ def test_a_container_made_after_the_death_of_who_asked_is_removed(hf: Holdfast, 
     mine = {"holdfast_home": hf.home.digest, "holdfast_role": "session"}
     # Sessions refuse images with volumes; nothing else makes an engine slow.
     program = (
-        "from holdfast.runtime import image_settings\n"
-        "from holdfast.runtime.controller import Holdfast\n"
+        "from holdfast.runtime.sessions import image_settings\n"
+        "from holdfast.runtime.api.controller import Holdfast\n"
         "image_settings.check = lambda *_: None\n"
         f"Holdfast().new(image={slow_image!r})"
     )
@@ -166,10 +166,10 @@ def test_a_session_that_does_not_answer_is_said_not_to(
 ) -> None:
     """After a capture that was cut short; with the way back, until it answers again."""
     session, pid = deaf
-    monkeypatch.setattr(aftermath, "PATIENCE", 0.2)
-    monkeypatch.setattr(aftermath, "GLANCE", 0.2)
+    monkeypatch.setattr(after_capture, "PATIENCE", 0.2)
+    monkeypatch.setattr(after_capture, "GLANCE", 0.2)
 
-    aftermath.look(hf.context, session.row)
+    after_capture.look(hf.context, session.row)
 
     with pytest.raises(SessionUnhealthy, match="supervisor does not answer since") as refused:
         hf.session("deaf").exec("echo")
@@ -178,7 +178,7 @@ def test_a_session_that_does_not_answer_is_said_not_to(
         hf.session("deaf").snapshot()
 
     os.kill(pid, signal.SIGCONT)
-    monkeypatch.setattr(aftermath, "GLANCE", 60.0)
+    monkeypatch.setattr(after_capture, "GLANCE", 60.0)
     assert hf.session("deaf").exec("echo here").text == "here\n"
     assert hf.session("deaf").row.details.get("unhealthy") is None
 
@@ -188,12 +188,12 @@ def test_a_session_that_does_not_answer_can_go_back(
 ) -> None:
     """What the message offers works, though nothing can be kept of the present."""
     session, _ = deaf
-    monkeypatch.setattr(aftermath, "PATIENCE", 0.2)
-    monkeypatch.setattr(aftermath, "GLANCE", 0.2)
-    aftermath.look(hf.context, session.row)
+    monkeypatch.setattr(after_capture, "PATIENCE", 0.2)
+    monkeypatch.setattr(after_capture, "GLANCE", 0.2)
+    after_capture.look(hf.context, session.row)
 
     hf.session("deaf").rewind("before", discard=True)
 
     # It is the container that did not answer that is marked, not the session.
-    monkeypatch.setattr(aftermath, "answers", lambda *_: False)
+    monkeypatch.setattr(after_capture, "answers", lambda *_: False)
     assert hf.session("deaf").exec("echo here").text == "here\n"

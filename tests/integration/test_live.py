@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from holdfast.runtime import networks
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.home import Home
-from holdfast.runtime.session import Session
-from holdfast.runtime.snapshot import Snapshot
+from holdfast.base.home import Home
+from holdfast.engine import networks
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.snapshots import service
 
 pytestmark = pytest.mark.engine

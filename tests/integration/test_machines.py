@@ -12,7 +12,7 @@ from tests.machines.second import Machine
 from tests.machines.tokens import TokenServer
 
 from holdfast.images import build
-from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.api.controller import Holdfast
 
 pytestmark = pytest.mark.engine
 

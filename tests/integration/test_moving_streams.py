@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.engine import networks
 from holdfast.images import build
-from holdfast.runtime import networks
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.session import Session
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
 
 pytestmark = pytest.mark.engine
 

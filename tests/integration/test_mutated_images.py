@@ -21,17 +21,17 @@ import pytest
 from pydantic import ValidationError
 from tests.forging import Forgery, Thin
 
+from holdfast.base.home import Home
 from holdfast.errors import BundleRefused, HoldfastError
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.home import Home
-from holdfast.runtime.moving import sending
-from holdfast.runtime.moving.layers import KINDS, Remembered
-from holdfast.runtime.session import Session
-from holdfast.runtime.snapshot import Snapshot
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.runtime.transfer import send
+from holdfast.runtime.transfer.outgoing_layers import KINDS, Remembered
 from holdfast.runtime.verification.gate import ALLOWED
-from holdfast.snapshots import files, manifest, policy
+from holdfast.snapshots import files, manifest, snapshot_policy
 from holdfast.snapshots.bundle import image_layers, media
-from holdfast.snapshots.bundle.ends import Descriptor
+from holdfast.snapshots.bundle.endpoints import Descriptor
 from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.bundle.signing import Key
 from holdfast.snapshots.record import Tree
@@ -234,7 +234,7 @@ def corpus(
         )
     file = tmp_path_factory.mktemp("bundles") / "corpus.tar"
     with Thin(file) as destination:
-        sending.send(shared_hf.context, taken.row, destination, sign=key, compression="zstd")
+        send.send(shared_hf.context, taken.row, destination, sign=key, compression="zstd")
     hollow = Forgery(file)
     hollow.empty()
     shared.remove()
@@ -280,7 +280,7 @@ def refused(one: dict[str, Any]) -> bool:
     if not one["processes"]:
         return False
     try:
-        return bool(policy.judge(Tree.model_validate({"processes": one["processes"]}), ALLOWED))
+        return bool(snapshot_policy.judge(Tree.model_validate({"processes": one["processes"]}), ALLOWED))
     except ValidationError:
         return True
 

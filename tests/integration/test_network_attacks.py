@@ -15,9 +15,9 @@ from tests.integration.test_egress import PATIENCE, said
 
 from holdfast.errors import NetworkNotClosed
 from holdfast.images import build
-from holdfast.runtime import init_program
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.session import Session
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.sessions import init_program
 from holdfast.snapshots.checkpointer.attempts import SIZE
 
 pytestmark = pytest.mark.engine

@@ -15,10 +15,10 @@ from tests.integration import test_egress as egress
 from tests.integration.test_egress import PATIENCE, REFUSED, Place, tried
 
 from holdfast.errors import InvalidArgument, LiveUnsupported, NetworkNotClosed, StoreError
-from holdfast.runtime import snapshotting, unchanged
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.guest_client import GuestClient
-from holdfast.runtime.session import Session
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.capture import reuse_check, snapshot_service
+from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.store.operations import Operations
 from holdfast.snapshots import manifest, service
 
@@ -106,11 +106,11 @@ def test_a_change_is_kept_by_everything_that_comes_after_it(
 
     with monkeypatch.context() as resting:  # as on a machine where nothing else happens
         same = (first.row, GuestClient(hf.home.run_dir(session.id)).request("moment"))
-        resting.setattr(unchanged, "since", lambda *_: same)
+        resting.setattr(reuse_check, "since", lambda *_: same)
         auto = {"trigger": "idle"}
         taken = [
             session.snapshot().row,
-            snapshotting.capture(hf.context, session.row, None, "live", auto=auto),
+            snapshot_service.capture(hf.context, session.row, None, "live", auto=auto),
         ]
     for row in taken:
         assert row.details["same_as"] == first.id

@@ -10,10 +10,10 @@ from uuid import uuid4
 
 import pytest
 
+from holdfast.engine import networks
+from holdfast.engine.engine import Engine
 from holdfast.errors import EngineError
-from holdfast.runtime import networks
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.engine import Engine
+from holdfast.runtime.api.controller import Holdfast
 
 pytestmark = pytest.mark.engine
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.api.controller import Holdfast
 
 pytestmark = pytest.mark.engine
 

@@ -15,10 +15,10 @@ import pexpect
 import pytest
 
 from holdfast.errors import InvalidArgument, SessionBusy, SessionDead
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.session import Session
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.attachment.screen import shown
 from holdfast.runtime.terminal.emulator import Emulator
-from holdfast.runtime.terminal.screen import shown
 
 pytestmark = pytest.mark.engine
 PATIENCE = 90

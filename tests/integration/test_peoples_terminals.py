@@ -16,8 +16,8 @@ import pytest
 from tests.hostile_output import COPIED, MARK, cases
 from tests.terminals import real
 
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.session import Session
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
 
 pytestmark = pytest.mark.engine
 # Modes of the pane that a shell expects: mouse, second screen, insert, keys, keypad, origin; cursor, wrap.

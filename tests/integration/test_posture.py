@@ -16,13 +16,14 @@ from typing import Any
 import docker
 import pytest
 
+from holdfast.base.home import Home
+from holdfast.engine import networks
+from holdfast.engine.engine import Engine
 from holdfast.images import build, seccomp
-from holdfast.runtime import init_program, networks
-from holdfast.runtime.egress import closing
-from holdfast.runtime.engine import Engine
+from holdfast.runtime.egress import close_network
 from holdfast.runtime.guest import layout
-from holdfast.runtime.home import Home
-from holdfast.runtime.session_options import SessionOptions, container_options
+from holdfast.runtime.sessions import init_program
+from holdfast.runtime.sessions.session_options import SessionOptions, container_options
 from holdfast.snapshots import service
 
 pytestmark = pytest.mark.engine
@@ -57,14 +58,14 @@ def found(client: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory)
         seccomp=seccomp.profile(),
         network=networks.ensure(Engine(client)),
         mptcp=Path("/proc/sys/net/mptcp/enabled").exists(),
-        resolver=closing.resolver_file(home),
+        resolver=close_network.resolver_file(home),
     )
     Engine(client).kill_remove("holdfast-test-posture")
     container = client.containers.create(**options)
     try:
         container.put_archive(str(layout.GUEST_TREE), _archive("__main__.py", PROBE.read_bytes()))
         container.start()
-        closing.Closing(Engine(client), home, print).close(SessionOptions(), str(container.id))
+        close_network.Closing(Engine(client), home, print).close(SessionOptions(), str(container.id))
         ended = container.wait(timeout=PATIENCE_SECONDS)
         assert ended["StatusCode"] == 0, container.logs().decode()
         stream, _ = container.get_archive(RESULT)

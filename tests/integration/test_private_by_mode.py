@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from tests.integration.conftest import Cli
 
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.engine import Engine
-from holdfast.runtime.home import Home
+from holdfast.base.home import Home
+from holdfast.engine.engine import Engine
+from holdfast.runtime.api.controller import Holdfast
 from holdfast.snapshots import service
 from holdfast.snapshots.bundle.keys import Keys
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.cli import app
-from holdfast.runtime.controller import Holdfast
 from holdfast.runtime.programs import catalog
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]

@@ -9,10 +9,10 @@ from importlib import metadata
 
 import pytest
 
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.inside_captures import Served
-from holdfast.runtime.results import ExecResult
-from holdfast.runtime.session import Session
+from holdfast.runtime.api.capture_requests import Served
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.guest_rpc.results import ExecResult
 
 pytestmark = pytest.mark.engine
 

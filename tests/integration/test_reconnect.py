@@ -19,12 +19,13 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, Session
-from holdfast.runtime import fields, run_dir
+from holdfast.base import run_dir
+from holdfast.base.home import Home
 from holdfast.runtime.guest import layout
-from holdfast.runtime.guest_client import GuestClient
-from holdfast.runtime.home import Home
-from holdfast.runtime.persistence import Persistence
-from holdfast.runtime.shell_calls import Following
+from holdfast.runtime.guest_rpc import wire_fields
+from holdfast.runtime.guest_rpc.guest_client import GuestClient
+from holdfast.runtime.guest_rpc.reconnect import Persistence
+from holdfast.runtime.guest_rpc.shell_calls import Following
 
 pytestmark = pytest.mark.engine
 
@@ -131,7 +132,7 @@ def recorded(folder: Path, start: int, end: int, step: int) -> bytes:
             "read", shell=layout.MAIN, offset=at, end=min(at + step, end)
         ) as reader:
             for frame in reader.events():
-                assert fields.event(frame) in ("output", "eof")
+                assert wire_fields.event(frame) in ("output", "eof")
                 found.append(frame.payload)
         at = min(at + step, end)
     return b"".join(found)
@@ -141,7 +142,7 @@ def test_a_hundred_megabytes_through_every_cut(hf: Holdfast, home: Home, cli: An
     """Clients killed, connections cut, a capture, readers that do not read: identical bytes, flat memory."""
     session = hf.new("source")
     folder = home.run_dir(session.id)
-    pid = fields.integer(GuestClient(folder).request("hello"), "pid")
+    pid = wire_fields.integer(GuestClient(folder).request("hello"), "pid")
     before = memory_of_supervisor(session, pid)
     expected = lines()
     assert len(expected) == 11 * PART * PARTS > 100_000_000

@@ -22,8 +22,8 @@ from tests.machines.registry import Registry
 from tests.machines.relay import Relay
 from tests.machines.second import Machine
 
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.home import Home
+from holdfast.base.home import Home
+from holdfast.runtime.api.controller import Holdfast
 from holdfast.snapshots.bundle.keys import Keys
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]

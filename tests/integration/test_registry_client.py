@@ -21,12 +21,12 @@ from tests.snapshots.registry.fake import blob_of
 
 from holdfast.errors import RegistryDenied, RegistryUnavailable
 from holdfast.snapshots.bundle import media
-from holdfast.snapshots.bundle.ends import Descriptor
-from holdfast.snapshots.registry.credentials import Credentials
-from holdfast.snapshots.registry.ends import RegistryDestination, RegistryOrigin
-from holdfast.snapshots.registry.patience import Patience
+from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.registry.backoff import Patience
+from holdfast.snapshots.registry.http_client import Wire
 from holdfast.snapshots.registry.reference import Reference
-from holdfast.snapshots.registry.wire import Wire
+from holdfast.snapshots.registry.registry_endpoint import RegistryDestination, RegistryOrigin
+from holdfast.snapshots.registry.registry_login import Credentials
 
 CHUNK = 256 << 10
 LAYER = random.Random(1).randbytes(2 << 20)
@@ -132,10 +132,10 @@ def test_a_registry_that_is_started_again_is_got_over(tmp_path: Path) -> None:
 _UPLOAD = """
 import sys
 from pathlib import Path
-from holdfast.snapshots.bundle.ends import Descriptor
-from holdfast.snapshots.registry.ends import RegistryDestination
+from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.registry.registry_endpoint import RegistryDestination
 from holdfast.snapshots.registry.reference import Reference
-from holdfast.snapshots.registry.wire import Wire
+from holdfast.snapshots.registry.http_client import Wire
 
 reference, folder, digest, chunk = sys.argv[1:]
 layer = Path(folder, "layer")

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from holdfast.errors import CaptureFailed, LiveUnsupported, RestoreFailed
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.session import Session
-from holdfast.runtime.verification import taken
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.capture import capture_record
 
 pytestmark = pytest.mark.engine
 
@@ -154,7 +154,7 @@ while True:
 FORGE = """
 import sys
 from pathlib import Path
-from holdfast.snapshots.checkpointer import entries
+from holdfast.snapshots.checkpointer import criu_images as entries
 images = Path("/state/staging") / sys.argv[1] / "images"
 """
 FAULTS = {
@@ -260,7 +260,7 @@ def test_a_session_that_could_not_come_back_is_not_let_go_of(
 ) -> None:
     """What a restore would refuse is found while all of it is still there: it runs on."""
     change, words = FAULTS[fault]
-    remember = taken.remember
+    remember = capture_record.remember
 
     def forged(*given: Any) -> None:
         staging = next(one for one in given if isinstance(one, Path))
@@ -274,7 +274,7 @@ def test_a_session_that_could_not_come_back_is_not_let_go_of(
         assert done.exit_code == 0, done.output
         remember(*given)
 
-    monkeypatch.setattr(taken, "remember", forged)
+    monkeypatch.setattr(capture_record, "remember", forged)
     with pytest.raises((LiveUnsupported, CaptureFailed), match=words):
         session.suspend()
     assert session.refresh().state == "running"

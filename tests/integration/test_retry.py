@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidArgument, SessionExists
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.session import Session
-from holdfast.runtime.snapshot import Snapshot
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.api.snapshot import Snapshot
 
 pytestmark = pytest.mark.engine
 

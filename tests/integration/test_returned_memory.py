@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.api.controller import Holdfast
 
 pytestmark = pytest.mark.engine
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.engine import networks
 from holdfast.errors import RestoreFailed, SessionRewound, SnapshotDamaged
-from holdfast.runtime import networks
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.session import Session
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
 
 pytestmark = pytest.mark.engine
 DYING = Path(__file__).parents[1] / "inside" / "dying_rewind.py"
@@ -80,7 +80,7 @@ def test_a_rewind_that_fails_leaves_the_session_as_it_was(
     hf: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether the snapshot is damaged or the new container does not come up, the old one goes on."""
-    from holdfast.runtime.restoring import Restoring
+    from holdfast.runtime.restore.restore_session import Restoring
 
     work = hf.new("work")
     address = _settle(hf, work)

@@ -25,7 +25,7 @@ from holdfast import (
     SessionExists,
     SessionNotFound,
 )
-from holdfast.runtime.home import Home
+from holdfast.base.home import Home
 
 pytestmark = pytest.mark.engine
 
@@ -381,7 +381,7 @@ def test_a_killed_start_is_undone_by_the_next_controller(hf: Holdfast, home: Hom
     """kill -9 while a session is made: the next controller removes what there is of it."""
     code = f"""
 import os, signal
-from holdfast.runtime import provision
+from holdfast.runtime.lifecycle import provision
 from holdfast import Holdfast
 provision.await_guest = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 Holdfast({str(home.root)!r}).new("half")

@@ -14,6 +14,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.base import locks
+from holdfast.base.home import Home
+from holdfast.engine.engine import Engine
 from holdfast.errors import (
     CaptureFailed,
     HoldfastError,
@@ -24,15 +27,12 @@ from holdfast.errors import (
     SnapshotInUse,
     StoreError,
 )
-from holdfast.runtime import locks
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.engine import Engine
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.capture.capture import Taking
 from holdfast.runtime.guest import layout
-from holdfast.runtime.home import Home
-from holdfast.runtime.session import Session
+from holdfast.runtime.sessions.session_lock import session_lock
 from holdfast.runtime.store.operations import Operations
-from holdfast.runtime.taking import Taking
-from holdfast.runtime.turns import session_lock
 from holdfast.snapshots import service
 
 pytestmark = pytest.mark.engine

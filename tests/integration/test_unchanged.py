@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.session import Session
-from holdfast.runtime.snapshot import Snapshot
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.api.snapshot import Snapshot
 
 pytestmark = pytest.mark.engine
 PATIENCE = 120.0

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.runtime.guest.harness import Guest, Refused
 
-from holdfast.runtime.guest.protocol import Frame
+from holdfast.runtime.guest.wire.protocol import Frame
 
 
 def text_of(frames: list[Frame], name: str = "stdout") -> str:

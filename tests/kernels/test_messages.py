@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from holdfast.kernels.guest.messages import STREAM_CHUNK, Cell, Status, events_of
-from holdfast.runtime.guest.protocol import MAX_PAYLOAD, encode
+from holdfast.runtime.guest.wire.protocol import MAX_PAYLOAD, encode
 
 OK: dict[str, Any] = {"status": "ok", "execution_count": 4}
 INTERRUPT: dict[str, Any] = {"status": "error", "ename": "KeyboardInterrupt", "execution_count": 4}

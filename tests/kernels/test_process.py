@@ -7,8 +7,8 @@ import gc
 from pathlib import Path
 
 from holdfast.kernels.guest.process import KernelProcess
-from holdfast.runtime.guest.account import Account
-from holdfast.runtime.guest.reaper import Reaper
+from holdfast.runtime.guest.identity.account import Account
+from holdfast.runtime.guest.tasks.reaper import Reaper
 
 
 def test_what_is_left_of_an_ended_kernel_takes_nothing_from_the_next(tmp_path: Path) -> None:

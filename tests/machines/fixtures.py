@@ -13,9 +13,9 @@ from tests.machines.relay import Relay
 from tests.machines.second import Machine
 from tests.machines.tokens import TokenServer
 
+from holdfast.base.home import Home
+from holdfast.engine.engine import Engine
 from holdfast.images import build
-from holdfast.runtime.engine import Engine
-from holdfast.runtime.home import Home
 
 
 @pytest.fixture(scope="session")

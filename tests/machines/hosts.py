@@ -13,8 +13,8 @@ from pathlib import Path
 from tests.machines.certificates import Authority
 from tests.machines.upstream import Upstream
 
-from holdfast.runtime import networks
-from holdfast.runtime.controller import Holdfast
+from holdfast.engine import networks
+from holdfast.runtime.api.controller import Holdfast
 
 
 class Loopback:

@@ -20,9 +20,9 @@ import docker
 from tests.machines.daemon import Daemon
 from tests.machines.seed import seed
 
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.engine import Engine
-from holdfast.runtime.home import Home
+from holdfast.base.home import Home
+from holdfast.engine.engine import Engine
+from holdfast.runtime.api.controller import Holdfast
 
 
 class Machine:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast.runtime.engine import Engine
+from holdfast.engine.engine import Engine
 
 _IMAGES = Path("image/overlay2/imagedb/content/sha256")
 _LAYERS = Path("image/overlay2/layerdb/sha256")

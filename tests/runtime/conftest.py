@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runtime.guest.protocol import Frame, FrameReader, encode
-from holdfast.runtime.home import Home
+from holdfast.base.home import Home
+from holdfast.runtime.guest.wire.protocol import Frame, FrameReader, encode
 
 Answer = Callable[["Peer", Frame], None]
 

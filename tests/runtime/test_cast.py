@@ -9,14 +9,14 @@ import pytest
 from tests.runtime.scrubbing.samples import SECRETS
 
 from holdfast.errors import InvalidArgument, ProtocolError
-from holdfast.runtime.guest.timeline import Encoder, Kind, Moment, Start
-from holdfast.runtime.recording.cast import Chunk, Event, Gap, lines, merge
-from holdfast.runtime.recording.recording import Kept, Place, Recording
-from holdfast.runtime.recording.without_secrets import scrubbed
+from holdfast.runtime.attachment.screen import render, shown
+from holdfast.runtime.guest.records.timeline import Encoder, Kind, Moment, Start
+from holdfast.runtime.history.recording.cast import Chunk, Event, Gap, lines, merge
+from holdfast.runtime.history.recording.recording import Kept, Place, Recording
+from holdfast.runtime.history.recording.scrubbed_recording import scrubbed
 from holdfast.runtime.scrubbing.known_forms import RULES
 from holdfast.runtime.scrubbing.matcher import Matcher
 from holdfast.runtime.terminal.emulator import Emulator
-from holdfast.runtime.terminal.screen import render, shown
 
 
 def out(at: float, offset: int) -> Moment:

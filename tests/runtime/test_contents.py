@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runtime.verification import contents
+from holdfast.runtime.capture import recorded_contents
 from holdfast.snapshots.record import OpenFile
 
 
@@ -22,7 +22,7 @@ def layers(tmp_path: Path) -> list[Path]:
 
 
 def told(layers: list[Path], *paths: str, elsewhere: tuple[str, ...] = ()) -> list[OpenFile]:
-    return contents.digests(paths, layers, elsewhere)
+    return recorded_contents.digests(paths, layers, elsewhere)
 
 
 def test_the_topmost_layer_that_has_it_counts(layers: list[Path]) -> None:
@@ -48,7 +48,7 @@ def test_what_is_large_or_elsewhere_is_said_to_be_skipped(
     layers: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A limit is never silent."""
-    monkeypatch.setattr(contents, "MAX_TOTAL", 5)
+    monkeypatch.setattr(recorded_contents, "MAX_TOTAL", 5)
     changed, same, mounted = told(layers, "/d/changed", "/d/same", "/m/x", elsewhere=("/m",))
     assert changed.digest
     assert same.skipped == "it is too large"

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runtime.diff.contents import Contents, settle
-from holdfast.runtime.diff.flatten import Flat, common, differences, flatten
-from holdfast.runtime.drift.baseline import Baseline
-from holdfast.runtime.drift.holdings import Holdings
-from holdfast.runtime.drift.paths import Entry, FileChange, Key
+from holdfast.runtime.history.diff.file_contents import Contents, settle
+from holdfast.runtime.history.diff.flatten import Flat, common, differences, flatten
+from holdfast.runtime.history.drift.baseline import Baseline
+from holdfast.runtime.history.drift.changed_paths import Entry, FileChange, Key
+from holdfast.runtime.history.drift.holdings import Holdings
 
 KEY: Key = ("pip", "/site-packages", "toy")
 

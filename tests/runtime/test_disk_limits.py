@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime import disk_limits
+from holdfast.engine import disk_limits
 
 MOUNTS = (
     "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard\n"

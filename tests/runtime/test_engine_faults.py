@@ -9,9 +9,9 @@ import pytest
 import requests.exceptions
 import urllib3.exceptions
 
+from holdfast.engine.engine import Engine
+from holdfast.engine.engine_faults import TABLE, translate, translated
 from holdfast.errors import EngineError, EngineUnavailable, ImageError
-from holdfast.runtime.engine import Engine
-from holdfast.runtime.engine_faults import TABLE, translate, translated
 
 
 def test_every_error_of_the_sdk_is_in_the_table() -> None:

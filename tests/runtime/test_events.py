@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from holdfast.errors import GuestDisconnected, InvalidArgument, ProtocolError, SessionDead
-from holdfast.runtime.cli.events import moment
-from holdfast.runtime.event import Event, parse
-from holdfast.runtime.events import read
-from holdfast.runtime.guest.protocol import Frame
-from holdfast.runtime.guest_client import GuestClient
-from holdfast.runtime.persistence import Persistence
-from holdfast.runtime.store.entries import EntryRow
+from holdfast.runtime.api.events import read
+from holdfast.runtime.cli.event_verbs import moment
+from holdfast.runtime.guest.wire.protocol import Frame
+from holdfast.runtime.guest_rpc.event import Event, parse
+from holdfast.runtime.guest_rpc.guest_client import GuestClient
+from holdfast.runtime.guest_rpc.reconnect import Persistence
+from holdfast.runtime.store.journal_entries import EntryRow
 
 DEATH = {
     "pid": 42,

@@ -11,16 +11,16 @@ import typer
 from typer.testing import CliRunner
 
 from holdfast.errors import InvalidArgument, ProtocolError
-from holdfast.runtime.cli.lease import duration
-from holdfast.runtime.guest.protocol import Frame
-from holdfast.runtime.recording import history, unpack
-from holdfast.runtime.recording.recording import Place
-from holdfast.runtime.results import Attached
-from holdfast.runtime.terminal import leasing
+from holdfast.runtime.attachment.mirror_screen import Glass
+from holdfast.runtime.attachment.screen import shown
+from holdfast.runtime.attachment.screen_state import PROGRAM_TAIL, TAIL, Part, View, parts
+from holdfast.runtime.cli.lease_verbs import duration
+from holdfast.runtime.guest.wire.protocol import Frame
+from holdfast.runtime.guest_rpc import leasing
+from holdfast.runtime.guest_rpc.results import Attached
+from holdfast.runtime.history.recording import recording_place, unpack_recording
+from holdfast.runtime.history.recording.recording import Place
 from holdfast.runtime.terminal.emulator import Emulator
-from holdfast.runtime.terminal.glass import Glass
-from holdfast.runtime.terminal.screen import shown
-from holdfast.runtime.terminal.viewing import PROGRAM_TAIL, TAIL, Part, View, parts
 from holdfast.runtime.terminal.vt_parser import Sequence
 
 
@@ -53,7 +53,7 @@ class Session:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr("holdfast.runtime.terminal.glass.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("holdfast.runtime.attachment.mirror_screen.time.monotonic", lambda: now[0])
     return now
 
 
@@ -203,12 +203,12 @@ def test_only_plain_files_with_wanted_names_come_out_of_an_archive(tmp_path: Pat
         ("output/evil", tarfile.REGTYPE, b"x"),
         ("output/0003", tarfile.REGTYPE, b"y" * 5000),
     ]
-    written = unpack.files(archive(members), tmp_path, re.compile(r"\d{4}"), 1000)
+    written = unpack_recording.files(archive(members), tmp_path, re.compile(r"\d{4}"), 1000)
 
     assert [(path.name, path.read_bytes()) for path in written] == [("0000", b"first"), ("0001", b"up")]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0000", "0001"]
     with pytest.raises(ProtocolError):
-        unpack.files([b"no archive" * 100], tmp_path, re.compile("x"), 10)
+        unpack_recording.files([b"no archive" * 100], tmp_path, re.compile("x"), 10)
 
 
 def test_an_archive_of_other_things_is_not_read_without_end(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_an_archive_of_other_things_is_not_read_without_end(tmp_path: Path) -> N
     members = ((f"output/evil{number}", tarfile.REGTYPE, b"x" * 100_000) for number in range(40))
 
     with pytest.raises(ProtocolError, match="too many"):
-        unpack.files(archive(list(members)), tmp_path, re.compile(r"\d{4}"), 1000)
+        unpack_recording.files(archive(list(members)), tmp_path, re.compile(r"\d{4}"), 1000)
 
 
 def test_a_lease_is_checked() -> None:
@@ -244,17 +244,17 @@ def test_times_as_people_write_them() -> None:
 
 def test_places_in_a_recording(monkeypatch: pytest.MonkeyPatch) -> None:
     """An offset, a time ago, a time; anything else is looked up as a snapshot."""
-    monkeypatch.setattr("holdfast.runtime.recording.history.time.time", lambda: 1000.0)
+    monkeypatch.setattr("holdfast.runtime.history.recording.recording_place.time.time", lambda: 1000.0)
     nobody: Any = None
 
-    assert history.place(nobody, nobody, "512", "main") == Place(offset=512)
-    assert history.place(nobody, nobody, "10m", "main") == Place(at=400.0)
-    assert history.place(nobody, nobody, "1970-01-01T00:01:00+00:00", "main") == Place(at=60.0)
+    assert recording_place.place(nobody, nobody, "512", "main") == Place(offset=512)
+    assert recording_place.place(nobody, nobody, "10m", "main") == Place(at=400.0)
+    assert recording_place.place(nobody, nobody, "1970-01-01T00:01:00+00:00", "main") == Place(at=60.0)
 
 
 def test_the_lease_verb_is_particular() -> None:
     """Unknown actions and a missing recipient are refused before anything is asked."""
-    from holdfast.runtime.cli.lease import lease
+    from holdfast.runtime.cli.lease_verbs import lease
 
     app = typer.Typer()
     app.command()(lease)

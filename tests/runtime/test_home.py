@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.base.home import Home
 from holdfast.errors import StoreError
-from holdfast.runtime.home import Home
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077], ids=oct)

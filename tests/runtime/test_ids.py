@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.base.ids import check_name, new_id, new_name, series
+from holdfast.base.resolve import resolve
 from holdfast.errors import InvalidArgument, SessionNotFound, SnapshotNotFound
-from holdfast.runtime.ids import check_name, new_id, new_name, series
-from holdfast.runtime.refs import resolve
 
 KNOWN = [("a1b2c3d4e5f6", "work"), ("a1ffffffffff", "a1b2"), ("bbbbbbbbbbbb", "play")]
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.errors import ImageError
-from holdfast.runtime import image_settings
+from holdfast.runtime.sessions import image_settings
 
 
 def test_an_image_with_volumes_is_refused() -> None:

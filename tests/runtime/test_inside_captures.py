@@ -11,22 +11,23 @@ from typing import Any, cast
 import pytest
 
 from holdfast.errors import CaptureFailed, GuestDisconnected
-from holdfast.runtime import inside_captures, persistence
-from holdfast.runtime.guest.protocol import Frame
-from holdfast.runtime.inside_captures import Serving, asked
-from holdfast.runtime.persistence import Persistence
+from holdfast.runtime.api import capture_requests
+from holdfast.runtime.api.capture_requests import Serving, asked
+from holdfast.runtime.guest.wire.protocol import Frame
+from holdfast.runtime.guest_rpc import reconnect as persistence
+from holdfast.runtime.guest_rpc.reconnect import Persistence
 
 
 def test_what_a_program_says_is_checked() -> None:
     """What is not of the agreed form is left out, and what could not be shown is taken out of the rest."""
     found = asked({"pid": -1, "command": "a\x1b[2Jb", "label": 7, "reason": "x" * 9000, "failure": "no"})
     assert (found.pid, found.command, found.label) == (0, "a[2Jb", None)
-    assert len(str(found.reason)) == inside_captures.REASON
+    assert len(str(found.reason)) == capture_requests.REASON
     assert (found.failure.reason, found.failure.command) == ("asked", "a[2Jb")
     assert asked({"command": "c", "failure": {"reason": "nonsense"}}).failure.reason == "asked"
     told = asked({"command": "c", "failure": {"reason": "hang", "where": "x:1"}}).failure
     assert (told.reason, told.where, told.command) == ("hang", "x:1", "c")
-    assert inside_captures.why(CaptureFailed("cannot: no")) == {
+    assert capture_requests.why(CaptureFailed("cannot: no")) == {
         "code": "capture_failed",
         "message": "cannot: no",
     }
@@ -91,7 +92,7 @@ def test_silence_is_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
     def take(_: object) -> Any:
         raise CaptureFailed("cannot: no", hint="wait")
 
-    with inside_captures.serving(Serving(cast("Any", supervisor), take)) as serving:
+    with capture_requests.serving(Serving(cast("Any", supervisor), take)) as serving:
         assert serving.over.wait(60)
     assert serving.error is None
     assert supervisor.holding == [0, 0, 0]

@@ -12,16 +12,16 @@ import nbformat
 import pytest
 from tests import peak_memory
 
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.guest.journal import Journal
-from holdfast.runtime.home import Home
+from holdfast.base.home import Home
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.guest.records.journal import Journal
+from holdfast.runtime.journal import entry_text, journal_query, notebook
 from holdfast.runtime.journal import mirror as mirroring
-from holdfast.runtime.journal import notebook, reading, telling
-from holdfast.runtime.journal.entry import Entry, Told, told
-from holdfast.runtime.journal.lines import Branch, Part, family_of, line_of
 from holdfast.runtime.journal.mirror import forget_oldest, mirror
-from holdfast.runtime.store.entries import EntryRow
+from holdfast.runtime.store.entry import Entry, Told, told
+from holdfast.runtime.store.journal_entries import EntryRow
 from holdfast.runtime.store.store import Store
+from holdfast.runtime.store.timelines import Branch, Part, family_of, line_of
 
 
 def entry(seq: int = 1, kind: str = "command_started", **values: Any) -> Entry:
@@ -169,16 +169,16 @@ def test_a_circle_of_branches_ends() -> None:
 @pytest.mark.parametrize(
     ("wanted", "numbers"),
     [
-        (reading.Filter(), [1, 2, 3]),
-        (reading.Filter(after=2), [3]),
-        (reading.Filter(kinds=["cell_started"]), [2]),
-        (reading.Filter(actor="person"), [3]),
-        (reading.Filter(actor="agent:coder"), [1]),
-        (reading.Filter(since=1002.0), [2, 3]),
-        (reading.Filter(grep="MAKE"), [1]),
+        (journal_query.Filter(), [1, 2, 3]),
+        (journal_query.Filter(after=2), [3]),
+        (journal_query.Filter(kinds=["cell_started"]), [2]),
+        (journal_query.Filter(actor="person"), [3]),
+        (journal_query.Filter(actor="agent:coder"), [1]),
+        (journal_query.Filter(since=1002.0), [2, 3]),
+        (journal_query.Filter(grep="MAKE"), [1]),
     ],
 )
-def test_entries_are_filtered(shared: Shared, wanted: reading.Filter, numbers: list[int]) -> None:
+def test_entries_are_filtered(shared: Shared, wanted: journal_query.Filter, numbers: list[int]) -> None:
     """By number, kind, actor, time and text."""
     entries = [
         entry(1, actor="agent:coder", command="make test"),
@@ -198,7 +198,7 @@ def test_what_the_host_did_comes_behind_its_entry(shared: Shared) -> None:
     shared.store.entries.take(shared.id, [Told(5, 1.0, "command_started", None, "{}")])
     shared.store.entries.note(shared.id, "snapshot", 2.0, actor=None, body={})
 
-    rows = shared.store.entries.stream([shared.id], reading.Filter(after=5).rows())
+    rows = shared.store.entries.stream([shared.id], journal_query.Filter(after=5).rows())
 
     assert [row.kind for row in rows] == ["snapshot"]
 
@@ -282,17 +282,19 @@ def test_the_newest_entries_are_the_end_of_all(
     shared.store.add_session("work", "image", {}, session_id=shared.id, state="dead")
     segment(shared, 1, 5000)
     with Holdfast(home) as controller:
-        whole = reading.read(controller.context, shared.id, reading.Filter(), all_timelines=all_timelines)
+        whole = journal_query.read(
+            controller.context, shared.id, journal_query.Filter(), all_timelines=all_timelines
+        )
         rows: list[int] = []
-        really = reading._entry
+        really = journal_query._entry
 
         def counted(row: EntryRow, name: str, *, current: bool) -> Entry:
             rows.append(row.seq)
             return really(row, name, current=current)
 
-        monkeypatch.setattr(reading, "_entry", counted)
-        some = reading.read(
-            controller.context, shared.id, reading.Filter(), all_timelines=all_timelines, limit=7
+        monkeypatch.setattr(journal_query, "_entry", counted)
+        some = journal_query.read(
+            controller.context, shared.id, journal_query.Filter(), all_timelines=all_timelines, limit=7
         )
 
     assert len(whole) == 5000
@@ -307,7 +309,7 @@ def test_a_line_for_people_holds_no_control_characters(kind: str) -> None:
     """Whatever a session wrote into its entries."""
     nasty = "\x1b]0;title\x07\x1b[31m\u202eevil\n\n" * 30
     names = ("command", "text", "label", "why", "status", "bytes", "reason", "exit_code", "duration")
-    line = telling.line(entry(1, kind, **dict.fromkeys(names, nasty)), asked="work")
+    line = entry_text.line(entry(1, kind, **dict.fromkeys(names, nasty)), asked="work")
 
     assert "\x1b" not in line
     assert "\n" not in line

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidArgument, KernelDied, ProtocolError
-from holdfast.runtime import kernel_calls
-from holdfast.runtime.guest_client import GuestClient
-from holdfast.runtime.kernel_calls import KernelCall
-from holdfast.runtime.persistence import Persistence
+from holdfast.runtime.guest_rpc import kernel_calls
+from holdfast.runtime.guest_rpc.guest_client import GuestClient
+from holdfast.runtime.guest_rpc.kernel_calls import KernelCall
+from holdfast.runtime.guest_rpc.reconnect import Persistence
 
 
 def _call(guest: Any, code: Any = "1+1", **callbacks: Any) -> Any:

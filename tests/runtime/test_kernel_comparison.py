@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.runtime.drift.holdings import Holdings, Kernel
-from holdfast.runtime.verification import kernels
+from holdfast.runtime.history.drift.holdings import Holdings, Kernel
+from holdfast.runtime.verification import kernel_check
 from holdfast.snapshots.record import Record, Tree
 from holdfast.snapshots.verification import Verification
 
 NAMES = {"data": ("list of 10", ""), "n": ("int", "aa"), "f": ("function", "")}
-BEFORE = kernels.told(Holdings(seq=7, kernels={"main": Kernel(1, NAMES)}))
+BEFORE = kernel_check.told(Holdings(seq=7, kernels={"main": Kernel(1, NAMES)}))
 
 
 def after(kernel: Kernel | None) -> Verification:
-    return kernels.judge(BEFORE, {} if kernel is None else {"main": kernel}, Verification())
+    return kernel_check.judge(BEFORE, {} if kernel is None else {"main": kernel}, Verification())
 
 
 def test_values_that_change_by_themselves_are_no_deviation() -> None:
@@ -45,15 +45,15 @@ def test_a_busy_kernel_is_not_compared() -> None:
 def test_what_was_done_before_the_freeze_is_not_taken_for_a_deviation(tmp_path: Path) -> None:
     """The names are those of before; the session need not even be asked."""
     record = Record(tree=Tree(processes=[]), kernels=BEFORE)
-    found = kernels.compare(tmp_path, record, 8, Verification())
+    found = kernel_check.compare(tmp_path, record, 8, Verification())
     assert found.exact
     assert "between" in found.skipped[0]
-    assert kernels.compare(tmp_path, None, 8, Verification()) == Verification()
+    assert kernel_check.compare(tmp_path, None, 8, Verification()) == Verification()
 
 
 def test_a_session_that_does_not_tell_is_not_waited_for(tmp_path: Path) -> None:
     """Nobody listens there."""
     record = Record(tree=Tree(processes=[]), kernels=BEFORE)
-    assert kernels.compare(tmp_path, record, 7, Verification()).skipped == [
+    assert kernel_check.compare(tmp_path, record, 7, Verification()).skipped == [
         "kernels: the session did not answer in time"
     ]

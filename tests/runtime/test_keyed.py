@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument, OutcomeUnknown, SessionBusy, SessionDead
-from holdfast.runtime import keyed
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.guest.journal import Journal
-from holdfast.runtime.home import Home
-from holdfast.runtime.journal import happenings, reading
-from holdfast.runtime.keyed import Intents, Order
-from holdfast.runtime.keyed_calls import cell_once, exec_once
-from holdfast.runtime.results import ExecResult
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.guest.records.journal import Journal
+from holdfast.runtime.guest_rpc import idempotency
+from holdfast.runtime.guest_rpc.idempotency import Intents, Order
+from holdfast.runtime.guest_rpc.idempotent_calls import cell_once, exec_once
+from holdfast.runtime.guest_rpc.results import ExecResult
+from holdfast.runtime.journal import host_events, journal_query
 from holdfast.runtime.store.rows import SessionRow
 
 RESULT = ExecResult(0, b"out", 0, 3)
@@ -132,7 +132,9 @@ def test_a_key_stands_for_one_text_also_when_the_session_is_gone(
 
     for op, target, text in (("exec", "main", "false"), ("exec", "other", "true"), ("cell", "main", "true")):
         with pytest.raises(InvalidArgument, match="something else"):
-            keyed.run(controller.context, session, Order("k", op, target, text), gone, lambda _a, _b: None)
+            idempotency.run(
+                controller.context, session, Order("k", op, target, text), gone, lambda _a, _b: None
+            )
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201])
@@ -162,9 +164,9 @@ def test_what_the_host_does_stands_behind_what_was_before(
 ) -> None:
     """Its entries have the number of the session's newest."""
     journal.append("note")
-    happenings.note(controller.context, session.id, "noted")
+    host_events.note(controller.context, session.id, "noted")
 
-    found = reading.read(controller.context, session.id, reading.Filter())
+    found = journal_query.read(controller.context, session.id, journal_query.Filter())
 
     assert [(entry.kind, entry.host, entry.seq) for entry in found] == [
         ("note", False, 1),

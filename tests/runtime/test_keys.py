@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.terminal.keys import key, keys
+from holdfast.runtime.terminal.key_names import key, keys
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.base import locks
 from holdfast.errors import SessionBusy, StoreError
-from holdfast.runtime import locks
 
 
 def test_a_held_lock_is_refused(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_who_has_patience_gets_it_when_it_is_free(tmp_path: Path) -> None:
     thread.start()
     held.wait()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("holdfast.runtime.locks.time.sleep", tried)
+        patch.setattr("holdfast.base.locks.time.sleep", tried)
         with locks.exclusive(tmp_path, "one", "try", patience=60):
             order.append("second")
     thread.join()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runtime import overlay
+from holdfast.engine import overlay
 
 
 def whiteout(path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.errors import GuestDisconnected, SessionRewound
-from holdfast.runtime.persistence import Persistence
+from holdfast.runtime.guest_rpc.reconnect import Persistence
 
 
 def _lost(times: int) -> Callable[[], str]:

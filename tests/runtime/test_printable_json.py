@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from holdfast.base import printable_json
 from holdfast.errors import SessionNotFound
-from holdfast.runtime import printable_json
-from holdfast.runtime.cli import output
+from holdfast.runtime.cli import printing
+from holdfast.runtime.history.recording.cast import Event, lines
 from holdfast.runtime.journal import notebook
-from holdfast.runtime.journal.entry import Entry
-from holdfast.runtime.recording.cast import Event, lines
+from holdfast.runtime.store.entry import Entry
 
 UNSEEN = "\x7f\x85\x90\x9b\x9d\u061c\u200b\u200e\u200f\u2028\u202a\u202e\u2066\u2069\ufeff\U000e0041\ud800"
 
@@ -43,8 +43,8 @@ def plain(text: str) -> bool:
 
 def test_what_programs_get_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
     """Results and errors of the command line."""
-    output.emit([{"said": UNSEEN}])
-    output.fail(SessionNotFound("cannot find x" + UNSEEN, hint=UNSEEN), as_json=True)
+    printing.emit([{"said": UNSEEN}])
+    printing.fail(SessionNotFound("cannot find x" + UNSEEN, hint=UNSEEN), as_json=True)
     shown = capsys.readouterr()
 
     assert plain(shown.out)

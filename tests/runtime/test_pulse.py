@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from holdfast.errors import ProtocolError
+from holdfast.runtime.api import pulse_calls
 from holdfast.runtime.cli import pulse_answers, pulse_text
-from holdfast.runtime.drift.paths import FileChange
-from holdfast.runtime.drift.result import Drift
-from holdfast.runtime.drift.since import Moment
-from holdfast.runtime.pulse import calls as pulse_calls
+from holdfast.runtime.history.drift.changed_paths import FileChange
+from holdfast.runtime.history.drift.drift_result import Drift
+from holdfast.runtime.history.drift.since import Moment
 from holdfast.runtime.pulse.limits import Lineage, disk
 from holdfast.runtime.pulse.pulse import Listener, Port, Pulse
 

@@ -9,10 +9,10 @@ import pytest
 from tests.hostile_output import COPIED, MARK, cases
 from tests.terminals import real
 
-from holdfast.runtime.terminal.allowed import Use
+from holdfast.runtime.attachment.screen import shown
+from holdfast.runtime.terminal.allowed_controls import Use
 from holdfast.runtime.terminal.emulator import MODES, Emulator
 from holdfast.runtime.terminal.safe_output import SafeOutput
-from holdfast.runtime.terminal.screen import shown
 
 HOSTILE = cases()
 # What real programs wrote to a terminal of 24 x 80: vim, less, top, htop, ls, bash, tmux, progress bars …

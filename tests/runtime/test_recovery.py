@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.base import locks
+from holdfast.base.home import Home
+from holdfast.base.interrupts import held
+from holdfast.engine.engine import ContainerState
 from holdfast.errors import (
     EngineUnavailable,
     ImageError,
@@ -16,16 +20,14 @@ from holdfast.errors import (
     SessionError,
     SessionNotFound,
 )
-from holdfast.runtime import aftermath, health, in_flight, locks
-from holdfast.runtime import controller as controllers
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.engine import ContainerState
-from holdfast.runtime.home import Home
-from holdfast.runtime.interrupts import held
+from holdfast.runtime.api import controller as controllers
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.lifecycle import orphan_containers
 from holdfast.runtime.operations.operation import carry_out
 from holdfast.runtime.operations.undo_table import undo_of
+from holdfast.runtime.sessions import after_capture, health
+from holdfast.runtime.sessions.session_lock import session_lock
 from holdfast.runtime.store.rows import OperationKind
-from holdfast.runtime.turns import session_lock
 
 
 class FakeImages:
@@ -180,8 +182,8 @@ def half(controller: Holdfast, home: Home, engine: FakeEngine, monkeypatch: pyte
     """The session and the operation of a process that was killed in the middle."""
     code = f"""
 import os, signal
-from holdfast.runtime import creating
-from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.lifecycle import create as creating
+from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.operations.operation import carry_out
 from holdfast.runtime.store.rows import OperationKind
 hf = Holdfast({str(home.root)!r})
@@ -194,7 +196,7 @@ with carry_out(hf.context, OperationKind.NEW) as operation:
     died = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert died.returncode == -signal.SIGKILL
     assert [row.name for row in controller.store.sessions()] == ["half"]
-    monkeypatch.setattr("holdfast.runtime.engine.Engine.connect", lambda: engine)
+    monkeypatch.setattr("holdfast.engine.engine.Engine.connect", lambda: engine)
     return died.stdout.split()
 
 
@@ -246,7 +248,7 @@ def test_what_the_engine_does_not_end_is_left_for_later(
     engine: FakeEngine, home: Home, half: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody is kept waiting for ever, and the next controller looks again."""
-    monkeypatch.setattr(in_flight, "PATIENCE", 0.0)
+    monkeypatch.setattr(orphan_containers, "PATIENCE", 0.0)
     session, operation = half
     engine.coming[f"holdfast-{session}"] = {
         "holdfast.session": session,
@@ -257,7 +259,7 @@ def test_what_the_engine_does_not_end_is_left_for_later(
 
     assert [operation] == [row.id for row in again.store.operations.open()]
     monkeypatch.undo()
-    monkeypatch.setattr("holdfast.runtime.engine.Engine.connect", lambda: engine)
+    monkeypatch.setattr("holdfast.engine.engine.Engine.connect", lambda: engine)
     assert Holdfast(home).store.operations.open() == []
     assert engine.made == {}
 
@@ -272,7 +274,7 @@ def test_without_an_engine_recovery_waits(
     def refuse() -> None:
         raise EngineUnavailable("cannot reach Docker")
 
-    monkeypatch.setattr("holdfast.runtime.engine.Engine.connect", refuse)
+    monkeypatch.setattr("holdfast.engine.engine.Engine.connect", refuse)
     again = Holdfast(home)
 
     assert [row.id] == [operation.id for operation in again.store.operations.open()]
@@ -298,7 +300,7 @@ def test_a_pending_snapshot_is_undone(
     controller: Holdfast, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A capture that fails leaves no row, folder or image, and the session runs on."""
-    monkeypatch.setattr(aftermath, "answers", lambda *_: True)
+    monkeypatch.setattr(after_capture, "answers", lambda *_: True)
     row = _session(controller, engine, paused=True)
     with (  # noqa: PT012
         pytest.raises(RuntimeError),

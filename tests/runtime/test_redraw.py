@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.runtime.attachment.screen import shown
 from holdfast.runtime.terminal.emulator import MODES, Emulator
 from holdfast.runtime.terminal.redraw import redraw
-from holdfast.runtime.terminal.screen import shown
 
 
 def terminal(output: bytes, rows: int = 6, cols: int = 20) -> Emulator:

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import pytest
 
-from holdfast.runtime import retrying
+from holdfast.runtime.capture import capture_retry
 from holdfast.snapshots.link import Refused
 
 PASSING = Refused("criu", "failed", ["(criu/seize.c:1): Zombies with threads are not supported"])
@@ -38,14 +38,14 @@ def say(refusal: Refused) -> NoReturn:
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retrying, "PAUSES", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(capture_retry, "PAUSES", (0.0, 0.0, 0.0))
 
 
 def test_what_passes_is_tried_again() -> None:
     """A process that is just ending is gone at the next try."""
     attempts = Attempts(PASSING, PASSING)
 
-    assert retrying.until_settled(attempts, say) == "captured"
+    assert capture_retry.until_settled(attempts, say) == "captured"
     assert attempts.made == 3
 
 
@@ -54,7 +54,7 @@ def test_it_is_tried_a_bounded_number_of_times() -> None:
     attempts = Attempts(*[PASSING] * 10)
 
     with pytest.raises(Said) as said:
-        retrying.until_settled(attempts, say)
+        capture_retry.until_settled(attempts, say)
 
     assert attempts.made == 4
     assert said.value.__cause__ is PASSING
@@ -66,6 +66,6 @@ def test_everything_else_is_told_at_once(refusal: Refused) -> None:
     attempts = Attempts(refusal)
 
     with pytest.raises(Said):
-        retrying.until_settled(attempts, say)
+        capture_retry.until_settled(attempts, say)
 
     assert attempts.made == 1

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from tests.hostile_output import MODES, cases
 
-from holdfast.runtime.cli import output
-from holdfast.runtime.terminal.allowed import Use
+from holdfast.runtime.cli import printing
+from holdfast.runtime.terminal.allowed_controls import Use
 from holdfast.runtime.terminal.queries import DEVICE, READY, VERSION, answer
 from holdfast.runtime.terminal.resets import RESET
 from holdfast.runtime.terminal.safe_output import SafeOutput
@@ -298,14 +298,14 @@ def test_random_output_is_made_safe_however_it_is_cut() -> None:
 def test_a_terminal_gets_safe_output_and_a_program_every_byte(tmp_path: Path) -> None:
     """Of the same command: unfiltered for pipes and files, and where it is wanted; put back at the end."""
     data = b"\x1b]52;c;eA==\x07\xff\x1b[31mred\x1b[6n"
-    with (tmp_path / "file").open("w") as file, output.guest_output(file=file) as show:
+    with (tmp_path / "file").open("w") as file, printing.guest_output(file=file) as show:
         show(data)
     assert (tmp_path / "file").read_bytes() == data
 
     for raw, expected in ((False, "first \ufffd\x1b[31mred\x1b[0m".encode()), (True, b"first " + data)):
         master, slave = pty.openpty()
         tty.setraw(slave)
-        with open(slave, "w", encoding="utf-8") as file, output.guest_output(raw=raw, file=file) as show:  # noqa: PTH123
+        with open(slave, "w", encoding="utf-8") as file, printing.guest_output(raw=raw, file=file) as show:  # noqa: PTH123
             show(b"first ")
             show(data)
             received = b""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.runtime.results import ExecResult
+from holdfast.runtime.guest_rpc.results import ExecResult
 from holdfast.runtime.terminal import scroll
 
 

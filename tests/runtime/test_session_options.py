@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.session_options import Mount, SessionOptions, container_options
+from holdfast.runtime.sessions.session_options import Mount, SessionOptions, container_options
 
 
 def _made(options: Any, **changes: Any) -> Any:

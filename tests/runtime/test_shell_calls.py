@@ -19,12 +19,12 @@ from holdfast.errors import (
     ShellNotFound,
     TaskNotFound,
 )
-from holdfast.runtime import guest_client, overdue, persistence
-from holdfast.runtime.guest import protocol
-from holdfast.runtime.guest.protocol import Frame
-from holdfast.runtime.guest_client import GuestClient
-from holdfast.runtime.persistence import Persistence
-from holdfast.runtime.shell_calls import Following, ShellCall, shell_info
+from holdfast.runtime.guest.wire import protocol
+from holdfast.runtime.guest.wire.protocol import Frame
+from holdfast.runtime.guest_rpc import call_deadline, guest_client, reconnect
+from holdfast.runtime.guest_rpc.guest_client import GuestClient
+from holdfast.runtime.guest_rpc.reconnect import Persistence
+from holdfast.runtime.guest_rpc.shell_calls import Following, ShellCall, shell_info
 
 FINISHED = {
     "event": "finished",
@@ -195,7 +195,7 @@ def test_a_dead_session_ends_the_call(guest: Any) -> None:
 
 def test_silence_has_an_end(guest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A container that runs without a supervisor is not waited for for ever."""
-    monkeypatch.setattr(persistence, "SILENCE_SECONDS", 0.05)
+    monkeypatch.setattr(reconnect, "SILENCE_SECONDS", 0.05)
 
     with pytest.raises(GuestDisconnected):
         _call(guest)
@@ -446,7 +446,7 @@ def test_an_answer_that_does_not_end_is_not_kept(guest: Any, monkeypatch: pytest
 
 def test_a_time_limit_is_kept_without_the_session(guest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A supervisor that never ends a command holds its caller for as long as was asked for, and a while."""
-    monkeypatch.setattr(overdue, "OVERDUE", 0.1)
+    monkeypatch.setattr(call_deadline, "OVERDUE", 0.1)
 
     def answer(peer: Any, _request: Any) -> None:
         peer.send(event="started", offset=0)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runtime import stillness, unchanged
-from holdfast.runtime.stillness import Look
+from holdfast.runtime.capture import quiescence, reuse_check
+from holdfast.runtime.capture.quiescence import Look
 
 READ = "0 0x0 0x7f0000000000 0x1 0x0 0x0 0x0 0x7ffe00000000 0x7f00000000ff"
 
@@ -46,8 +46,8 @@ def call(number: int, *args: int) -> str:
 )
 def test_a_call_that_only_something_outside_can_end(line: str, meant: bool) -> None:
     """Waiting without a limit of time; all else, and all that is not known, may end by itself."""
-    assert stillness.endless(line, "x86_64") is meant
-    assert stillness.endless(line, "riscv64") is False
+    assert quiescence.endless(line, "x86_64") is meant
+    assert quiescence.endless(line, "riscv64") is False
 
 
 class Machine:
@@ -78,7 +78,7 @@ class Machine:
         (self.folder / "cgroup.procs").write_text("\n".join(pids) + "\n")
 
     def look(self) -> Look:
-        found = stillness.look(100, 301, self.proc, self.cgroups)
+        found = quiescence.look(100, 301, self.proc, self.cgroups)
         assert found is not None
         return found
 
@@ -95,7 +95,7 @@ def test_the_supervisor_is_seen_apart(machine: Machine) -> None:
 
     assert found.still
     assert list(found.own) == ["101 101 777"]
-    assert stillness.decode(json.loads(json.dumps(found.encode()))) == found
+    assert quiescence.decode(json.loads(json.dumps(found.encode()))) == found
 
 
 def test_what_runs_is_not_still(machine: Machine) -> None:
@@ -128,10 +128,10 @@ def test_the_same_is_only_where_nothing_ran(machine: Machine) -> None:
 def test_what_cannot_be_seen_is_no_look(machine: Machine) -> None:
     """A task that ended meanwhile, a container without a supervisor, one that is gone."""
     (machine.proc / "102" / "task" / "102" / "syscall").unlink()
-    assert stillness.look(100, 301, machine.proc, machine.cgroups) is None
+    assert quiescence.look(100, 301, machine.proc, machine.cgroups) is None
     machine.task(102, 102, 310)
-    assert stillness.look(100, 999, machine.proc, machine.cgroups) is None
-    assert stillness.look(4000, 301, machine.proc, machine.cgroups) is None
+    assert quiescence.look(100, 999, machine.proc, machine.cgroups) is None
+    assert quiescence.look(4000, 301, machine.proc, machine.cgroups) is None
 
 
 def test_a_clock_is_found_before_it_rings(machine: Machine) -> None:
@@ -149,7 +149,7 @@ def test_a_clock_is_found_before_it_rings(machine: Machine) -> None:
         (folder / "status").write_text(f"Name:\tx\nNSpid:\t102\t310\nSigCgt:\t{caught}\n")
         (folder / "fd" / "3").unlink(missing_ok=True)
         (folder / "fd" / "3").symlink_to(fd)
-        return stillness.clocked(machine.look(), machine.proc)
+        return quiescence.clocked(machine.look(), machine.proc)
 
     assert not process("python3", "0000000000000002")
     assert process("python3", "0000000000002002")
@@ -157,7 +157,7 @@ def test_a_clock_is_found_before_it_rings(machine: Machine) -> None:
     assert process("bash", "0000000000002002", timers="ID: 0\nsignal: 14/0\n")
     assert process("node", "0000000000000000", fd="anon_inode:[timerfd]")
     (machine.proc / "102" / "timers").unlink()
-    assert stillness.clocked(machine.look(), machine.proc)
+    assert quiescence.clocked(machine.look(), machine.proc)
 
 
 def test_files_changed_by_anybody_are_seen(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_files_changed_by_anybody_are_seen(tmp_path: Path) -> None:
     (own / "output").touch()
     while (own / "output").stat().st_ctime <= moment:
         (own / "output").write_text("what the shell said")
-    assert not unchanged.touched(tmp_path, moment)
+    assert not reuse_check.touched(tmp_path, moment)
     for change in (
         lambda: (tmp_path / "srv" / "deep" / "file").write_text("two"),
         lambda: (tmp_path / "srv" / "deep" / "file").chmod(0o600),
@@ -187,7 +187,7 @@ def test_files_changed_by_anybody_are_seen(tmp_path: Path) -> None:
         come_and_go,
     ):
         moment = newest()
-        assert not unchanged.touched(tmp_path, moment)
+        assert not reuse_check.touched(tmp_path, moment)
         while newest() <= moment:  # the clock of files is a coarse one
             change()
-        assert unchanged.touched(tmp_path, moment)
+        assert reuse_check.touched(tmp_path, moment)

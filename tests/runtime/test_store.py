@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, SnapshotNotFound, StoreError
-from holdfast.runtime.home import Home
 from holdfast.runtime.store import owner, parents, peek, schema
 from holdfast.runtime.store.rows import OperationKind
 from holdfast.runtime.store.store import Store

@@ -7,14 +7,14 @@ from typing import cast
 
 import pytest
 
-from holdfast.runtime import suggestion
-from holdfast.runtime.cli.thaw import how
-from holdfast.runtime.fitness.judging import refusal
+from holdfast.base import suggestion
+from holdfast.base.text import plain
+from holdfast.runtime.api.thawing import Thawed
+from holdfast.runtime.cli.thaw_verbs import how
 from holdfast.runtime.guest.pulse.state import State
+from holdfast.runtime.guest_rpc.wait_state import advice
 from holdfast.runtime.pytest_plugin import holdfast_pytest
-from holdfast.runtime.text import plain
-from holdfast.runtime.thawing import Thawed
-from holdfast.runtime.waiting import advice
+from holdfast.runtime.restore.compat.choose_rung import refusal
 from holdfast.snapshots.failure import Debugger
 from holdfast.snapshots.fitness import Ladder, Name, Rung
 

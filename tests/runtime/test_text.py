@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.text import colored, lines, plain
+from holdfast.base.text import colored, lines, plain
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.errors import LiveUnsupported
-from holdfast.runtime import thawing
+from holdfast.runtime.api import thawing
 from holdfast.snapshots.failure import Failure
 from holdfast.snapshots.fitness import Ladder, Name, Rung
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 import pytest
 
 from holdfast.errors import ProtocolError
-from holdfast.runtime import waiting
 from holdfast.runtime.guest.pulse.state import State
+from holdfast.runtime.guest_rpc import wait_state
 
 
 def test_a_state_comes_as_it_was_sent() -> None:
     """What the guest says about a program that waits arrives whole."""
     sent = State("waiting", "password", 42, "su - anna", 1000.25, "Password: ")
 
-    assert waiting.state(sent.as_dict()) == sent
+    assert wait_state.state(sent.as_dict()) == sent
 
 
 def test_what_a_terminal_would_obey_is_removed() -> None:
     """Prompts and command lines are made by programs in the session."""
     sent = State("waiting", "line", 42, "cat\x1b[2J", 0.0, "name\x1b]0;x\x07? ")
 
-    found = waiting.state(sent.as_dict())
+    found = wait_state.state(sent.as_dict())
 
     assert "\x1b" not in found.command + found.prompt
     assert found.prompt.endswith("? ")
@@ -42,10 +42,10 @@ def test_what_a_terminal_would_obey_is_removed() -> None:
 def test_what_is_no_state_is_refused(wrong: object) -> None:
     """A session that says something else than agreed is not believed."""
     with pytest.raises(ProtocolError):
-        waiting.state(wrong)
+        wait_state.state(wrong)
 
 
 @pytest.mark.parametrize("detail", ["line", "password", "key", "pager", "repl"])
 def test_there_is_advice_for_every_kind(detail: str) -> None:
     """Whoever is told that something waits is told how to answer."""
-    assert "holdfast send work" in waiting.advice("work", State("waiting", detail))  # type: ignore[arg-type]
+    assert "holdfast send work" in wait_state.advice("work", State("waiting", detail))  # type: ignore[arg-type]

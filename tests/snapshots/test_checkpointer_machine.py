@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.snapshots.checkpointer.machine import cpu_flags, vdso
+from holdfast.snapshots.checkpointer.host_features import cpu_flags, vdso
 
 HYBRID = """processor\t: 0
 model name\t: Some  Processor @ 2.0GHz

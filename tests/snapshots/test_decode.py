@@ -11,7 +11,7 @@ from holdfast.snapshots.checkpointer.record import Unreadable
 from holdfast.snapshots.checkpointer.record.credentials import MAX_PROGRAMS, programs
 from holdfast.snapshots.checkpointer.record.decode import decode
 from holdfast.snapshots.checkpointer.record.described import modes
-from holdfast.snapshots.checkpointer.record.limits import MAX_THREADS
+from holdfast.snapshots.checkpointer.record.judged_limits import MAX_THREADS
 
 
 class Message(SimpleNamespace):

@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from holdfast.snapshots.checkpointer import last_words
-from holdfast.snapshots.checkpointer.last_words import Reader
+from holdfast.snapshots.checkpointer import drain_closed_sockets
+from holdfast.snapshots.checkpointer.drain_closed_sockets import Reader
 from holdfast.snapshots.checkpointer.proc.net import Internet
 
 
@@ -21,7 +21,7 @@ READER = row("established", 2, 1, 0, 100, 77)
 
 def test_the_reader_of_an_end_without_descriptor_is_found() -> None:
     """With all that waits, here and there."""
-    assert last_words.readers([row("fin_wait1", 1, 2, 900, 0, 0), READER]) == [Reader(77, 1000)]
+    assert drain_closed_sockets.readers([row("fin_wait1", 1, 2, 900, 0, 0), READER]) == [Reader(77, 1000)]
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_the_reader_of_an_end_without_descriptor_is_found() -> None:
 )
 def test_others_are_left_alone(other: Internet) -> None:
     """Who has a descriptor is captured itself; the mere end of a stream takes no room."""
-    assert last_words.readers([other, READER]) == []
+    assert drain_closed_sockets.readers([other, READER]) == []
 
 
 def test_what_waits_in_the_kernel_comes_over() -> None:
@@ -51,8 +51,8 @@ def test_what_waits_in_the_kernel_comes_over() -> None:
     accepted = talker.send(said)
     talker.close()
     with reader:
-        last_words.deliver(os.getpid())
-        assert last_words.readers(last_words._table(os.getpid())) == []
+        drain_closed_sockets.deliver(os.getpid())
+        assert drain_closed_sockets.readers(drain_closed_sockets._table(os.getpid())) == []
         heard = b"".join(iter(lambda: reader.recv(1 << 16), b""))
     assert heard == said[:accepted]
     assert accepted > 1_000_000

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.snapshots.checkpointer.record import leading
+from holdfast.snapshots.checkpointer.record import escaping_links
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def test_names_without_links_and_of_nothing_are_fine(root: Path) -> None:
     """Also below /proc itself, which is judged by name."""
     names = ["/", "/usr/lib/libc.so", "/gone/for/good", "/proc/uptime", "/dev/pts/0", "/usr/lib/libc.so/x"]
 
-    assert leading.astray(root, names) is None
+    assert escaping_links.astray(root, names) is None
 
 
 def test_links_that_stay_in_the_session_are_followed(root: Path) -> None:
@@ -31,7 +31,8 @@ def test_links_that_stay_in_the_session_are_followed(root: Path) -> None:
     (root / "workspace/absolute").symlink_to("/lib")
 
     assert (
-        leading.astray(root, ["/lib/libc.so", "/workspace/up/libc.so", "/workspace/absolute/libc.so"]) is None
+        escaping_links.astray(root, ["/lib/libc.so", "/workspace/up/libc.so", "/workspace/absolute/libc.so"])
+        is None
     )
 
 
@@ -52,7 +53,7 @@ def test_a_link_into_proc_is_told(root: Path, target: str, name: str) -> None:
     (root / "tmp/link").symlink_to(target)
     (root / "tmp/second").symlink_to("link")
 
-    assert leading.astray(root, ["/usr/lib/libc.so", name, "/"]) == name
+    assert escaping_links.astray(root, ["/usr/lib/libc.so", name, "/"]) == name
 
 
 def test_links_in_circles_are_told(root: Path) -> None:
@@ -60,7 +61,7 @@ def test_links_in_circles_are_told(root: Path) -> None:
     (root / "tmp/a").symlink_to("b")
     (root / "tmp/b").symlink_to("a")
 
-    assert leading.astray(root, ["/tmp/a/file"]) == "/tmp/a/file"
+    assert escaping_links.astray(root, ["/tmp/a/file"]) == "/tmp/a/file"
 
 
 class Message(SimpleNamespace):
@@ -81,7 +82,7 @@ class Images:
 
 def test_all_that_is_opened_bound_or_watched_is_looked_at() -> None:
     """A relative socket is bound in a folder, which a link may lead out of the session as any other name."""
-    assert list(leading.names(Images())) == [
+    assert list(escaping_links.names(Images())) == [
         "/srv/\udcff",
         "/run/x.sock",
         "/tmp/link",

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.snapshots.checkpointer.lifeline import Lifeline
+from holdfast.snapshots.checkpointer.restore_lifeline import Lifeline
 
 # Says each line it is given and each SIGUSR1, so that a test sees that it runs as always.
 PROGRAM = """
@@ -22,7 +22,7 @@ for line in iter(sys.stdin.readline, ""):
 """
 TRACER = """
 import subprocess, sys
-from holdfast.snapshots.checkpointer.lifeline import Lifeline
+from holdfast.snapshots.checkpointer.restore_lifeline import Lifeline
 line = Lifeline(int(sys.argv[1]))
 print("held", flush=True)
 child = subprocess.Popen(["sleep", "1000"])

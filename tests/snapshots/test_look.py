@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.snapshots.checkpointer.proc import walk
-from holdfast.snapshots.checkpointer.record import look as looking
-from holdfast.snapshots.checkpointer.record.look import look
+from holdfast.snapshots.checkpointer.record import kernel_record as looking
+from holdfast.snapshots.checkpointer.record.kernel_record import look
 
 
 def test_all_descriptors_of_one_process_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

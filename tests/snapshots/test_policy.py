@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.snapshots.policy import CAPABILITIES, Policy, judge, judge_running
 from holdfast.snapshots.record import Process, Thread, Tree
+from holdfast.snapshots.snapshot_policy import CAPABILITIES, Policy, judge, judge_running
 
 CHOWN, SYS_ADMIN = 1, 1 << CAPABILITIES.index("SYS_ADMIN")
 POLICY = Policy.of(["CHOWN", "KILL"])

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.base.home import Home
 from holdfast.errors import SnapshotDamaged
-from holdfast.runtime.home import Home
 from holdfast.snapshots import files, manifest, raw, storage
 from holdfast.snapshots.manifest import Manifest
 

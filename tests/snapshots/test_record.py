@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.errors import SnapshotDamaged
 from holdfast.snapshots import record
-from holdfast.snapshots.checkpointer.record import limits
+from holdfast.snapshots.checkpointer.record import judged_limits
 from holdfast.snapshots.record import Descriptor, OpenFile, Process, Record, Tree
 
 
@@ -50,5 +50,5 @@ def test_nothing_is_written_that_is_not_read_again(tmp_path: Path, monkeypatch: 
 
 def test_the_judge_takes_the_longest_answer_there_is() -> None:
     """The host names all files it wants to be looked at; a session may call them what it likes."""
-    files = ["/" + "\x01" * 4095] * limits.MAX_FILES
-    assert len(json.dumps({"go": True, "files": files})) < limits.MAX_ANSWER
+    files = ["/" + "\x01" * 4095] * judged_limits.MAX_FILES
+    assert len(json.dumps({"go": True, "files": files})) < judged_limits.MAX_ANSWER

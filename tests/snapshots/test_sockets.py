@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.snapshots.checkpointer.sockets import adapt, half_closed
+from holdfast.snapshots.checkpointer.socket_entries import adapt, half_closed
 
 TCP, UDP = 6, 17
 ESTABLISHED, SYN_SENT, FIN_WAIT2, CLOSE, CLOSE_WAIT, LISTEN = 1, 2, 5, 7, 8, 10

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.snapshots.checkpointer.proc import fdinfo, links, maps, status
 from holdfast.snapshots.checkpointer.proc.mounts import Mount
-from holdfast.snapshots.checkpointer.record import limits
+from holdfast.snapshots.checkpointer.record import judged_limits
 from holdfast.snapshots.checkpointer.survey import judge
 from holdfast.snapshots.checkpointer.survey.catalogue import CATALOGUE
 from holdfast.snapshots.checkpointer.survey.finding import Finding
@@ -168,7 +168,7 @@ def test_more_than_a_restore_judges_is_told(monkeypatch: pytest.MonkeyPatch, lim
     assert "crowd" not in {one.kind for one in judge.findings(seen)}
     if limit == "MAX_THREADS":
         seen = dataclasses.replace(seen, processes=seen.processes[:3])
-    monkeypatch.setattr(limits, limit, 3)
+    monkeypatch.setattr(judged_limits, limit, 3)
     found = [one for one in judge.findings(seen) if one.kind == "crowd"]
 
     assert [one.what for one in found] == [what]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
-from holdfast.snapshots.checkpointer.terminals import adapt, lengthen, order, plan
+from holdfast.snapshots.checkpointer.terminal_entries import adapt, lengthen, order, plan
 
 
 @dataclass

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.snapshots.checkpointer import borrowed, overflow, watchers
+from holdfast.snapshots.checkpointer import overflow, pidfd_files, watchers
 from holdfast.snapshots.checkpointer.overflow import Holder
 from holdfast.snapshots.checkpointer.watchers import Watchers
 
@@ -29,7 +29,7 @@ class Queue:
     def read(self) -> list[tuple[int, int]]:
         """Watch and mask of all that waits."""
         found = []
-        while borrowed.unread(self.fd):
+        while pidfd_files.unread(self.fd):
             data = os.read(self.fd, 1 << 16)
             while data:
                 watch, mask, _, length = struct.unpack_from("iIII", data)
@@ -140,7 +140,7 @@ def test_who_is_not_there_cannot_be_told(queue: Queue) -> None:
 def test_what_is_no_queue_is_not_read(tmp_path: Path) -> None:
     """A number may stand for another file by the time it is borrowed."""
     with (tmp_path / "file").open("w") as file, pytest.raises(OSError, match="not an inotify"):
-        borrowed.queue(os.getpid(), file.fileno())
+        pidfd_files.queue(os.getpid(), file.fileno())
 
 
 class Entry(SimpleNamespace):

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from signal import SIGKILL
 from typing import Any, Protocol
 
-from holdfast.runtime.guest.pulse.lineage import Origin, Seen
+from holdfast.runtime.guest.pulse.process_lineage import Origin, Seen
 
 MAX_WATCHED = 256
 OOM_MEMORY = 5.0

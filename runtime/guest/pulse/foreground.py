@@ -15,11 +15,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from holdfast.runtime.guest.pulse import access, calls
+from holdfast.runtime.guest.pulse import access, system_calls
 from holdfast.runtime.guest.pulse.access import Stat
-from holdfast.runtime.guest.pulse.asking import Modes
-from holdfast.runtime.guest.pulse.calls import Call, Doing
+from holdfast.runtime.guest.pulse.input_kind import Modes
 from holdfast.runtime.guest.pulse.prompts import Prompt
+from holdfast.runtime.guest.pulse.system_calls import Call, Doing
 from holdfast.runtime.guest.pulse.terminal_state import Thing, Thread, Verdict, View, decide, thing
 
 REFRESH = 0.1
@@ -179,14 +179,14 @@ class Foreground:
         known = process.blocked.get(tid)
         if known and process.lines.get(tid) == line and known.call.doing is not Doing.EPOLLS:
             return known
-        call = calls.parse(line)
+        call = system_calls.parse(line)
         if call.doing is Doing.RUNS:
             process.runs = True
             # What computes little is between two calls of the kind it was in before.
             if known and not process.ran and process.share is not None and process.share < HOT:
                 return Thread(process.stat.pid, tid, known.call, known.things - {Thing.TERMINAL})
             return Thread(process.stat.pid, tid, call)
-        if calls.restarted(line):
+        if system_calls.restarted(line):
             call = _guessed(process.stat.pid, call)
         found = Thread(process.stat.pid, tid, call, _things(process.stat.pid, call, names))
         process.blocked[tid], process.lines[tid] = found, line
@@ -224,7 +224,7 @@ def thread_of(pid: int) -> Thread | None:
         line = access.read(f"/proc/{pid}/task/{pid}/syscall", 256)
         if line is None:
             return None
-        call = calls.parse(line)
+        call = system_calls.parse(line)
         return Thread(pid, pid, call, _things(pid, call, ("", "")))
 
 
@@ -301,15 +301,15 @@ def _descriptors(pid: int, call: Call) -> list[int]:
     if call.doing is Doing.READS:
         return [args[0] & 0xFFFFFFFF]
     if call.doing is Doing.POLLS:
-        count = min(args[1], calls.MAX_WATCHED)
-        return calls.polled(access.read_at(f"/proc/{pid}/mem", args[0], count * 8) or b"")
+        count = min(args[1], system_calls.MAX_WATCHED)
+        return system_calls.polled(access.read_at(f"/proc/{pid}/mem", args[0], count * 8) or b"")
     if call.doing is Doing.SELECTS:
-        count = min(args[0] & 0xFFFFFFFF, calls.MAX_WATCHED)
+        count = min(args[0] & 0xFFFFFFFF, system_calls.MAX_WATCHED)
         data = access.read_at(f"/proc/{pid}/mem", args[1], (count + 63) // 64 * 8) if args[1] else b""
-        return calls.selected(data or b"", count)
+        return system_calls.selected(data or b"", count)
     if call.doing is Doing.EPOLLS:
         info = access.read(f"/proc/{pid}/fdinfo/{args[0] & 0xFFFFFFFF}", 64 << 10) or b""
-        return calls.watched(info)[: calls.MAX_WATCHED]
+        return system_calls.watched(info)[: system_calls.MAX_WATCHED]
     return []
 
 

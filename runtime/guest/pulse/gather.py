@@ -14,7 +14,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from holdfast.runtime.guest.pulse import access, descriptors, diag, limits, processes, sockets, terminals
+from holdfast.runtime.guest.pulse import (
+    access,
+    cgroup_limits,
+    descriptors,
+    processes,
+    sock_diag,
+    sockets,
+    terminals,
+)
 from holdfast.runtime.guest.pulse.access import Stat
 from holdfast.runtime.guest.pulse.descriptors import Table, Wanted
 
@@ -61,7 +69,7 @@ class Gatherer:
             less = wanted if "files" in parts else replace(wanted, files=0, others=False)
             found.update(await self._processes(parts, less))
         if "limits" in parts:
-            found["limits"] = limits.look()
+            found["limits"] = cgroup_limits.look()
         if "terminals" in parts:
             found["terminals"] = [
                 terminals.describe(shell, guest.desks[name]) for name, shell in guest.shells.items()
@@ -134,8 +142,10 @@ class Gatherer:
     async def _sockets(self, owners: dict[int, list[tuple[int, int]]]) -> dict[str, Any]:
         rows: list[dict[str, Any]] = []
         left_out = 0
-        known = diag.tcp()
-        tables = [diag.rows(known)] if known is not None else [read_table(name) for name in ("tcp", "tcp6")]
+        known = sock_diag.tcp()
+        tables = (
+            [sock_diag.rows(known)] if known is not None else [read_table(name) for name in ("tcp", "tcp6")]
+        )
         for table in (*tables, read_table("udp"), read_table("udp6")):
             for row in table:
                 if len(rows) < MAX_SOCKETS:

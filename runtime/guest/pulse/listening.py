@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from holdfast.runtime.guest.pulse import access, diag
+from holdfast.runtime.guest.pulse import access, sock_diag
 
 _TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 _LISTEN = b"0A"
@@ -35,7 +35,7 @@ class Listening:
 
 def listening_sockets() -> dict[int, int]:
     """Return the port of each listening socket, by inode."""
-    if (listening := diag.tcp(1 << diag.LISTENING)) is not None:
+    if (listening := sock_diag.tcp(1 << sock_diag.LISTENING)) is not None:
         return {one.inode: one.local_port for one in listening}
     found = {}
     for path in _TABLES:

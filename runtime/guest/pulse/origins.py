@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from holdfast.runtime.guest.pulse import access
-from holdfast.runtime.guest.pulse.lineage import SUPERVISOR, Lineage, Origin, Seen
+from holdfast.runtime.guest.pulse.process_lineage import SUPERVISOR, Lineage, Origin, Seen
 
 SOON = 0.05
 """Seconds from the end of a command to the look. Commands that follow each other closely share one."""

@@ -15,10 +15,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast.runtime.guest.pulse.asking import Modes, kind
-from holdfast.runtime.guest.pulse.calls import Call, Doing
+from holdfast.runtime.guest.pulse.input_kind import Modes, kind
 from holdfast.runtime.guest.pulse.prompts import Prompt
 from holdfast.runtime.guest.pulse.state import Detail, Name
+from holdfast.runtime.guest.pulse.system_calls import Call, Doing
 
 
 class Thing(StrEnum):

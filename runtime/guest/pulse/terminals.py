@@ -6,11 +6,11 @@ import termios
 from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.guest.pulse import access
-from holdfast.runtime.guest.terminal import command_of
+from holdfast.runtime.guest.shells.terminal import command_of
 
 if TYPE_CHECKING:
-    from holdfast.runtime.guest.desk import Desk
-    from holdfast.runtime.guest.shell import Shell
+    from holdfast.runtime.guest.shells.shell import Shell
+    from holdfast.runtime.guest.shells.shell_access import Desk
 
 
 def modes(attributes: list[Any] | None) -> dict[str, bool] | None:

@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 from holdfast.runtime.guest.pulse import access, exits
 from holdfast.runtime.guest.pulse.deaths import End, MemoryKills, Roster, is_left
-from holdfast.runtime.guest.pulse.lineage import SHORT, Seen
 from holdfast.runtime.guest.pulse.listening import Listening
 from holdfast.runtime.guest.pulse.origins import Origins
-from holdfast.runtime.guest.reaper import Reaper
+from holdfast.runtime.guest.pulse.process_lineage import SHORT, Seen
+from holdfast.runtime.guest.tasks.reaper import Reaper
 
 _ASK_AGAIN = 0.01
 _ASKS = 6

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.programs.catalog import (
     building,
@@ -17,7 +18,6 @@ from holdfast.runtime.programs.catalog import (
     watching,
 )
 from holdfast.runtime.programs.program import Program
-from holdfast.runtime.text import plain
 
 PROGRAMS: tuple[Program, ...] = (
     *shells.PROGRAMS,

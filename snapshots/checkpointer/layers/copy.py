@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from holdfast.snapshots.checkpointer.deadline import Deadline
-from holdfast.snapshots.checkpointer.layers import contents, entry, merge, scan
-from holdfast.snapshots.checkpointer.layers.entry import Entry
+from holdfast.snapshots.checkpointer.layers import contents, file_entry, merge, scan
+from holdfast.snapshots.checkpointer.layers.file_entry import Entry
 from holdfast.snapshots.checkpointer.layers.scan import Identity, Seen
 
 # While the session runs, what changed during a pass is copied by another one, unless it is little. Bytes.
@@ -54,7 +54,7 @@ class LayerCopy:
             OSError: they cannot be read or written.
         """
         self._folder.mkdir(mode=0o700)
-        (self._folder / entry.DATA).touch(mode=0o600)
+        (self._folder / file_entry.DATA).touch(mode=0o600)
         for number, lower in enumerate(reversed(lowers)):
             self._lower.append(self._pass(lower, f"{number}:", set()))
         for _ in range(PASSES):
@@ -78,13 +78,13 @@ class LayerCopy:
             "end": self._end,
             "identities": [list(identity) for identity, _ in self._known.values()],
             "contents": [[list(identity), *where] for identity, where in self._contents.items()],
-            "lower": [[entry.as_fields(item) for item in layer] for layer in self._lower],
+            "lower": [[file_entry.as_fields(item) for item in layer] for layer in self._lower],
         }
-        entry.write(self._folder / entry.FIRST, [item for _, item in self._known.values()], **facts)
+        file_entry.write(self._folder / file_entry.FIRST, [item for _, item in self._known.values()], **facts)
 
     def resume(self) -> None:
         """Go on with what `pause` wrote."""
-        entries, facts = entry.read(self._folder / entry.FIRST)
+        entries, facts = file_entry.read(self._folder / file_entry.FIRST)
         self._end = facts["end"]
         for item, identity in zip(entries, facts["identities"], strict=True):
             self._known[item.path] = (tuple(identity), item)
@@ -94,7 +94,9 @@ class LayerCopy:
     def save(self) -> None:
         """Write down the layer that was copied."""
         top = [item for _, item in self._known.values()]
-        entry.write(self._folder / entry.ENTRIES, merge.merged([*self._lower, top]) if self._lower else top)
+        file_entry.write(
+            self._folder / file_entry.ENTRIES, merge.merged([*self._lower, top]) if self._lower else top
+        )
 
     def _pass(
         self, layer: Path, group: str, mapped: set[str], deadline: Deadline | None = None
@@ -110,12 +112,12 @@ class LayerCopy:
         # By inode: files with several names are copied once.
         names: dict[int, list[Entry]] = {}
         folder = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        data = os.open(self._folder / entry.DATA, os.O_WRONLY | os.O_CLOEXEC)
+        data = os.open(self._folder / file_entry.DATA, os.O_WRONLY | os.O_CLOEXEC)
         try:
             for seen in scan.scan(folder, self._unchanged, budget):
                 check()
                 item, inode = seen.entry, seen.identity[0]
-                if item.kind == entry.FILE:
+                if item.kind == file_entry.FILE:
                     if seen.identity[2] > 1:
                         item.group = f"{group}{inode}"
                     self._fill(seen, data, mapped, names.setdefault(inode, []), check)

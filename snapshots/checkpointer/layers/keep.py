@@ -7,7 +7,7 @@ from pathlib import Path
 
 from holdfast.snapshots.checkpointer import folders, tree
 from holdfast.snapshots.checkpointer.deadline import Deadline
-from holdfast.snapshots.checkpointer.layers import entry, mapped, where
+from holdfast.snapshots.checkpointer.layers import file_entry, mapped, where
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
 from holdfast.snapshots.checkpointer.layers.scan import Unsupported
 
@@ -29,14 +29,14 @@ def begin(init_pid: int, folder: str, flatten: int) -> bool:
         copy.first(found.upper, found.lowers[1 : 1 + flatten])
         copy.pause()
     except Unsupported:
-        folders.discard_staging(folder, entry.FOLDER)
+        folders.discard_staging(folder, file_entry.FOLDER)
         return False
     return True
 
 
 def begun(folder: str) -> LayerCopy | None:
     """What `begin` copied, to go on with; None if it did not."""
-    if not (_folder(folder) / entry.FIRST).exists():
+    if not (_folder(folder) / file_entry.FIRST).exists():
         return None
     copy = LayerCopy(_folder(folder))
     copy.resume()
@@ -62,4 +62,4 @@ def complete(copy: LayerCopy, init_pid: int, deadline: Deadline) -> None:
 def _folder(folder: str) -> Path:
     staging = folders.staging(folder)
     staging.mkdir(mode=0o700, exist_ok=True)
-    return staging / entry.FOLDER
+    return staging / file_entry.FOLDER

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast.snapshots.checkpointer.layers import entry
-from holdfast.snapshots.checkpointer.layers.entry import Entry
+from holdfast.snapshots.checkpointer.layers import file_entry
+from holdfast.snapshots.checkpointer.layers.file_entry import Entry
 
 
 def merged(layers: Iterable[Iterable[Entry]]) -> list[Entry]:
@@ -23,9 +23,9 @@ def merged(layers: Iterable[Iterable[Entry]]) -> list[Entry]:
 
 def _put(found: dict[str, Entry], item: Entry) -> None:
     below = found.get(item.path)
-    if below is not None and (item.kind != entry.DIRECTORY or item.opaque):
+    if below is not None and (item.kind != file_entry.DIRECTORY or item.opaque):
         _cut(found, item.path)
-    elif below is not None and (below.kind != entry.DIRECTORY or below.opaque):
+    elif below is not None and (below.kind != file_entry.DIRECTORY or below.opaque):
         # What was no directory hid everything below it, and so does the directory in its place.
         item.opaque = True
     found[item.path] = item

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from holdfast.snapshots.checkpointer.layers import entry
-from holdfast.snapshots.checkpointer.layers.entry import Entry
+from holdfast.snapshots.checkpointer.layers import file_entry as entry
+from holdfast.snapshots.checkpointer.layers.file_entry import Entry
 
 # Names in one copy, whatever they are of: each takes up to 2 kB of memory here while the layer is copied.
 MOST_FILES = 500_000

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from holdfast.snapshots.checkpointer.record import Unreadable, credentials, sharing, text
 from holdfast.snapshots.checkpointer.record.described import Files, terminals
-from holdfast.snapshots.checkpointer.record.limits import (
+from holdfast.snapshots.checkpointer.record.judged_limits import (
     MAX_DESCRIPTORS,
     MAX_GROUPS,
     MAX_MAPPED,

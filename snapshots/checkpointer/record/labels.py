@@ -2,7 +2,7 @@
 
 A restored process must have the label of its container's first process, which the engine gave it: CRIU makes
 processes with the label of CRIU. Owns how the kernel tells a label and which profile CRIU is to set; judges
-nothing (`snapshots/policy.py` does), and of images and namespaces knows nothing.
+nothing (`snapshots/snapshot_policy.py` does), and of images and namespaces knows nothing.
 """
 
 from __future__ import annotations

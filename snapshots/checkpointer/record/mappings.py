@@ -14,7 +14,7 @@ from functools import cache
 
 from holdfast.snapshots.checkpointer import bounded
 from holdfast.snapshots.checkpointer.proc import maps, walk
-from holdfast.snapshots.checkpointer.record.limits import MAX_MAPPED
+from holdfast.snapshots.checkpointer.record.judged_limits import MAX_MAPPED
 
 MOST_TOLD = 20
 """Mappings of one process that are named; one is too many."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from holdfast.snapshots.checkpointer.record import inventory, special_files, text
+from holdfast.snapshots.checkpointer.record import image_inventory, special_files, text
 
 MOST = 20
 """Sentences; what comes after them does not matter."""
@@ -80,7 +80,7 @@ def strange(images: Images, *, foreign: bool = False) -> list[str]:
 
 
 def _all(images: Images, *, foreign: bool) -> Iterator[str]:
-    yield from inventory.strange(images)
+    yield from image_inventory.strange(images)
     for entry in images.messages("files"):
         yield from _of_file(entry)
         yield from special_files.of_entry(entry, _elsewhere, foreign=foreign)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from holdfast.snapshots.checkpointer import entries
+from holdfast.snapshots.checkpointer import criu_images
 from holdfast.snapshots.checkpointer.record import Unreadable
 from holdfast.snapshots.checkpointer.record.memory import IN_PARENT, PAGE, PRESENT, Memory
 
@@ -25,7 +25,7 @@ class Source:
         if known is not None:
             return known
         try:
-            found = entries.read(self._folder / f"{name}.img")[1]
+            found = criu_images.read(self._folder / f"{name}.img")[1]
         except OSError as error:
             raise Unreadable(f"{name}.img cannot be read ({error.strerror})") from error
         # They are described, and judged: both read these.

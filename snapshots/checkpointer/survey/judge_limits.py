@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.snapshots.checkpointer.record import limits
+from holdfast.snapshots.checkpointer.record import judged_limits
 from holdfast.snapshots.checkpointer.survey import finding
 from holdfast.snapshots.checkpointer.survey.finding import Finding
 from holdfast.snapshots.checkpointer.survey.seen import Process, World
@@ -13,11 +13,11 @@ from holdfast.snapshots.checkpointer.survey.seen import Process, World
 def beyond(world: World) -> Iterator[Finding]:
     """A finding for each limit that is passed, of the process that has the most of it."""
     for counted, most, what in (
-        ({one.pid: 1 for one in world.processes}, limits.MAX_PROCESSES, "processes"),
-        (world.open, limits.MAX_DESCRIPTORS, "descriptors"),
-        ({one.pid: one.status.threads for one in world.processes}, limits.MAX_THREADS, "threads"),
-        ({one.pid: _groups(one) for one in world.processes}, limits.MAX_GROUPS, "groups of threads"),
-        ({one.pid: _names(one) for one in world.processes}, limits.MAX_NAMES, "characters of names"),
+        ({one.pid: 1 for one in world.processes}, judged_limits.MAX_PROCESSES, "processes"),
+        (world.open, judged_limits.MAX_DESCRIPTORS, "descriptors"),
+        ({one.pid: one.status.threads for one in world.processes}, judged_limits.MAX_THREADS, "threads"),
+        ({one.pid: _groups(one) for one in world.processes}, judged_limits.MAX_GROUPS, "groups of threads"),
+        ({one.pid: _names(one) for one in world.processes}, judged_limits.MAX_NAMES, "characters of names"),
     ):
         total = sum(counted.values())
         if total > most:

@@ -14,13 +14,13 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import borrowed, bounded
+from holdfast.snapshots.checkpointer import bounded, pidfd_files
 from holdfast.snapshots.checkpointer.proc import maps, mounts, net, walk
 from holdfast.snapshots.checkpointer.proc.links import Link
 from holdfast.snapshots.checkpointer.proc.mounts import Mount
 from holdfast.snapshots.checkpointer.proc.status import Status
 from holdfast.snapshots.checkpointer.record import labels
-from holdfast.snapshots.checkpointer.record.limits import MAX_DESCRIPTORS
+from holdfast.snapshots.checkpointer.record.judged_limits import MAX_DESCRIPTORS
 from holdfast.snapshots.checkpointer.survey import diag
 from holdfast.snapshots.checkpointer.survey.seen import (
     Descriptor,
@@ -256,11 +256,11 @@ class _Looker:
 
 def _unread_events(pid: int, number: int) -> int:
     try:
-        queue = borrowed.queue(pid, number)
+        queue = pidfd_files.queue(pid, number)
     except OSError:
         return 0
     try:
-        return borrowed.unread(queue)
+        return pidfd_files.unread(queue)
     finally:
         os.close(queue)
 

@@ -8,8 +8,8 @@ import pytest
 from tests.compat import projects, running
 from tests.compat.project import Project
 
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.home import Home
+from holdfast.base.home import Home
+from holdfast.runtime.api.controller import Holdfast
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(7200)]
 

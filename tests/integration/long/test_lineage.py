@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidArgument, QuotaExceeded, SnapshotInUse
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.keeping import automatic, garbage
-from holdfast.runtime.keeping.policy import Policy
-from holdfast.runtime.session import Session
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.capture import autosnapshot
+from holdfast.runtime.retention import garbage
+from holdfast.runtime.store.policy import Policy
 
 pytestmark = pytest.mark.engine
 INSIDE = Path(__file__).parents[2] / "inside"
@@ -83,7 +84,7 @@ def test_garbage_collection_killed_anywhere_loses_nothing(hf: Holdfast, cli: Any
         if number % 3 == 2:
             wanted[work.snapshot(f"manual-{number}").id] = str(number)
         else:
-            automatic.take(hf.context, work.id, Policy(keep=100), "every", "x")
+            autosnapshot.take(hf.context, work.id, Policy(keep=100), "every", "x")
         if number == 3:
             pinned = hf.snapshots()[-1].pin()
             wanted[pinned.id] = "3"
@@ -165,7 +166,7 @@ def test_automatic_snapshots_make_room_and_manual_ones_do_not(hf: Holdfast) -> N
     work = hf.new("work")
     for _ in range(2):
         work.exec("head -c 3000000 /dev/urandom > /srv/data")
-        automatic.take(hf.context, work.id, Policy(kind="filesystem"), "every", "1 command")
+        autosnapshot.take(hf.context, work.id, Policy(kind="filesystem"), "every", "1 command")
     first, second = hf.snapshots()
     first.pin()
     work.exec("head -c 3000000 /dev/urandom > /srv/data")
@@ -205,13 +206,13 @@ def test_a_snapshot_in_the_middle_of_a_tree_can_go(hf: Holdfast) -> None:
 
 def test_what_is_being_restored_is_not_removed(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     """A removal meanwhile is refused, and garbage collection passes over it."""
-    from holdfast.runtime.restoring import Restoring
+    from holdfast.runtime.restore.restore_session import Restoring
 
     work = hf.new("work", policy={"keep": 0})
-    automatic.take(hf.context, work.id, Policy(kind="filesystem"), "every", "x")
+    autosnapshot.take(hf.context, work.id, Policy(kind="filesystem"), "every", "x")
     assert hf.snapshots() == []  # its policy keeps none
     work.policy(keep=1)
-    automatic.take(hf.context, work.id, Policy(kind="filesystem"), "every", "x")
+    autosnapshot.take(hf.context, work.id, Policy(kind="filesystem"), "every", "x")
     taken = hf.snapshots()[0]
     work.policy(keep=0)
     real = Restoring.containers

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.programs import catalog, runner
 from holdfast.runtime.programs.program import Program, Run
 

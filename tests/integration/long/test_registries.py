@@ -17,8 +17,8 @@ from tests.machines.relay import Relay
 from tests.machines.second import Machine
 
 from holdfast.images import build
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.session import Session
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
 from holdfast.snapshots.bundle.keys import Keys
 
 pytestmark = pytest.mark.engine

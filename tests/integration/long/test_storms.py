@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from holdfast.errors import HoldfastError, SnapshotInUse
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.session import Session
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
 
 pytestmark = pytest.mark.engine
 

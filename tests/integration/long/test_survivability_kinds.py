@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from holdfast.errors import HoldfastError, LiveUnsupported
-from holdfast.runtime import checking, provision, session_options
-from holdfast.runtime.controller import Holdfast
-from holdfast.runtime.session import Session
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.capture import preflight
+from holdfast.runtime.lifecycle import provision
+from holdfast.runtime.sessions import session_options
 
 pytestmark = pytest.mark.engine
 
@@ -118,7 +120,7 @@ def allowed_session(shared_hf: Holdfast) -> Session:
 @pytest.fixture
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Captures go ahead whatever would be said of them."""
-    monkeypatch.setattr(checking, "clear", lambda *_: [])
+    monkeypatch.setattr(preflight, "clear", lambda *_: [])
 
 
 def hold(session: Session, name: str) -> int:

@@ -10,7 +10,7 @@ from bench.faults.page import summary
 from bench.faults.storm import OPERATIONS, Storm
 from bench.faults.victims import VICTIMS
 
-from holdfast.runtime.controller import Holdfast
+from holdfast.runtime.api.controller import Holdfast
 
 pytestmark = pytest.mark.engine
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 from tests.machines.virtual import VirtualMachine, default_cache
 
+from holdfast.engine.engine import Engine
 from holdfast.images import build
-from holdfast.runtime.engine import Engine
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.ci import checkout, copying
+from holdfast.runtime.ci import checkout, copy_checkout
 from holdfast.runtime.ci.checkout import Checkout, harmless_config
 
 Git = Callable[..., str]
@@ -65,7 +65,7 @@ def names(found: Checkout) -> set[str]:
 
 def unpacked(found: Checkout, folder: Path, owner: tuple[int, int] = (0, 0)) -> dict[str, tarfile.TarInfo]:
     file = io.BytesIO()
-    copying.pack(found, file, owner)
+    copy_checkout.pack(found, file, owner)
     file.seek(0)
     with tarfile.open(fileobj=file) as archive:
         members = {member.name: member for member in archive.getmembers()}
@@ -100,7 +100,7 @@ def test_git_goes_on_in_the_copy(repo: Path, git: Git, tmp_path: Path) -> None:
 def test_the_owner_is_the_sessions_user(repo: Path, tmp_path: Path) -> None:
     """Also of folders that git does not know."""
     file = io.BytesIO()
-    copying.pack(checkout.look(repo), file, (1000, 1001))
+    copy_checkout.pack(checkout.look(repo), file, (1000, 1001))
     file.seek(0)
     with tarfile.open(fileobj=file) as archive:
         owners = {(member.uid, member.gid, member.uname) for member in archive.getmembers()}
@@ -191,11 +191,12 @@ def test_a_file_that_vanishes_meanwhile_is_left_out(repo: Path, tmp_path: Path) 
 def test_users_are_found_in_the_sessions_own_table(user: str | None, owner: tuple[int, int]) -> None:
     """By name or number; a number nobody has stands for itself."""
     assert (
-        copying.identity(b"root:x:0:0:r:/root:/bin/sh\nada:x:1000:1001::/home/ada:/bin/sh\n", user) == owner
+        copy_checkout.identity(b"root:x:0:0:r:/root:/bin/sh\nada:x:1000:1001::/home/ada:/bin/sh\n", user)
+        == owner
     )
 
 
 def test_an_unknown_user_is_told() -> None:
     """Instead of giving the files to root."""
     with pytest.raises(InvalidArgument, match="none of that name"):
-        copying.identity(b"root:x:0:0::/:/bin/sh\n", "bob")
+        copy_checkout.identity(b"root:x:0:0::/:/bin/sh\n", "bob")

@@ -10,13 +10,13 @@ from typing import Any, cast
 
 import pytest
 
+from holdfast.base.home import Home
 from holdfast.errors import CaptureFailed, InvalidArgument, StoreError
-from holdfast.runtime.ci import delivering, freezing
-from holdfast.runtime.ci.captures import Captures
-from holdfast.runtime.ci.delivering import Deliveries, Destination
-from holdfast.runtime.home import Home
-from holdfast.runtime.inside_captures import Asked, Served
-from holdfast.runtime.snapshot import Snapshot
+from holdfast.runtime.api.capture_requests import Asked, Served
+from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.runtime.ci import capture_job, delivery
+from holdfast.runtime.ci.delivery import Deliveries, Destination
+from holdfast.runtime.ci.job_captures import Captures
 from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.failure import Failure
 
@@ -85,7 +85,7 @@ def test_what_is_delivered_need_not_stay_here(tmp_path: Path) -> None:
     path = str(tmp_path / "new" / "out" / "failure.holdfast")
     assert fake.done == [("export", path, {"key": "ci"}), "removed"]
     assert (kept.title, kept.thaw, kept.size) == ("title", f"holdfast thaw {path}", 7)
-    assert notes == ["it holds memory", delivering.READABLE]
+    assert notes == ["it holds memory", delivery.READABLE]
 
 
 def test_a_place_that_cannot_be_is_told_beforehand(tmp_path: Path) -> None:
@@ -167,11 +167,11 @@ def test_what_was_asked_for_without_a_failure_is_no_failure() -> None:
 def test_a_capture_has_a_limit_of_time() -> None:
     """It ends with an error, as if by Ctrl-C; a timer that ran before runs again."""
     before, limited = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)[0] > 0
-    with pytest.raises(CaptureFailed, match=r"more than 0\.05 s"), freezing.alarm(0.05):
+    with pytest.raises(CaptureFailed, match=r"more than 0\.05 s"), capture_job.alarm(0.05):
         never()
     assert signal.getsignal(signal.SIGALRM) == before
     assert (signal.getitimer(signal.ITIMER_REAL)[0] > 0) == limited
-    with freezing.alarm(60):
+    with capture_job.alarm(60):
         assert signal.getsignal(signal.SIGALRM) != before
     assert signal.getsignal(signal.SIGALRM) == before
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.ci import environment
-from holdfast.runtime.ci.delivering import Deliveries, Destination
+from holdfast.runtime.ci import job_environment
+from holdfast.runtime.ci.delivery import Deliveries, Destination
 from holdfast.runtime.ci.redaction import Redaction
 
 HOST = {"GITHUB_SHA": "abc", "GITHUB_TOKEN": "ghs_12345", "LANG": "C", "BASH_FUNC_x%%": "() { :; }"}
@@ -17,45 +17,45 @@ HOST = {"GITHUB_SHA": "abc", "GITHUB_TOKEN": "ghs_12345", "LANG": "C", "BASH_FUN
 
 def test_variables_are_chosen_by_name_pattern_or_value() -> None:
     """What the host has not is left out, and nothing comes unasked but what makes a job a job."""
-    found = environment.chosen(["GITHUB_*", "MISSING", "A=1=2", "EMPTY="], HOST)
-    assert {k: v for k, v in found.items() if k not in environment.DEFAULTS} == {
+    found = job_environment.chosen(["GITHUB_*", "MISSING", "A=1=2", "EMPTY="], HOST)
+    assert {k: v for k, v in found.items() if k not in job_environment.DEFAULTS} == {
         "GITHUB_SHA": "abc",
         "GITHUB_TOKEN": "ghs_12345",
         "A": "1=2",
         "EMPTY": "",
     }
     assert found["CI"] == "true"
-    assert environment.chosen(["CI=false"], {})["CI"] == "false"
+    assert job_environment.chosen(["CI=false"], {})["CI"] == "false"
 
 
 @pytest.mark.parametrize("name", ["a b", "1X", "=x", "A-B=1"])
 def test_what_is_no_name_is_refused(name: str) -> None:
     """With the argument named."""
     with pytest.raises(InvalidArgument, match="not the name of a variable"):
-        environment.chosen([name], HOST)
+        job_environment.chosen([name], HOST)
 
 
 def test_any_python_finds_the_plugin_of_pytest_if_it_is_wanted() -> None:
     """Behind the job's own path; other jobs have none that they did not ask for."""
-    assert environment.with_plugin({"A": "1"}, "pytest -x") == {"A": "1"}
-    assert environment.with_plugin({}, "pytest --holdfast -x") == {"PYTHONPATH": environment.PLUGIN}
-    found = environment.with_plugin({"PYTHONPATH": "src", "PYTEST_ADDOPTS": "-q --holdfast"}, "make test")
-    assert found["PYTHONPATH"] == f"src:{environment.PLUGIN}"
+    assert job_environment.with_plugin({"A": "1"}, "pytest -x") == {"A": "1"}
+    assert job_environment.with_plugin({}, "pytest --holdfast -x") == {"PYTHONPATH": job_environment.PLUGIN}
+    found = job_environment.with_plugin({"PYTHONPATH": "src", "PYTEST_ADDOPTS": "-q --holdfast"}, "make test")
+    assert found["PYTHONPATH"] == f"src:{job_environment.PLUGIN}"
 
 
 def test_secrets_are_told_apart() -> None:
     """They are not among what may be written down."""
-    shown, hidden = environment.split({"A": "1", "GITHUB_TOKEN": "x", "B": "2"}, Redaction({}, ["B"]))
+    shown, hidden = job_environment.split({"A": "1", "GITHUB_TOKEN": "x", "B": "2"}, Redaction({}, ["B"]))
     assert (shown, hidden) == ({"A": "1"}, {"GITHUB_TOKEN": "x", "B": "2"})
 
 
 def test_a_shell_has_them_for_one_command_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values of any kind arrive; afterwards neither the variables nor the file are there."""
     place = tmp_path / "place"
-    monkeypatch.setattr(environment, "PLACE", str(place))
+    monkeypatch.setattr(job_environment, "PLACE", str(place))
     values = {"T_TOKEN": 'it\'s\n"$x" `y`', "U_KEY": " \\"}
-    place.write_text(environment.script(values))
-    text = environment.around('printf "%s|" "$T_TOKEN" "$U_KEY"; cd /; (exit 3)', values)
+    place.write_text(job_environment.script(values))
+    text = job_environment.around('printf "%s|" "$T_TOKEN" "$U_KEY"; cd /; (exit 3)', values)
     after = 'echo "$? ${T_TOKEN-gone} ${U_KEY-gone} $PWD"'
     done = subprocess.run(["bash", "-c", f"{text}\n{after}"], capture_output=True, text=True, check=True)
     assert done.stdout == f"{values['T_TOKEN']}|{values['U_KEY']}|3 gone gone /\n"
@@ -65,7 +65,7 @@ def test_a_shell_has_them_for_one_command_only(tmp_path: Path, monkeypatch: pyte
 def test_more_than_the_kernel_takes_is_refused() -> None:
     """Beforehand, with what to do."""
     with pytest.raises(InvalidArgument, match="more than"):
-        environment.script({"A_KEY": "x" * 200_000})
+        job_environment.script({"A_KEY": "x" * 200_000})
 
 
 def test_names_of_what_is_delivered_are_plain_and_unlike() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.runtime.ci import host
-from holdfast.runtime.results import Check
+from holdfast.runtime.ci import ci_host
+from holdfast.runtime.guest_rpc.results import Check
 
 
 def checks(*wrong: str) -> list[Check]:
-    names = ("engine", "memory", "disk", "session", *host.LIVE)
+    names = ("engine", "memory", "disk", "session", *ci_host.LIVE)
     return [Check(name, name not in wrong, "seen") for name in names]
 
 
@@ -27,9 +27,9 @@ def checks(*wrong: str) -> list[Check]:
 )
 def test_the_exit_code_tells_live_from_nothing(wrong: tuple[str, ...], code: int) -> None:
     """3 if jobs run and only their files can be kept, 1 if something is missing that every job needs."""
-    assert host.exit_code(checks(*wrong)) == code
+    assert ci_host.exit_code(checks(*wrong)) == code
 
 
 def test_this_kernel_has_what_is_looked_for() -> None:
     """The features are found where captures are known to work: here."""
-    assert [name for name, has in host.KERNEL.items() if not has()] == []
+    assert [name for name, has in ci_host.KERNEL.items() if not has()] == []

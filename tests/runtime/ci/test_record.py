@@ -8,11 +8,11 @@ from html.parser import HTMLParser
 import pytest
 from markdown_it import MarkdownIt
 
-from holdfast.runtime.ci import record, summary
-from holdfast.runtime.ci.summary import Kept, Summary
-from holdfast.runtime.ci.watching import Watched
+from holdfast.runtime.ci import failure_record, job_summary
+from holdfast.runtime.ci.job_summary import Kept, Summary
+from holdfast.runtime.ci.watched_command import Watched
 from holdfast.runtime.guest.pulse.state import State
-from holdfast.runtime.results import ExecResult
+from holdfast.runtime.guest_rpc.results import ExecResult
 from holdfast.snapshots.failure import Failure
 
 
@@ -53,7 +53,7 @@ ValueError: no
 )
 def test_where_it_failed_is_read_from_the_output(output: str, where: str | None, message: str) -> None:
     """As the tools write it."""
-    assert record.place(output) == (where, message)
+    assert failure_record.place(output) == (where, message)
 
 
 @pytest.mark.parametrize(
@@ -70,11 +70,11 @@ def test_where_it_failed_is_read_from_the_output(output: str, where: str | None,
 )
 def test_the_exit_code_is_the_commands_or_says_why_it_was_given_up(watched: Watched, code: int) -> None:
     """128+n after a signal, 124 if given up, 75 if it waits."""
-    assert record.exit_code(watched) == code
+    assert failure_record.exit_code(watched) == code
 
 
 def of(watched: Watched, tail: bytes = b"") -> Failure:
-    return record.of("make", watched, tail, None, seconds=61.0)
+    return failure_record.of("make", watched, tail, None, seconds=61.0)
 
 
 def test_a_record_says_how_it_failed() -> None:
@@ -97,9 +97,9 @@ def test_a_record_says_how_it_failed() -> None:
 def test_the_address_of_a_job_is_known() -> None:
     """Of the usual CI systems."""
     github = {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "a/b", "GITHUB_RUN_ID": "7"}
-    assert record.job_of(github) == "https://github.com/a/b/actions/runs/7"
-    assert record.job_of({"CI_JOB_URL": "https://gitlab/1"}) == "https://gitlab/1"
-    assert record.job_of({}) is None
+    assert failure_record.job_of(github) == "https://github.com/a/b/actions/runs/7"
+    assert failure_record.job_of({"CI_JOB_URL": "https://gitlab/1"}) == "https://gitlab/1"
+    assert failure_record.job_of({}) is None
 
 
 HOSTILE = Failure(
@@ -233,4 +233,4 @@ def test_nothing_a_program_wrote_becomes_a_link(text: str) -> None:
 def test_a_summary_is_bounded() -> None:
     """However much was written."""
     record_ = Failure(reason="failed", command="x" * 10_000, tail="y\n" * 100_000, pulse="z\n" * 9_000)
-    assert len(Summary(record_, 1, 1.0).markdown()) < summary.MOST + 100
+    assert len(Summary(record_, 1, 1.0).markdown()) < job_summary.MOST + 100

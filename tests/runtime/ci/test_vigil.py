@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.runtime.ci.standstill import IDLE_BYTES, Look, Standstill
-from holdfast.runtime.ci.vigil import Patience, Vigil
+from holdfast.runtime.ci.hang_detector import IDLE_BYTES, Look, Standstill
+from holdfast.runtime.ci.watchdog import Patience, Vigil
 from holdfast.runtime.guest.pulse.state import State
 
 ASKS = State("waiting", "password", prompt="Password:")

@@ -1,9 +1,17 @@
 from typing import Any
 
-from holdfast.runtime.drift import changes
-from holdfast.runtime.drift.authors import Authors, authors, by_name
-from holdfast.runtime.drift.holdings import Holdings, Kernel, Process, Shell, Value, encode, parse
-from holdfast.runtime.drift.rewind import rewind
+from holdfast.runtime.history.drift import changes
+from holdfast.runtime.history.drift.authors import Authors, authors, by_name
+from holdfast.runtime.history.drift.holdings import (
+    Holdings,
+    Kernel,
+    Process,
+    Shell,
+    Value,
+    encode,
+    parse,
+)
+from holdfast.runtime.history.drift.undo_journal import rewind
 
 
 def held(

@@ -1,5 +1,5 @@
-from holdfast.runtime.drift.packages import Package, find, separate, settle
-from holdfast.runtime.drift.paths import Change, FileChange
+from holdfast.runtime.history.drift.changed_paths import Change, FileChange
+from holdfast.runtime.history.drift.packages import Package, find, separate, settle
 
 SITE = "/opt/python/lib/python3.13/site-packages"
 

@@ -1,7 +1,15 @@
 import pytest
 
-from holdfast.runtime.drift.collapse import collapse
-from holdfast.runtime.drift.paths import Change, Entry, FileChange, compare, join, noise, sift
+from holdfast.runtime.history.drift.changed_paths import (
+    Change,
+    Entry,
+    FileChange,
+    compare,
+    join,
+    noise,
+    sift,
+)
+from holdfast.runtime.history.drift.collapse import collapse
 
 SECOND = 10**9
 

@@ -4,18 +4,18 @@ from datetime import UTC, datetime
 import pytest
 
 from holdfast.errors import InvalidArgument, SnapshotDamaged
-from holdfast.runtime.drift import baseline, since, trail
-from holdfast.runtime.drift.authors import Author
-from holdfast.runtime.drift.baseline import Baseline
-from holdfast.runtime.drift.changes import Changed, ProcessChange
-from holdfast.runtime.drift.holdings import Holdings
-from holdfast.runtime.drift.packages import Package
-from holdfast.runtime.drift.paths import Entry, FileChange
-from holdfast.runtime.drift.result import Drift
-from holdfast.runtime.drift.since import Moment
-from holdfast.runtime.drift.trail import Point, Span
-from holdfast.runtime.journal import telling
-from holdfast.runtime.journal.entry import Entry as JournalEntry
+from holdfast.runtime.history.drift import baseline, since, trail
+from holdfast.runtime.history.drift.authors import Author
+from holdfast.runtime.history.drift.baseline import Baseline
+from holdfast.runtime.history.drift.changed_paths import Entry, FileChange
+from holdfast.runtime.history.drift.changes import Changed, ProcessChange
+from holdfast.runtime.history.drift.drift_result import Drift
+from holdfast.runtime.history.drift.holdings import Holdings
+from holdfast.runtime.history.drift.packages import Package
+from holdfast.runtime.history.drift.since import Moment
+from holdfast.runtime.history.drift.trail import Point, Span
+from holdfast.runtime.journal import entry_text
+from holdfast.runtime.store.entry import Entry as JournalEntry
 
 SITE = "/opt/python/lib/python3.13/site-packages"
 TYPICAL = Drift(
@@ -252,7 +252,9 @@ def test_an_entry_of_the_journal_in_one_line() -> None:
     """What a command changed is told by names, also where the session put something else there."""
 
     def line_of(told: dict[str, object]) -> str:
-        return telling.line(JournalEntry("a" * 12, "work", 7, 1000.0, "changed", details=told), asked="work")
+        return entry_text.line(
+            JournalEntry("a" * 12, "work", 7, 1000.0, "changed", details=told), asked="work"
+        )
 
     line = line_of(
         {"variables": {"A": [None, None]}, "names": 5, "functions": {f"f{n}": [] for n in range(30)}}

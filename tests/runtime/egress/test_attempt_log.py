@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.controller import Holdfast
+from holdfast.base.home import Home
+from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.egress import attempt_log
 from holdfast.runtime.egress.attempt_log import MOST, Refusal, is_full, merged
-from holdfast.runtime.home import Home
 from holdfast.snapshots.checkpointer.attempts import LIFETIME, SIZE
 
 NOW = 1e9

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.cli.network import lines
+from holdfast.runtime.cli.network_verbs import lines
 from holdfast.runtime.egress.attempt_log import Refusal
-from holdfast.runtime.egress.changing import Reach, carried, changed
-from holdfast.runtime.session_options import SessionOptions
+from holdfast.runtime.egress.network_changes import Reach, carried, changed
+from holdfast.runtime.sessions.session_options import SessionOptions
 
 GIVEN = SessionOptions.parse(allow=["10.0.0.1:80", "db.internal:5432"], memory="1g").model_dump(mode="json")
 

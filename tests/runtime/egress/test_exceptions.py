@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.egress import exceptions
-from holdfast.runtime.egress.exceptions import Allowed
-from holdfast.runtime.session_options import SessionOptions
+from holdfast.runtime.sessions import network_exceptions
+from holdfast.runtime.sessions.network_exceptions import Allowed
+from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.snapshots.checkpointer.netrules import Opening
 
 
@@ -67,7 +67,7 @@ def test_a_name_opens_its_addresses_and_nothing_if_it_has_none() -> None:
     known = {"both": ["10.0.0.1", "fd00::1", "10.0.0.1"]}
     items = [Allowed.parse(text) for text in ("both:80", "gone:80", "10.0.0.0/8:443")]
 
-    found, unknown = exceptions.openings(items, lambda name: known.get(name, []))
+    found, unknown = network_exceptions.openings(items, lambda name: known.get(name, []))
 
     assert found == [
         Opening(ip_network("10.0.0.1/32"), 80),

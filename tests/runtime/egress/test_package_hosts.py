@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.base.home import Home
 from holdfast.errors import StoreError
 from holdfast.images import apt_sources
 from holdfast.runtime.egress import home_file, package_hosts
-from holdfast.runtime.egress.exceptions import Allowed
-from holdfast.runtime.home import Home
+from holdfast.runtime.sessions.network_exceptions import Allowed
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.egress import secret, vault
-from holdfast.runtime.home import Home
-from holdfast.runtime.moving import admitting
-from holdfast.runtime.session_options import SessionOptions, container_options
+from holdfast.runtime.sessions.session_options import SessionOptions, container_options
+from holdfast.runtime.transfer import sanitize
 
 
 def test_a_value_comes_from_a_variable_a_file_standard_input_or_the_option(
@@ -104,7 +104,7 @@ def test_a_session_is_made_with_placeholders_and_a_bundle_brings_none() -> None:
     assert (made["mounts"][-1]["Target"], made["mounts"][-1]["ReadOnly"]) == ("/opt/holdfast/trust", True)
     assert "hidden-value" not in str(made)
     told = options.model_dump(mode="json") | {"network": "domains", "domains": ["a.org"]}
-    assert SessionOptions.parse(**admitting.options(told, {})) == SessionOptions()
+    assert SessionOptions.parse(**sanitize.options(told, {})) == SessionOptions()
     plain = container_options(
         SessionOptions(), name="n", hostname="h", image="i", command=(), labels={}, run_dir=Path("/r"),
         init=Path("/i"), seccomp={}, network="holdfast", mptcp=False,

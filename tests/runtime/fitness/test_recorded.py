@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.fitness import recorded
-from holdfast.runtime.fitness.recorded import Recorded
-from holdfast.runtime.fitness.script import script
-from holdfast.runtime.journal.entry import Entry
+from holdfast.runtime.restore.compat import command_history
+from holdfast.runtime.restore.compat.command_history import Recorded
+from holdfast.runtime.restore.compat.command_script import script
+from holdfast.runtime.store.entry import Entry
 
 
 def entries(*told: tuple[str, dict[str, Any]]) -> list[Entry]:
@@ -34,7 +34,7 @@ def ended(ident: str, code: int) -> tuple[str, dict[str, Any]]:
 
 def test_commands_cells_and_tasks_are_told_in_order_with_what_they_came_to() -> None:
     """One that had not ended has no result."""
-    found = recorded.of_entries(
+    found = command_history.of_entries(
         entries(
             started("a", "make"),
             ended("a", 2),
@@ -55,7 +55,7 @@ def test_commands_cells_and_tasks_are_told_in_order_with_what_they_came_to() -> 
 def test_of_what_was_typed_hidden_pieces_are_not_told() -> None:
     """Only that there was something; and what is typed at the prompt is a command, not input of one."""
     shown = {"shell": "main", "hidden": False, "text": "bob\n"}
-    found = recorded.of_entries(
+    found = command_history.of_entries(
         entries(
             started("a", "login"),
             ("input", dict(shown)),
@@ -65,12 +65,12 @@ def test_of_what_was_typed_hidden_pieces_are_not_told() -> None:
         )
     )
     assert [one.typed for one in found] == [("bob\n", None)]
-    assert b"never told" not in recorded.dumps(found)
+    assert b"never told" not in command_history.dumps(found)
 
 
 def test_only_what_was_run_since_the_processes_began_counts() -> None:
     """A session that was made of files alone has nothing of the variables made before."""
-    found = recorded.of_entries(
+    found = command_history.of_entries(
         entries(
             started("a", "export OLD=1"),
             ended("a", 0),
@@ -86,7 +86,7 @@ def test_only_what_was_run_since_the_processes_began_counts() -> None:
 
 def test_processes_that_began_are_known_without_what_the_host_wrote() -> None:
     """That does not travel with a snapshot."""
-    found = recorded.of_entries(
+    found = command_history.of_entries(
         entries(
             started("a", "export OLD=1"),
             ("woken", {"event": "restored", "snapshot": "x", "begins": True}),
@@ -99,13 +99,13 @@ def test_processes_that_began_are_known_without_what_the_host_wrote() -> None:
 
 def test_it_is_bounded() -> None:
     """The last are kept, long texts are cut and say so, and a file is never too large to be read."""
-    many = [started(str(number), f"echo {number}") for number in range(recorded.MOST + 50)]
-    found = recorded.of_entries(entries(*many, started("long", "x" * (recorded.TEXT + 1))))
-    assert len(found) == recorded.MOST
+    many = [started(str(number), f"echo {number}") for number in range(command_history.MOST + 50)]
+    found = command_history.of_entries(entries(*many, started("long", "x" * (command_history.TEXT + 1))))
+    assert len(found) == command_history.MOST
     assert found[-1].cut
-    assert len(found[-1].text) == recorded.TEXT
-    large = [Recorded("command", "y" * recorded.TEXT)] * 200
-    assert 0 < len(recorded.parse(recorded.dumps(large))) < 200
+    assert len(found[-1].text) == command_history.TEXT
+    large = [Recorded("command", "y" * command_history.TEXT)] * 200
+    assert 0 < len(command_history.parse(command_history.dumps(large))) < 200
 
 
 def test_what_is_written_is_read_as_it_was() -> None:
@@ -115,7 +115,7 @@ def test_what_is_written_is_read_as_it_was() -> None:
         Recorded("cell", "x\ny", "main", 6.0, "agent", "ok", (), True),
         Recorded("task", "serve", "web", 7.0),
     ]
-    assert recorded.parse(recorded.dumps(found)) == found
+    assert command_history.parse(command_history.dumps(found)) == found
 
 
 @pytest.mark.parametrize(
@@ -127,18 +127,18 @@ def test_what_is_written_is_read_as_it_was() -> None:
         b'{"commands": 5}',
         b'{"commands": [5, {"kind": "command"}, {"kind": "rm", "text": "x"}]}',
         b"[" * 100_000,
-        b'{"commands": []}' + b" " * recorded.MAX_FILE,
+        b'{"commands": []}' + b" " * command_history.MAX_FILE,
     ],
 )
 def test_what_is_not_of_the_form_is_left_out(data: bytes) -> None:
     """It came from elsewhere."""
-    assert recorded.parse(data) == []
+    assert command_history.parse(data) == []
 
 
 def test_control_characters_of_others_are_left_out() -> None:
     """A terminal would obey them."""
     row = {"kind": "command", "text": "echo \x1b]0;x\x07", "actor": "\x1bme", "at": "no", "typed": ["\x1b"]}
-    one = recorded.parse(json.dumps({"commands": [row]}).encode())[0]
+    one = command_history.parse(json.dumps({"commands": [row]}).encode())[0]
     assert "\x1b" not in repr(one.text + one.actor + str(one.typed))
     assert one.at == 0.0
 

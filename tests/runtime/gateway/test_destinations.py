@@ -9,7 +9,7 @@ import pytest
 from holdfast.runtime.egress import reach
 from holdfast.runtime.gateway import destinations
 from holdfast.runtime.gateway.names import Address, Domain
-from holdfast.runtime.gateway.policy import Opening, Policy, Secret, SecretHost, load
+from holdfast.runtime.gateway.session_rules import Opening, Policy, Secret, SecretHost, load
 
 RULES = reach.rules("internet", reach.Machine((ip_address("198.51.100.7"),)), reach.Bridge(), ())
 NARROW = Policy(

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.runtime.gateway import exchange
 from holdfast.runtime.gateway.exchange import Exchange
-from holdfast.runtime.gateway.policy import Secret
+from holdfast.runtime.gateway.session_rules import Secret
 
 VALUE = 'a/b+c=d"e\\f'
 PLACEHOLDER = exchange.new_placeholder()

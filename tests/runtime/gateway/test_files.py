@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from holdfast.runtime.gateway import refusals
+from holdfast.runtime.gateway import refusal_log
 from holdfast.runtime.gateway.policies import Policies
-from holdfast.runtime.gateway.policy import Policy
-from holdfast.runtime.gateway.refusals import Refusal, Refusals
+from holdfast.runtime.gateway.refusal_log import Refusal, Refusals
+from holdfast.runtime.gateway.session_rules import Policy
 
 
 def test_a_policy_is_that_of_its_address_and_of_now(tmp_path: Path) -> None:
@@ -34,13 +34,13 @@ def test_refusals_are_read_as_they_were_written_and_not_without_end(tmp_path: Pa
     written = Refusals(tmp_path)
     for second in range(50):
         written.add("s", "a.org", 443, 1000.0 + second)
-    assert refusals.read(tmp_path, "s") == [Refusal(1000.0, "a.org", 443)]
+    assert refusal_log.read(tmp_path, "s") == [Refusal(1000.0, "a.org", 443)]
 
     for number in range(12_000):
         written.add("s", f"host-{number}.example.org", 443, 2000.0 + number)
-    found = refusals.read(tmp_path, "s")
+    found = refusal_log.read(tmp_path, "s")
     assert found[-1].host == "host-11999.example.org"
-    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 2 * refusals.MOST + 1000
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 2 * refusal_log.MOST + 1000
 
 
 def test_a_file_of_refusals_is_not_believed(tmp_path: Path) -> None:
@@ -49,8 +49,8 @@ def test_a_file_of_refusals_is_not_believed(tmp_path: Path) -> None:
              '{"at": 1, "host": "\\u001b[31m", "port": 1}', '{"at": "x", "host": "a", "port": 1}',
              '{"at": 1, "host": "a", "port": 99999}', "[" * 100_000]  # fmt: skip
     (tmp_path / "s").write_text("\n".join(lines))
-    assert refusals.read(tmp_path, "s") == [Refusal(1.0, "a.org", 1)]
+    assert refusal_log.read(tmp_path, "s") == [Refusal(1.0, "a.org", 1)]
 
     (tmp_path / "link").symlink_to(tmp_path / "s")
     os.mkfifo(tmp_path / "pipe")
-    assert refusals.read(tmp_path, "link") == refusals.read(tmp_path, "pipe") == []
+    assert refusal_log.read(tmp_path, "link") == refusal_log.read(tmp_path, "pipe") == []

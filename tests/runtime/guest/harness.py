@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from holdfast.runtime.guest.protocol import VERSION, Frame, FrameReader, encode
+from holdfast.runtime.guest.wire.protocol import VERSION, Frame, FrameReader, encode
 
 PATIENCE = 60.0
 _ids = itertools.count()

@@ -6,10 +6,10 @@ import struct
 
 import pytest
 
-from holdfast.runtime.guest.pulse import calls
-from holdfast.runtime.guest.pulse.calls import Call, Doing
+from holdfast.runtime.guest.pulse import system_calls
+from holdfast.runtime.guest.pulse.system_calls import Call, Doing
 
-X86_64, AARCH64 = calls.table("x86_64"), calls.table("aarch64")
+X86_64, AARCH64 = system_calls.table("x86_64"), system_calls.table("aarch64")
 
 
 def _line(number: int, *args: int) -> bytes:
@@ -36,25 +36,25 @@ def _line(number: int, *args: int) -> bytes:
 )
 def test_a_call_is_known_by_its_number(numbers: dict[int, Doing], number: int, doing: Doing) -> None:
     """The numbers differ between machines."""
-    assert calls.parse(_line(number, 3, 5), numbers) == Call(doing, (3, 5, 0, 0, 0, 0))
+    assert system_calls.parse(_line(number, 3, 5), numbers) == Call(doing, (3, 5, 0, 0, 0, 0))
 
 
 @pytest.mark.parametrize("line", [b"running\n", b"-1 0x7ffd 0x7f00\n", b"", b"x y z 1 2 3 4 5 6\n"])
 def test_what_is_in_no_call_runs(line: bytes) -> None:
     """A thread that computes, or was caught between two calls."""
-    assert calls.parse(line).doing is Doing.RUNS
+    assert system_calls.parse(line).doing is Doing.RUNS
 
 
 def test_descriptors_are_found_in_the_arguments() -> None:
     """Only those to read from count: a program may wait to write."""
     array = struct.pack("<ihhihhihh", 0, 1, 0, 5, 4, 0, -1, 1, 0)
-    assert calls.polled(array) == [0]
-    assert calls.polled(array[:-3]) == [0]
-    assert calls.selected(bytes([0b1001, 0b10]), 16) == [0, 3, 9]
-    assert calls.selected(b"", 1024) == []
+    assert system_calls.polled(array) == [0]
+    assert system_calls.polled(array[:-3]) == [0]
+    assert system_calls.selected(bytes([0b1001, 0b10]), 16) == [0, 3, 9]
+    assert system_calls.selected(b"", 1024) == []
     info = (
         b"pos:\t0\nflags:\t02000002\n"
         b"tfd:        0 events:       19 data:                0  pos:0 ino:8 sdev:1b\n"
         b"tfd:        9 events:        4 data:                9  pos:0 ino:9 sdev:9\n"
     )
-    assert calls.watched(info) == [0]
+    assert system_calls.watched(info) == [0]

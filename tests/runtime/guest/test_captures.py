@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from tests.runtime.guest.harness import Connection, Guest, Refused
 
-from holdfast.runtime.guest import asking, holdfast_session
-from holdfast.runtime.guest.captures import MOST, Captures, Request, failed
-from holdfast.runtime.guest.connection import Refusal
+from holdfast.runtime.guest import holdfast_session
+from holdfast.runtime.guest.captures import capture_fifo
+from holdfast.runtime.guest.captures.captures import MOST, Captures, Request, failed
+from holdfast.runtime.guest.wire.connection import Refusal
 
 MODULES = str(Path(holdfast_session.__file__).parent)
 
@@ -117,12 +118,12 @@ def test_not_without_end(told: Told) -> None:
 
 def test_what_programs_write_is_checked() -> None:
     """A request is a small JSON object; an answer is so short that it is written as one."""
-    assert asking.parse("a", b'{"reason": "x", "generation": 2}') == Request("a", 2, {"reason": "x"})
+    assert capture_fifo.parse("a", b'{"reason": "x", "generation": 2}') == Request("a", 2, {"reason": "x"})
     for bad in (b"", b"[]", b"[" * 9000, b'{"generation": "1"}', b'{"a": "' + b"x" * 70_000 + b'"}'):
-        assert asking.parse("a", bad) is None
+        assert capture_fifo.parse("a", bad) is None
     for text in ("x" * 9000, "\u2028" * 9000):
-        line = asking.line({"kind": "failed", "code": "c", "message": text, "hint": text})
-        assert len(line) <= asking.LONGEST_ANSWER
+        line = capture_fifo.line({"kind": "failed", "code": "c", "message": text, "hint": text})
+        assert len(line) <= capture_fifo.LONGEST_ANSWER
         assert json.loads(line)["kind"] == "failed"
 
 

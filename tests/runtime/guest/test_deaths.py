@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.runtime.guest.pulse.deaths import MAX_WATCHED, End, MemoryKills, Roster
-from holdfast.runtime.guest.pulse.lineage import Origin, Seen
+from holdfast.runtime.guest.pulse.process_lineage import Origin, Seen
 
 SHELL = Origin("shell", "main")
 JOB = Origin("command", "a", "make serve", "agent")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from holdfast.runtime.guest.desk import Desk, Seat
-from holdfast.runtime.guest.terminal import Size
+from holdfast.runtime.guest.shells.shell_access import Desk, Seat
+from holdfast.runtime.guest.shells.terminal import Size
 
 FIRST = Size(40, 120)
 SMALL = Size(30, 100)

@@ -10,10 +10,12 @@ from typing import Any
 
 from tests.runtime.guest.harness import Guest
 
-from holdfast.runtime.guest import facts, holdfast_session, hooks, listeners
-from holdfast.runtime.guest.engine_files import EngineFiles
-from holdfast.runtime.guest.facts import Awakening
-from holdfast.runtime.guest.identity import Identity
+from holdfast.runtime.guest import holdfast_session
+from holdfast.runtime.guest.captures import listeners
+from holdfast.runtime.guest.identity import hooks, identity_files
+from holdfast.runtime.guest.identity.engine_files import EngineFiles
+from holdfast.runtime.guest.identity.identity import Identity
+from holdfast.runtime.guest.identity.identity_files import Awakening
 
 COPY = {"session": "c0ffee", "name": "copy", "generation": 1, "container": "abc"}
 
@@ -127,9 +129,9 @@ def test_bad_hooks_are_told_and_end(guest: Guest) -> None:
 HANGING = """
 import asyncio, os
 from pathlib import Path
-from holdfast.runtime.guest.account import Account
-from holdfast.runtime.guest.hook_process import HookProcess
-from holdfast.runtime.guest.reaper import Reaper
+from holdfast.runtime.guest.identity.account import Account
+from holdfast.runtime.guest.identity.hook_process import HookProcess
+from holdfast.runtime.guest.tasks.reaper import Reaper
 async def main():
     reaper = Reaper()
     reaper.install(asyncio.get_running_loop())
@@ -226,12 +228,12 @@ def test_answers_of_programs_are_checked() -> None:
 def test_environments() -> None:
     """A task gets the facts of now whatever a shell said, and the host name unless the shell has its own."""
     own = {"HOLDFAST_NAME": "copy", "HOSTNAME": "copy", "PATH": "x"}
-    assert facts.told({"HOLDFAST_NAME": "old", "A": "1"}, own) == {
+    assert identity_files.told({"HOLDFAST_NAME": "old", "A": "1"}, own) == {
         "HOLDFAST_NAME": "copy",
         "HOSTNAME": "copy",
         "A": "1",
     }
-    assert facts.told({"HOSTNAME": "mine"}, own)["HOSTNAME"] == "mine"
+    assert identity_files.told({"HOSTNAME": "mine"}, own)["HOSTNAME"] == "mine"
     told = hooks.facts_of(Awakening("restored", "s", Identity("a", "b")), Identity("c", "d", generation=3))
     env = hooks.environment({"A": "1"}, told)
     assert (env["HOLDFAST_EVENT"], env["HOLDFAST_OLD_NAME"], env["HOLDFAST_GENERATION"]) == (

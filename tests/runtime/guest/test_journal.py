@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.guest.actor import Actor
-from holdfast.runtime.guest.entrylog import EntryLog
-from holdfast.runtime.guest.journal import Journal
+from holdfast.runtime.guest.identity.actor import Actor
+from holdfast.runtime.guest.records.entrylog import EntryLog
+from holdfast.runtime.guest.records.journal import Journal
 
 
 def _line(seq: int, text: str = "") -> bytes:

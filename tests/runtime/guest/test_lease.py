@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from holdfast.runtime.guest.lease import GRACE, Action, Change, Held, Lease
+from holdfast.runtime.guest.shells.lease import GRACE, Action, Change, Held, Lease
 
 ALICE, BOB, AGENT = "person:alice", "person:bob", "agent:one"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.runtime.guest.harness import Guest, Refused
 
-from holdfast.runtime.guest.line_limit import LONGEST, LineLimit
+from holdfast.runtime.guest.shells.line_limit import LONGEST, LineLimit
 
 ENDS = b"\n\x04\x15\r"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.guest.pulse.lineage import SUPERVISOR, Lineage, Origin, Seen, short
+from holdfast.runtime.guest.pulse.process_lineage import SUPERVISOR, Lineage, Origin, Seen, short
 
 SUPER, SHELL, KERNEL = 10, 20, 30
 MAIN = Origin("shell", "main")

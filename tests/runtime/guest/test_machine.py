@@ -1,6 +1,7 @@
 import pytest
 
-from holdfast.runtime.guest.machine import (
+from holdfast.runtime.guest.shells.marks import Kind, Mark
+from holdfast.runtime.guest.shells.shell_fsm import (
     BUSY_PATIENCE,
     CANCELS,
     EXTENSIONS,
@@ -15,7 +16,6 @@ from holdfast.runtime.guest.machine import (
     ShellMachine,
     State,
 )
-from holdfast.runtime.guest.marks import Kind, Mark
 
 
 class Play:

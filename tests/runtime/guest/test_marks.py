@@ -1,6 +1,6 @@
 import pytest
 
-from holdfast.runtime.guest.marks import Kind, Mark, MarkFilter, MarkReader, Piece
+from holdfast.runtime.guest.shells.marks import Kind, Mark, MarkFilter, MarkReader, Piece
 
 NONCE = "c0ffee"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.guest.news import AT_ONCE, MAX_ACTORS, News, is_news
+from holdfast.runtime.guest.records.notifications import AT_ONCE, MAX_ACTORS, News, is_news
 
 
 def died(news: News, seq: int, kind: str = "process_exited", **fields: Any) -> None:

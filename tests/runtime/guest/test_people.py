@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.runtime.guest.harness import Connection, Guest, Refused
 
-from holdfast.runtime.guest.timeline import Kind, Moment, decode
+from holdfast.runtime.guest.records.timeline import Kind, Moment, decode
 
 ALICE, BOB = "person:alice", "person:bob"
 SMALL = {"rows": 30, "cols": 100}

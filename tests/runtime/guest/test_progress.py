@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.runtime.guest.progress import Group, group_state, interrupt_waits
 from holdfast.runtime.guest.pulse import access
+from holdfast.runtime.guest.shells.process_progress import Group, group_state, interrupt_waits
 
 PIPE = ("bash", "-c", "set -m; sleep 600 | sleep 600; exit 0")
 

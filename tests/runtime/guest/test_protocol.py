@@ -2,7 +2,14 @@ import json
 
 import pytest
 
-from holdfast.runtime.guest.protocol import MAX_HEAD, MAX_PAYLOAD, Frame, FrameReader, ProtocolError, encode
+from holdfast.runtime.guest.wire.protocol import (
+    MAX_HEAD,
+    MAX_PAYLOAD,
+    Frame,
+    FrameReader,
+    ProtocolError,
+    encode,
+)
 
 FRAMES = [
     Frame({"op": "hello", "v": 1}),

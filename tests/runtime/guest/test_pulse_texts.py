@@ -6,13 +6,13 @@ import termios
 from pathlib import Path
 
 from holdfast.runtime.guest.pulse import (
+    cgroup_limits,
     detail,
-    diag,
     gather,
-    limits,
     open_files,
     probe,
     processes,
+    sock_diag,
     sockets,
     terminals,
 )
@@ -79,15 +79,15 @@ def test_sockets_by_netlink() -> None:
     body += bytes([127, 0, 0, 1]) + bytes(12 + 16 + 12) + struct.pack("=IIIII", 0, 3, 128, 1000, 99)
     data = struct.pack("=IHHII", 16 + len(body), 18, 2, 1, 0) + body
     data += struct.pack("=IHHII", 20, 3, 2, 1, 0) + bytes(4)
-    (kind, told), (last, _) = diag.messages(data)
+    (kind, told), (last, _) = sock_diag.messages(data)
     assert (kind, last) == (18, 3)
-    found = diag.parse(told)
+    found = sock_diag.parse(told)
     assert found is not None
-    (row,) = diag.rows([found])
+    (row,) = sock_diag.rows([found])
     assert (row["local"], row["local_port"], row["state"]) == ("127.0.0.1", 8080, "listening")
     assert (row["receive_queue"], row["uid"], row["inode"]) == (3, 1000, 99)
-    assert diag.parse(b"short") is None
-    assert list(diag.messages(struct.pack("=IHHII", 3, 0, 0, 0, 0))) == []
+    assert sock_diag.parse(b"short") is None
+    assert list(sock_diag.messages(struct.pack("=IHHII", 3, 0, 0, 0, 0))) == []
 
 
 def test_an_open_file() -> None:
@@ -187,7 +187,7 @@ SECOND = {
 
 def test_both_versions_of_control_groups_tell_the_same() -> None:
     """The same facts come out of either; version 1 has no pressure of its own."""
-    first, second = (limits.look("/c", "/p", texts.get) for texts in (FIRST, SECOND))
+    first, second = (cgroup_limits.look("/c", "/p", texts.get) for texts in (FIRST, SECOND))
     assert (first["version"], second["version"]) == (1, 2)
     for found in (first, second):
         memory = found["memory"]
@@ -201,7 +201,7 @@ def test_both_versions_of_control_groups_tell_the_same() -> None:
 
 def test_limits_that_nobody_tells() -> None:
     """Without any of the files every fact is unknown, and nothing fails."""
-    found = limits.look("/c", "/p", lambda _: None)
+    found = cgroup_limits.look("/c", "/p", lambda _: None)
     assert found["memory"]["used"] is None
     assert found["pids"] == {"current": None, "limit": None}
     assert found["pressure"] == {"memory": None, "cpu": None, "io": None}

@@ -9,8 +9,8 @@ from typing import cast
 
 import pytest
 
-from holdfast.runtime.guest.progress import Group
-from holdfast.runtime.guest.pursuit import LOOKS, PATIENCE, QUIET, Pursuit
+from holdfast.runtime.guest.shells.interrupt_delivery import LOOKS, PATIENCE, QUIET, Pursuit
+from holdfast.runtime.guest.shells.process_progress import Group
 
 SHELL = 1
 COPY = 8

@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 from tests.runtime.guest.harness import Guest
 
-from holdfast.runtime.guest.shell_state import MAX_BYTES, ShellState, StateFile, Variable, parse, read
+from holdfast.runtime.guest.shells.shell_state import (
+    MAX_BYTES,
+    ShellState,
+    StateFile,
+    Variable,
+    parse,
+    read,
+)
 
 
 def state_of(guest: Guest) -> ShellState:

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runtime.guest.segments import SegmentIndex, Span
-from holdfast.runtime.guest.streamlog import StreamLog
+from holdfast.runtime.guest.records.segments import SegmentIndex, Span
+from holdfast.runtime.guest.records.streamlog import StreamLog
 
 
 def test_spans_cover_what_is_appended() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.runtime.guest.harness import Guest, Refused
 
-from holdfast.runtime.guest.shell_state import ShellState, Variable
-from holdfast.runtime.guest.syntax import Fault, judge, options, prelude
+from holdfast.runtime.guest.shells.shell_state import ShellState, Variable
+from holdfast.runtime.guest.shells.syntax import Fault, judge, options, prelude
 
 
 def _checked(guest: Guest, text: str) -> tuple[int | None, bool]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runtime.guest.terminal import Size, Terminal
+from holdfast.runtime.guest.shells.terminal import Size, Terminal
 
 
 def _started(argv: list[str]) -> Terminal:
@@ -31,7 +31,7 @@ def test_settings_the_program_makes_at_once_are_kept(monkeypatch: pytest.MonkeyP
             time.sleep(0.01)
         return list(found)
 
-    monkeypatch.setattr("holdfast.runtime.guest.terminal.termios.tcgetattr", late)
+    monkeypatch.setattr("holdfast.runtime.guest.shells.terminal.termios.tcgetattr", late)
     terminal = _started(["/bin/sh", "-c", f"stty -icanon; : > {done}; exec cat"])
     monkeypatch.undo()
     deadline = time.monotonic() + 10

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.guest.pulse.asking import Modes, kind
-from holdfast.runtime.guest.pulse.calls import Call, Doing
+from holdfast.runtime.guest.pulse.input_kind import Modes, kind
 from holdfast.runtime.guest.pulse.prompts import Prompt
+from holdfast.runtime.guest.pulse.system_calls import Call, Doing
 from holdfast.runtime.guest.pulse.terminal_state import Thing, Thread, View, decide, thing
 
 NORMAL = Modes()

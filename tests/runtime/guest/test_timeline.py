@@ -6,11 +6,19 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.guest.picture import Picture
-from holdfast.runtime.guest.recording import Recording
-from holdfast.runtime.guest.terminal import Size
-from holdfast.runtime.guest.timeline import Encoder, Kind, Malformed, Moment, Start, decode, start_of
-from holdfast.runtime.guest.typed import Burst, Echo, Typed, Typing, echo_of
+from holdfast.runtime.guest.records.terminal_recording import Recording
+from holdfast.runtime.guest.records.timeline import (
+    Encoder,
+    Kind,
+    Malformed,
+    Moment,
+    Start,
+    decode,
+    start_of,
+)
+from holdfast.runtime.guest.shells.screen_modes import Picture
+from holdfast.runtime.guest.shells.terminal import Size
+from holdfast.runtime.guest.shells.typed import Burst, Echo, Typed, Typing, echo_of
 
 
 class Loop:

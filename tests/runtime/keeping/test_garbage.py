@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from holdfast.base.background import Background
+from holdfast.base.home import Home
 from holdfast.errors import SnapshotInUse, SnapshotNotFound, StoreError
-from holdfast.runtime.background import Background
-from holdfast.runtime.home import Home
-from holdfast.runtime.keeping import garbage, holding, old_images, settings
+from holdfast.runtime.retention import garbage, home_settings, stale_images
+from holdfast.runtime.storage import snapshot_lock
 from holdfast.runtime.store.store import Store
 
 
@@ -24,7 +25,7 @@ def _image(*tags: str, created: float = 10.0, id_: str = "sha256:1") -> dict[str
 
 
 def _stale(image: dict[str, Any], needed: set[str] | None = None, used: set[str] | None = None) -> list[str]:
-    return old_images.stale(image, frozenset(needed or ()), frozenset(used or ()), 100.0)
+    return stale_images.stale(image, frozenset(needed or ()), frozenset(used or ()), 100.0)
 
 
 def test_an_old_image_of_ours_that_nobody_uses_may_go() -> None:
@@ -58,16 +59,16 @@ def test_anything_else_stays(image: Any, needed: set[str], used: set[str]) -> No
 
 def test_a_quota_is_set_and_lifted(home: Home) -> None:
     """There is none before; one that cannot be read is not taken for none."""
-    assert settings.quota(home) is None
-    settings.set_quota(home, 5)
-    assert settings.quota(home) == 5
-    settings.set_quota(home, None)
-    assert settings.quota(home) is None
-    (home.root / settings.FILE).write_text("[")
+    assert home_settings.quota(home) is None
+    home_settings.set_quota(home, 5)
+    assert home_settings.quota(home) == 5
+    home_settings.set_quota(home, None)
+    assert home_settings.quota(home) is None
+    (home.root / home_settings.FILE).write_text("[")
     with pytest.raises(StoreError, match="cannot read"):
-        settings.quota(home)
-    (home.root / settings.FILE).write_text(json.dumps({"quota": "much"}))
-    assert settings.quota(home) is None
+        home_settings.quota(home)
+    (home.root / home_settings.FILE).write_text(json.dumps({"quota": "much"}))
+    assert home_settings.quota(home) is None
 
 
 @pytest.fixture
@@ -86,10 +87,14 @@ def test_many_may_use_a_snapshot_and_then_nobody_removes_it(controller: Any) -> 
     row = _taken(controller)
     with ExitStack() as restores:
         for _ in range(3):
-            restores.enter_context(holding.used(controller, row))
-        with pytest.raises(SnapshotInUse, match="restored"), holding.removing(controller, row):
+            restores.enter_context(snapshot_lock.used(controller, row))
+        with pytest.raises(SnapshotInUse, match="restored"), snapshot_lock.removing(controller, row):
             raise AssertionError
-    with holding.removing(controller, row), pytest.raises(SnapshotNotFound), holding.used(controller, row):
+    with (
+        snapshot_lock.removing(controller, row),
+        pytest.raises(SnapshotNotFound),
+        snapshot_lock.used(controller, row),
+    ):
         raise AssertionError
     assert list(controller.home.locks.iterdir()) == []
 
@@ -99,7 +104,7 @@ def test_what_was_removed_cannot_be_used(controller: Any) -> None:
     row = _taken(controller)
     controller.store.forget_snapshot(row.id)
 
-    with pytest.raises(SnapshotNotFound), holding.used(controller, row):
+    with pytest.raises(SnapshotNotFound), snapshot_lock.used(controller, row):
         raise AssertionError
     assert list(controller.home.locks.iterdir()) == []
 
@@ -126,7 +131,7 @@ AT_THE_END = """
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from holdfast.runtime.background import Background
+from holdfast.base.background import Background
 
 def work():
     threading.Event().wait(0.5)  # the main thread has nothing more to do meanwhile

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.keeping.policy import KEEP, Policy, parse
+from holdfast.runtime.store.policy import KEEP, Policy, parse
 
 
 def test_what_is_left_out_is_the_default() -> None:

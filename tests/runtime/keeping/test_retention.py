@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.keeping import retention
-from holdfast.runtime.keeping.policy import Policy
+from holdfast.runtime.retention import expiry
+from holdfast.runtime.store.policy import Policy
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 NOW = datetime(2026, 3, 10, 12, 30, tzinfo=UTC)
@@ -22,7 +22,7 @@ def _hours(count: int) -> list[SnapshotRow]:
 
 
 def _gone(rows: list[SnapshotRow], policy: Policy, needs: set[str] | None = None) -> list[str]:
-    return [row.id for row in retention.expired(rows, policy, needs or set(), NOW)]
+    return [row.id for row in expiry.expired(rows, policy, needs or set(), NOW)]
 
 
 def test_the_newest_are_kept() -> None:
@@ -77,7 +77,7 @@ def test_what_sessions_were_made_from_is_needed() -> None:
         for state in ("running", "suspended", "dead", "removed")
     ]
 
-    assert retention.needed(rows) == {"of-running", "of-suspended", "of-dead"}
+    assert expiry.needed(rows) == {"of-running", "of-suspended", "of-dead"}
 
 
 def _sized(identity: str, size: int, age: int, *, auto: bool = True, pinned: bool = False) -> SnapshotRow:
@@ -88,17 +88,17 @@ def test_the_oldest_automatic_ones_make_room() -> None:
     """As many as are needed and no more; nothing goes where there is room."""
     rows = [_sized("a", 10, 4), _sized("b", 10, 3, auto=False), _sized("c", 10, 2), _sized("d", 10, 1)]
 
-    assert retention.room(rows, 50, 10, set()) == ([], 0)
-    assert retention.room(rows, 45, 10, set()) == ([rows[0]], 0)
-    assert retention.room(rows, 30, 10, set()) == ([rows[0], rows[2]], 0)
-    assert retention.room(rows, 45, 10, {"a"}) == ([rows[2]], 0)
+    assert expiry.room(rows, 50, 10, set()) == ([], 0)
+    assert expiry.room(rows, 45, 10, set()) == ([rows[0]], 0)
+    assert expiry.room(rows, 30, 10, set()) == ([rows[0], rows[2]], 0)
+    assert expiry.room(rows, 45, 10, {"a"}) == ([rows[2]], 0)
 
 
 def test_what_cannot_fit_removes_nothing() -> None:
     """If the manual and pinned ones are too many already, the rest stays, and what is missing is told."""
     rows = [_sized("a", 10, 4), _sized("b", 30, 3, auto=False), _sized("c", 10, 2, pinned=True)]
 
-    assert retention.room(rows, 45, 10, set()) == ([], 5)
+    assert expiry.room(rows, 45, 10, set()) == ([], 5)
 
 
 def test_nothing_that_must_stay_ever_goes() -> None:
@@ -121,12 +121,12 @@ def test_nothing_that_must_stay_ever_goes() -> None:
         policy = Policy(
             keep=dice.randrange(4), keep_for=dice.choice([None, 3600.0, 1e6]), hourly=dice.randrange(3)
         )
-        safe = {row.id for row in rows if row.pinned or row.id in needs or not retention.automatic(row)}
-        going, missing = retention.room(rows, dice.randrange(600), dice.randrange(100), needs)
+        safe = {row.id for row in rows if row.pinned or row.id in needs or not expiry.automatic(row)}
+        going, missing = expiry.room(rows, dice.randrange(600), dice.randrange(100), needs)
         assert not safe & {row.id for row in going}
         assert not (going and missing)
-        gone = retention.expired(rows, policy, needs, NOW)
+        gone = expiry.expired(rows, policy, needs, NOW)
         assert not safe & {row.id for row in gone}
-        mine = sorted(filter(retention.automatic, rows), key=lambda row: (row.created_at, row.id))
+        mine = sorted(filter(expiry.automatic, rows), key=lambda row: (row.created_at, row.id))
         newest = {row.id for row in mine[max(0, len(mine) - policy.keep) :]}
         assert not newest & {row.id for row in gone}

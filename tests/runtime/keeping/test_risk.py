@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from holdfast.runtime.keeping.risk import risky
+from holdfast.runtime.retention.risky_commands import risky
 
 RISKY = """
 rm -r build

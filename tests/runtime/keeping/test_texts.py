@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.keeping import texts
-from holdfast.runtime.keeping.policy import Policy, parse
+from holdfast.runtime.retention import policy_text
+from holdfast.runtime.store.policy import Policy, parse
 
 
 def test_a_policy_is_one_word() -> None:
     """As `new --policy` takes it; spaces do not matter, `off` is none."""
-    found = texts.policy(
+    found = policy_text.policy(
         "every=20, before-risky,on-failure,idle=10m,keep=5,keep-for=7d,quota=5g,risky=a=b,risky=c"
     )
 
@@ -24,14 +24,14 @@ def test_a_policy_is_one_word() -> None:
         "risky": ["a=b", "c"],
     }
     assert parse(found).captures
-    assert texts.policy("off") == texts.policy("") == {}
+    assert policy_text.policy("off") == policy_text.policy("") == {}
 
 
 @pytest.mark.parametrize("text", ["every", "every=x", "before-risky=1", "idle", "nothing=1", "\x1b[31m"])
 def test_what_is_not_understood_is_named(text: str) -> None:
     """One line, with an example."""
     with pytest.raises(InvalidArgument, match="is not understood") as refused:
-        texts.policy(text)
+        policy_text.policy(text)
 
     assert "every=20" in refused.value.hint
     assert "\x1b" not in str(refused.value)
@@ -39,8 +39,8 @@ def test_what_is_not_understood_is_named(text: str) -> None:
 
 def test_a_policy_is_told_in_words() -> None:
     """All that holds, and that nothing does if it does not."""
-    lines = texts.told(
-        parse(texts.policy("every=20,idle=90s,risky=deploy,before-risky,keep-for=2d,daily=7,quota=1k"))
+    lines = policy_text.told(
+        parse(policy_text.policy("every=20,idle=90s,risky=deploy,before-risky,keep-for=2d,daily=7,quota=1k"))
     )
 
     assert lines == [
@@ -49,4 +49,4 @@ def test_a_policy_is_told_in_words() -> None:
         "kept of automatic ones: the last 20; those of the last 2 d; one for each of 7 days",
         "quota: 1024 bytes",
     ]
-    assert texts.told(Policy())[0] == "captured (live): only when asked for"
+    assert policy_text.told(Policy())[0] == "captured (live): only when asked for"

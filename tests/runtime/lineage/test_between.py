@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.runtime.journal.lines import Branch
-from holdfast.runtime.lineage.between import Ran, Told, summed
-from holdfast.runtime.store.entries import EntryRow
+from holdfast.runtime.history.lineage.between import Ran, Told, summed
+from holdfast.runtime.store.journal_entries import EntryRow
+from holdfast.runtime.store.timelines import Branch
 
 
 def _entry(seq: int, text: Any, of: str = "s", kind: str = "command_started") -> EntryRow:

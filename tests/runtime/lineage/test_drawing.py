@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.lineage.between import Ran
-from holdfast.runtime.lineage.drawing import Form, draw
-from holdfast.runtime.lineage.overview import Lineage, why
+from holdfast.runtime.history.lineage.between import Ran
+from holdfast.runtime.history.lineage.draw_tree import Form, draw
+from holdfast.runtime.history.lineage.overview import Lineage, why
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from holdfast.errors import InvalidArgument, SnapshotNotFound
-from holdfast.runtime.lineage import family
+from holdfast.runtime.history.lineage import family
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

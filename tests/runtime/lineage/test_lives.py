@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.home import Home
-from holdfast.runtime.journal import reading
-from holdfast.runtime.journal.entry import Told
-from holdfast.runtime.journal.lines import Branch
-from holdfast.runtime.store import life
+from holdfast.base.home import Home
+from holdfast.runtime.journal import journal_query
+from holdfast.runtime.store import past_lives
+from holdfast.runtime.store.entry import Told
 from holdfast.runtime.store.lives import Lives
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 from holdfast.runtime.store.store import Store
+from holdfast.runtime.store.timelines import Branch
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def _taken(store: Store, session: SessionRow, seq: int) -> SnapshotRow:
 
 def _read(home: Home, store: Store, session: SessionRow, **how: Any) -> list[tuple[int, str, bool]]:
     controller: Any = type("Controller", (), {"store": store, "home": home})
-    found = reading.read(controller, session.id, reading.Filter(kinds=["command_started"]), **how)
+    found = journal_query.read(controller, session.id, journal_query.Filter(kinds=["command_started"]), **how)
     return [(entry.seq, entry.session, entry.current) for entry in found]
 
 
@@ -54,9 +54,9 @@ def test_a_session_that_goes_back_goes_on_from_there(home: Home, store: Store) -
     everything = _read(home, store, now, all_timelines=True)
     assert [seq for seq, _, current in everything if not current] == [3, 4]
     assert {name for _, name, _ in everything} == {"work"}
-    assert life.resumes_after(now) == 2
-    assert life.rewound_at(now) > 0
-    assert life.journal_of(store.snapshot(last.id)) == now.details["lives"][0]["id"]
+    assert past_lives.resumes_after(now) == 2
+    assert past_lives.rewound_at(now) > 0
+    assert past_lives.journal_of(store.snapshot(last.id)) == now.details["lives"][0]["id"]
 
 
 def test_forks_of_a_life_that_was_left_keep_their_past(home: Home, store: Store) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from holdfast.runtime.lineage import parent
+from holdfast.runtime.history.lineage import parent
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

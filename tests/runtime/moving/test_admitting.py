@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from holdfast.errors import BundleRefused, BundleUntrusted, InvalidArgument
-from holdfast.runtime.moving import admitting, trust
-from holdfast.runtime.session_options import SessionOptions
+from holdfast.runtime.sessions.session_options import SessionOptions
+from holdfast.runtime.transfer import bundle_trust, sanitize
 
 KEY = "ed25519:" + "A" * 43
 
 
 def _parsed(given: dict[str, Any], **chosen: Any) -> SessionOptions:
-    return SessionOptions.parse(**admitting.options(given, chosen))
+    return SessionOptions.parse(**sanitize.options(given, chosen))
 
 
 def test_a_bundle_cannot_ask_for_more_than_a_session_gets_by_itself() -> None:
@@ -52,7 +52,7 @@ def test_whoever_imports_it_has_the_last_word() -> None:
 
     assert (found.memory, found.cpus, found.network) == (8 << 30, 2.0, "internet")
     with pytest.raises(InvalidArgument):
-        admitting.options({}, {"memory": "much"})
+        sanitize.options({}, {"memory": "much"})
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_whoever_imports_it_has_the_last_word() -> None:
 def test_options_that_cannot_be_are_refused(given: dict[str, Any]) -> None:
     """They are forged: no session has them."""
     with pytest.raises(BundleRefused):
-        admitting.options(given, {})
+        sanitize.options(given, {})
 
 
 @pytest.mark.parametrize("given", [{"memory": True}, {"memory": "lots"}, {"network": "host"}, {"pids": None}])
@@ -93,14 +93,14 @@ def test_options_of_other_kinds_are_passed_over(given: dict[str, Any]) -> None:
 def test_only_shared_memory_is_unpacked(data: bytes) -> None:
     """Anything else would be written where the bundle says."""
     with pytest.raises(BundleRefused):
-        admitting.facts(data)
-    admitting.facts(b'{"tmpfs": [], "last_pid": 7}')
-    admitting.facts(b'{"tmpfs": ["/dev/shm"]}')
+        sanitize.facts(data)
+    sanitize.facts(b'{"tmpfs": [], "last_pid": 7}')
+    sanitize.facts(b'{"tmpfs": ["/dev/shm"]}')
 
 
 def test_of_what_the_store_knew_only_what_is_understood_is_kept() -> None:
     """Numbers where the journal stood; a failure as far as it is one."""
-    found = admitting.details(
+    found = sanitize.details(
         {
             "moment": {"journal_seq": 5, "at": 7.5, "offsets": {"../x": 1}},
             "failure": {"reason": "failed", "message": "\x1b[2Jboo", "evil": 1},
@@ -120,17 +120,17 @@ def test_of_what_the_store_knew_only_what_is_understood_is_kept() -> None:
         {"journal_seq": True, "at": 1},
     ]
     for moment in wrong:
-        assert admitting.details({"moment": moment}) == {}
+        assert sanitize.details({"moment": moment}) == {}
 
 
 def test_trust_is_of_a_key_or_not_needed() -> None:
     """A hint says what to do in each case."""
-    trust.check("x", KEY, "friend", files_only=False)
-    trust.check("x", None, None, files_only=True)
-    trust.check("x", KEY, None, files_only=True)
+    bundle_trust.check("x", KEY, "friend", files_only=False)
+    bundle_trust.check("x", None, None, files_only=True)
+    bundle_trust.check("x", KEY, None, files_only=True)
     with pytest.raises(BundleUntrusted, match="it is not signed") as told:
-        trust.check("x", None, None, files_only=False)
+        bundle_trust.check("x", None, None, files_only=False)
     assert "export it once more" in told.value.hint
     with pytest.raises(BundleUntrusted, match=KEY) as told:
-        trust.check("x", KEY, None, files_only=False)
+        bundle_trust.check("x", KEY, None, files_only=False)
     assert f"holdfast key trust {KEY}" in told.value.hint

@@ -11,10 +11,10 @@ import pytest
 from blake3 import blake3
 
 from holdfast.errors import BundleRefused, StoreError
-from holdfast.runtime.moving import arriving
-from holdfast.runtime.moving.arriving import Segments, Source
-from holdfast.snapshots.bundle import form, media, packing
-from holdfast.snapshots.bundle.ends import Descriptor
+from holdfast.runtime.transfer import unpack_parts
+from holdfast.runtime.transfer.unpack_parts import Segments, Source
+from holdfast.snapshots.bundle import form, media, segment_packing
+from holdfast.snapshots.bundle.endpoints import Descriptor
 from holdfast.snapshots.bundle.form import Config, InParts, Part, Segment
 from holdfast.snapshots.manifest import Manifest, StoredFile
 
@@ -53,7 +53,7 @@ def origin() -> Blobs:
 
 
 def _segments(origin: Blobs, *data: bytes) -> Segments:
-    blobs = [origin.add(media.SEGMENT, packing.segment(each)) for each in data]
+    blobs = [origin.add(media.SEGMENT, segment_packing.segment(each)) for each in data]
     told = [Segment(bytes=len(each), blake3=blake3(each).hexdigest()) for each in data]
     return Segments(Source(origin), blobs, told, lambda _count: None)
 
@@ -103,18 +103,18 @@ def test_a_segment_that_is_not_what_it_should_be_is_refused(origin: Blobs, tmp_p
     """Changed on its way, exchanged for another of the same size, of another kind, or beyond its end."""
     for change in ("bytes", "other", "kind", "beyond"):
         segments = _segments(origin, b"hello")
-        blob = form.described(media.SEGMENT, packing.segment(b"hello"))
+        blob = form.described(media.SEGMENT, segment_packing.segment(b"hello"))
         if change == "bytes":
-            origin.blobs[blob.digest] = packing.segment(b"jello")
+            origin.blobs[blob.digest] = segment_packing.segment(b"jello")
         elif change == "other":
             segments = Segments(
                 Source(origin),
-                [origin.add(media.SEGMENT, packing.segment(b"jello"))],
+                [origin.add(media.SEGMENT, segment_packing.segment(b"jello"))],
                 [Segment(bytes=5, blake3=blake3(b"hello").hexdigest())],
                 lambda _count: None,
             )
         elif change == "kind":
-            segments._blobs = [origin.add(media.LAYER_GZIP, packing.segment(b"hello"))]
+            segments._blobs = [origin.add(media.LAYER_GZIP, segment_packing.segment(b"hello"))]
         part = Part(segment=0, offset=3, bytes=5 if change == "beyond" else 2)
         path = tmp_path / change
         with pytest.raises(BundleRefused):
@@ -135,11 +135,11 @@ def test_files_that_jump_between_segments_are_given_up(origin: Blobs, tmp_path: 
 def test_a_layer_is_compared_before_and_after_it_is_opened(origin: Blobs, tmp_path: Path) -> None:
     """With its digest, its size, and the diff id; what follows its end counts, too."""
     data = os.urandom(300_000)
-    packed = b"".join(packing.gzip([data]))
+    packed = b"".join(segment_packing.gzip([data]))
     size = {media.RAW_BYTES: str(len(data))}
     diff_id = form.described("", data).digest
     good = origin.add(media.LAYER_GZIP, packed, **size)
-    arriving.layer(Source(origin), good, diff_id, tmp_path / "good", lambda _count: None)
+    unpack_parts.layer(Source(origin), good, diff_id, tmp_path / "good", lambda _count: None)
     assert (tmp_path / "good").read_bytes() == data
 
     changed = origin.add(media.LAYER_GZIP, packed + b"", **size)
@@ -154,10 +154,10 @@ def test_a_layer_is_compared_before_and_after_it_is_opened(origin: Blobs, tmp_pa
         )
     ):
         with pytest.raises(BundleRefused):
-            arriving.layer(Source(origin), blob, wanted, tmp_path / str(number), lambda _count: None)
+            unpack_parts.layer(Source(origin), blob, wanted, tmp_path / str(number), lambda _count: None)
     origin.blobs[good.digest] = packed[:-4] + b"????"
     with pytest.raises(BundleRefused):
-        arriving.layer(Source(origin), good, diff_id, tmp_path / "last", lambda _count: None)
+        unpack_parts.layer(Source(origin), good, diff_id, tmp_path / "last", lambda _count: None)
 
 
 def test_a_document_is_bounded_and_compared(origin: Blobs) -> None:
@@ -177,13 +177,13 @@ def test_a_document_is_bounded_and_compared(origin: Blobs) -> None:
 def test_what_does_not_fit_on_the_disk_is_not_begun(tmp_path: Path) -> None:
     """Said in advance, with what it takes."""
     with pytest.raises(StoreError, match="MiB are free"):
-        arriving.check_room(tmp_path, 1 << 60)
-    arriving.check_room(tmp_path, 1)
+        unpack_parts.check_room(tmp_path, 1 << 60)
+    unpack_parts.check_room(tmp_path, 1)
 
 
 def test_a_bundle_has_the_files_of_its_manifest_and_no_others() -> None:
     """Under names that files of a snapshot can have, each once; processes only if it is live."""
-    arriving.check_names(_config({"record.json.gz": 5, "images/core-5.img": 7}), "journal")
+    unpack_parts.check_names(_config({"record.json.gz": 5, "images/core-5.img": 7}), "journal")
     for config in (
         _config({"images/core-5.img": 7}, "filesystem"),
         _config({"images/../x": 1}),
@@ -192,4 +192,4 @@ def test_a_bundle_has_the_files_of_its_manifest_and_no_others() -> None:
         _config().model_copy(update={"files": [InParts(name="images/core-5.img", parts=[])]}),
     ):
         with pytest.raises(BundleRefused):
-            arriving.check_names(config, "journal")
+            unpack_parts.check_names(config, "journal")

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from tests.runtime.scrubbing.samples import SECRETS
 
+from holdfast.base.home import Home
 from holdfast.runtime.egress import secret, vault
-from holdfast.runtime.home import Home
-from holdfast.runtime.moving import describing
-from holdfast.runtime.moving.inspecting import Inspection
 from holdfast.runtime.scrubbing.known_forms import RULES
 from holdfast.runtime.scrubbing.matcher import Matcher
-from holdfast.runtime.scrubbing.text import Scrubber
+from holdfast.runtime.scrubbing.scrubber import Scrubber
+from holdfast.runtime.transfer import describe
+from holdfast.runtime.transfer.inspection import Inspection
 from holdfast.snapshots.bundle import form
 from holdfast.snapshots.bundle.image_layers import Image
 from holdfast.snapshots.failure import Failure
@@ -51,7 +51,7 @@ def test_no_field_of_a_config_has_a_secret(named: str) -> None:
     stored = [StoredFile(name="record.json.gz", bytes=2, blake3="1" * 64)]
     details = {"failure": {"message": f"with {TOKEN}"}, "memory_bytes": 5, "other": 1}
 
-    data = describing.config(kept, IMAGE, [], [], details, Scrubber(Matcher(RULES)), stored)
+    data = describe.config(kept, IMAGE, [], [], details, Scrubber(Matcher(RULES)), stored)
 
     assert TOKEN.encode() not in data
     found = form.parse(form.Config, data, "config")
@@ -64,7 +64,7 @@ def test_no_field_of_a_config_has_a_secret(named: str) -> None:
 
 def test_variables_of_an_image_are_scrubbed() -> None:
     """Those of the session do not travel at all."""
-    config = json.loads(describing.image_config(_manifest(None, "x"), IMAGE, Scrubber(Matcher(RULES))))
+    config = json.loads(describe.image_config(_manifest(None, "x"), IMAGE, Scrubber(Matcher(RULES))))
 
     assert config["config"]["Env"] == ["PATH=/bin", "TOKEN=[scrubbed: github token]"]
 

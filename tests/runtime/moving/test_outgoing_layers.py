@@ -10,9 +10,9 @@ from typing import Any, BinaryIO, Self
 import pytest
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.moving.layers import Layers, Remembered
-from holdfast.snapshots.bundle import form, image_layers, media, packing
-from holdfast.snapshots.bundle.ends import Descriptor
+from holdfast.runtime.transfer.outgoing_layers import Layers, Remembered
+from holdfast.snapshots.bundle import form, image_layers, media, segment_packing
+from holdfast.snapshots.bundle.endpoints import Descriptor
 from holdfast.snapshots.bundle.image_layers import Hashed
 from holdfast.snapshots.bundle.sealing import Sealing
 
@@ -73,7 +73,7 @@ def test_layers_arrive_in_the_order_of_the_image(tmp_path: Path, read: list[str]
     assert len(there.blobs) == 2
     assert sorted(told) == [50_000, 100_000]
     with io.BytesIO(there.blobs[found[0].digest]) as stream:
-        assert b"".join(packing.opened(stream, compression, 100_000)) == FIRST
+        assert b"".join(segment_packing.opened(stream, compression, 100_000)) == FIRST
 
 
 def test_what_is_there_is_not_even_read(tmp_path: Path, read: list[str]) -> None:
@@ -112,7 +112,7 @@ def test_encrypted_layers_are_nobody_elses(tmp_path: Path, read: list[str]) -> N
     assert all(media.is_sealed(one.media_type) for one in first)
     assert not (tmp_path / "cache").exists()
     packed = b"".join(sealing.open(io.BytesIO(there.blobs[first[1].digest])))
-    assert b"".join(packing.opened(io.BytesIO(packed), "gzip", 50_000)) == SECOND
+    assert b"".join(segment_packing.opened(io.BytesIO(packed), "gzip", 50_000)) == SECOND
 
 
 def test_an_unknown_compression_is_refused(tmp_path: Path) -> None:

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from tests.runtime.scrubbing.samples import SECRETS
 
-from holdfast.runtime.moving import memory_owners
-from holdfast.runtime.moving.searched_layers import SearchedLayers
 from holdfast.runtime.scrubbing import rules_file, values
 from holdfast.runtime.scrubbing.known_forms import RULES
 from holdfast.runtime.scrubbing.matcher import Matcher
+from holdfast.runtime.transfer import memory_owners
+from holdfast.runtime.transfer.searched_layers import SearchedLayers
 from holdfast.snapshots.bundle.image_layers import Hashed
 from holdfast.snapshots.record import Process, Record, Tree
 

@@ -6,8 +6,8 @@ from typing import Literal
 
 import pytest
 
-from holdfast.runtime.journal.entry import Entry
-from holdfast.runtime.moving import past, secrets
+from holdfast.runtime.store.entry import Entry
+from holdfast.runtime.transfer import journal_export, secrets_warning
 from holdfast.snapshots.manifest import Manifest
 from holdfast.snapshots.record import Process, Record, Tree
 
@@ -45,7 +45,7 @@ def _entry(kind: str, **details: object) -> Entry:
 
 def test_programs_and_variables_are_told_by_name_and_pid() -> None:
     """What keeps keys, and what was started with what looks like one."""
-    found = secrets.warnings(
+    found = secrets_warning.warnings(
         _manifest(),
         _record((5, "ssh-agent", []), (6, "bash", ["API_TOKEN", "KEYBOARD"]), (7, "node", ["API_TOKEN"])),
         [],
@@ -64,18 +64,20 @@ def test_what_was_exported_in_a_shell_is_told(tmp_path: Path) -> None:
         _entry("command_started", variables={"API_TOKEN": 1}),
         _entry("changed", variables=["odd"]),
     ]
-    shells = past.variables(entries)
-    found = secrets.warnings(_manifest(), _record((6, "bash", ["API_TOKEN"])), [], {*shells, "API_TOKEN"})
+    shells = journal_export.variables(entries)
+    found = secrets_warning.warnings(
+        _manifest(), _record((6, "bash", ["API_TOKEN"])), [], {*shells, "API_TOKEN"}
+    )
 
     assert shells == {"DEPLOY_KEY", "EDITOR"}
     assert any("DEPLOY_KEY (a shell), API_TOKEN (pid 6)" in text for text in found)
-    assert secrets.warnings(_manifest("filesystem"), None, [], shells) == []
+    assert secrets_warning.warnings(_manifest("filesystem"), None, [], shells) == []
 
 
 def test_a_live_snapshot_holds_memory_and_one_of_files_does_not() -> None:
     """The first thing to know about it."""
-    assert any("memory" in text for text in secrets.warnings(_manifest(), None, []))
-    assert secrets.warnings(_manifest("filesystem"), None, []) == []
+    assert any("memory" in text for text in secrets_warning.warnings(_manifest(), None, []))
+    assert secrets_warning.warnings(_manifest("filesystem"), None, []) == []
 
 
 @pytest.mark.parametrize(
@@ -95,7 +97,7 @@ def test_files_with_credentials_are_told_whatever_layer_they_are_in(
     (below / place).parent.mkdir(parents=True)
     (below / place).write_text("secret")
 
-    [text] = secrets.warnings(_manifest("filesystem"), None, [above, below])
+    [text] = secrets_warning.warnings(_manifest("filesystem"), None, [above, below])
 
     assert told in text
 
@@ -111,11 +113,13 @@ def test_no_link_of_a_session_leads_to_files_of_the_host(tmp_path: Path) -> None
     (layer / "root/.netrc").write_text("")
     (layer / "root/.env").symlink_to(host / ".ssh/id_rsa")
 
-    assert secrets.warnings(_manifest("filesystem"), None, [layer]) == []
+    assert secrets_warning.warnings(_manifest("filesystem"), None, [layer]) == []
 
 
 def test_of_many_only_some_are_named() -> None:
     """The rest is counted."""
-    [_, text] = secrets.warnings(_manifest(), _record(*((n, "gpg-agent", []) for n in range(2, 30))), [])
+    [_, text] = secrets_warning.warnings(
+        _manifest(), _record(*((n, "gpg-agent", []) for n in range(2, 30))), []
+    )
 
     assert text.endswith("and 22 more")

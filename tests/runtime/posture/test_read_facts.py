@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from holdfast.runtime.posture import read_facts
+from holdfast.runtime.doctor.posture import read_facts
 
 MOUNTS = [
     "/dev/vda / ext4 rw,relatime 0 0",

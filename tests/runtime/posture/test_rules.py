@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.posture.machine_facts import (
+from holdfast.engine.machine_facts import (
     EngineFacts,
     HomeFacts,
     MachineFacts,
     SocketFacts,
     remaps_users,
 )
-from holdfast.runtime.posture.rules import Finding, judge
+from holdfast.runtime.doctor.posture.posture_rules import Finding, judge
 
 # What Docker 26 on Debian 13 with AppArmor says, shortened.
 INFO: dict[str, Any] = {

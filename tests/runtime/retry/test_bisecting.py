@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.retry import room
-from holdfast.runtime.retry.bisecting import chain, search
+from holdfast.runtime.flaky import memory_room
+from holdfast.runtime.flaky.bisect import chain, search
 from holdfast.runtime.store.rows import SnapshotRow
 
 
@@ -59,4 +59,4 @@ def test_the_first_that_fails_is_found_in_few_steps(first: int) -> None:
 def test_a_copy_is_begun_where_there_is_room(available: int, copy: int, coming: int, expected: bool) -> None:
     """With what others that were begun will take, and a tenth of 10 GiB to spare."""
     gib = 1 << 30
-    assert room.fits(available * gib, 10 * gib, copy * gib, coming) is expected
+    assert memory_room.fits(available * gib, 10 * gib, copy * gib, coming) is expected

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.retry import masking
-from holdfast.runtime.retry.spread import Run, Spread, differ, grouped, to_keep
+from holdfast.runtime.flaky import output_masking
+from holdfast.runtime.flaky.spread import Run, Spread, differ, grouped, to_keep
 
 
 def run(number: int, code: int = 0, output: str = "", end: Any = "exit", **more: Any) -> Run:
-    lines = masking.lines(output.encode())
-    return Run(number, end, code, output=tuple(lines), digest=masking.digest(lines), **more)
+    lines = output_masking.lines(output.encode())
+    return Run(number, end, code, output=tuple(lines), digest=output_masking.digest(lines), **more)
 
 
 def spread(*runs: Run, **more: Any) -> Spread:
@@ -40,7 +40,7 @@ def spread(*runs: Run, **more: Any) -> Spread:
 )
 def test_what_differs_between_any_two_runs_does_not_count(one: str, other: str) -> None:
     """Times, addresses, numbers of processes, temporary names, progress bars, colours."""
-    digests = {masking.digest(masking.lines(text.encode())) for text in (one, other)}
+    digests = {output_masking.digest(output_masking.lines(text.encode())) for text in (one, other)}
     assert len(digests) == 1
 
 
@@ -55,13 +55,13 @@ def test_what_differs_between_any_two_runs_does_not_count(one: str, other: str) 
 )
 def test_other_numbers_count(one: str, other: str) -> None:
     """What a test found is not masked away."""
-    digests = {masking.digest(masking.lines(text.encode())) for text in (one, other)}
+    digests = {output_masking.digest(output_masking.lines(text.encode())) for text in (one, other)}
     assert len(digests) == 2
 
 
 def test_the_names_of_a_copy_do_not_count() -> None:
     """Each fork has its own name and id."""
-    assert masking.masked("I am try-1 (abc)", ("try-1", "abc")) == masking.masked(
+    assert output_masking.masked("I am try-1 (abc)", ("try-1", "abc")) == output_masking.masked(
         "I am try-2 (x)", ("try-2", "x")
     )
 

@@ -12,7 +12,7 @@ from holdfast.runtime.scrubbing import values
 from holdfast.runtime.scrubbing.known_forms import RULES
 from holdfast.runtime.scrubbing.matcher import Matcher
 from holdfast.runtime.scrubbing.rule import Rule, checked
-from holdfast.runtime.scrubbing.text import Scrubber
+from holdfast.runtime.scrubbing.scrubber import Scrubber
 
 ALL = Matcher(RULES)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.runtime.scrubbing.samples import SECRETS
 
+from holdfast.base.home import Home
 from holdfast.errors import HoldfastError, InvalidArgument, StoreError
-from holdfast.runtime.home import Home
 from holdfast.runtime.scrubbing import rules_file
 from holdfast.runtime.scrubbing.matcher import Matcher
 from holdfast.runtime.scrubbing.rules_file import Rules

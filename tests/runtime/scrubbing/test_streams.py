@@ -10,9 +10,9 @@ from tests.runtime.scrubbing.samples import IN_CONTEXT, MISSES, SECRETS, of, pem
 from holdfast.runtime.scrubbing.known_forms import RULES
 from holdfast.runtime.scrubbing.matcher import LONGEST, Matcher
 from holdfast.runtime.scrubbing.rule import checked
+from holdfast.runtime.scrubbing.scrubber import Scrubber
 from holdfast.runtime.scrubbing.search import MOST, Search
 from holdfast.runtime.scrubbing.stream import MOST_HELD, Stream
-from holdfast.runtime.scrubbing.text import Scrubber
 
 NARROW, WIDE = Matcher(RULES), Matcher(RULES, wide=True)
 

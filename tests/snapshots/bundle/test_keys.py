@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.base.home import Home
 from holdfast.errors import BundleRefused, InvalidArgument
-from holdfast.runtime.home import Home
 from holdfast.snapshots import private_files
 from holdfast.snapshots.bundle import media, signing
-from holdfast.snapshots.bundle.ends import Descriptor
+from holdfast.snapshots.bundle.endpoints import Descriptor
 from holdfast.snapshots.bundle.keys import Keys
 
 IMAGE = Descriptor(media.MANIFEST, "sha256:" + "1" * 64, 1)

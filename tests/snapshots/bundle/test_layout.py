@@ -14,8 +14,8 @@ import pytest
 
 from holdfast.errors import BundleRefused, StoreError
 from holdfast.snapshots.bundle import form, media, sealing
-from holdfast.snapshots.bundle.ends import Descriptor
-from holdfast.snapshots.bundle.layout import FileDestination, FileOrigin
+from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.bundle.oci_layout import FileDestination, FileOrigin
 
 
 def _write(path: Path, *blobs: bytes, index: bytes = b'{"manifests":[]}') -> list[Descriptor]:
@@ -202,7 +202,7 @@ def test_a_header_that_claims_to_be_large_is_refused_unread(tmp_path: Path) -> N
         "import sys, resource\n"
         "from pathlib import Path\n"
         "from holdfast.errors import BundleRefused\n"
-        "from holdfast.snapshots.bundle.layout import FileOrigin\n"
+        "from holdfast.snapshots.bundle.oci_layout import FileOrigin\n"
         "resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))\n"
         "try:\n"
         "    FileOrigin(Path(sys.argv[1])).__enter__()\n"

@@ -10,19 +10,19 @@ import pytest
 import zstandard
 
 from holdfast.errors import BundleRefused
-from holdfast.snapshots.bundle import packing
+from holdfast.snapshots.bundle import segment_packing
 
 
 def _open(data: bytes, kind: str, limit: int) -> bytes:
-    return b"".join(packing.opened(io.BytesIO(data), kind, limit))
+    return b"".join(segment_packing.opened(io.BytesIO(data), kind, limit))
 
 
-@pytest.mark.parametrize("size", [0, 1, packing.BLOCK, 3 * packing.BLOCK + 17])
+@pytest.mark.parametrize("size", [0, 1, segment_packing.BLOCK, 3 * segment_packing.BLOCK + 17])
 @pytest.mark.parametrize("kind", ["gzip", "zstd"])
 def test_what_is_packed_is_opened_to_the_byte(kind: str, size: int) -> None:
     """Also across the blocks that are compressed apart from each other."""
     data = (os.urandom(1000) * (size // 1000 + 1))[:size]
-    packed = b"".join(getattr(packing, kind)([data[:5], data[5:]]))
+    packed = b"".join(getattr(segment_packing, kind)([data[:5], data[5:]]))
 
     assert _open(packed, kind, size) == data
     if kind == "gzip":
@@ -35,7 +35,7 @@ def test_how_the_bytes_come_does_not_show(kind: str) -> None:
     data = os.urandom(100) * 50_000
     pieces = [data[start : start + 70_001] for start in range(0, len(data), 70_001)]
 
-    whole, cut = (b"".join(getattr(packing, kind)(given)) for given in ([data], pieces))
+    whole, cut = (b"".join(getattr(segment_packing, kind)(given)) for given in ([data], pieces))
 
     assert _open(whole, kind, len(data)) == _open(cut, kind, len(data))
     assert whole == cut
@@ -44,11 +44,11 @@ def test_how_the_bytes_come_does_not_show(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["gzip", "zstd"])
 def test_a_layer_that_is_larger_than_it_says_is_refused_while_it_is_opened(kind: str) -> None:
     """A bomb fills neither memory nor disk: of 64 MiB at most what was declared is given out."""
-    packed = b"".join(getattr(packing, kind)([bytes(64 << 20)]))
+    packed = b"".join(getattr(segment_packing, kind)([bytes(64 << 20)]))
     given: list[int] = []
 
     with pytest.raises(BundleRefused, match="declared size"):
-        given.extend(len(block) for block in packing.opened(io.BytesIO(packed), kind, 1 << 20))
+        given.extend(len(block) for block in segment_packing.opened(io.BytesIO(packed), kind, 1 << 20))
 
     assert sum(given) <= 1 << 20
 
@@ -56,7 +56,7 @@ def test_a_layer_that_is_larger_than_it_says_is_refused_while_it_is_opened(kind:
 @pytest.mark.parametrize("kind", ["gzip", "zstd"])
 def test_a_layer_that_is_smaller_than_it_says_or_cut_short_is_refused(kind: str) -> None:
     """Nothing is made up for what is missing."""
-    packed = b"".join(getattr(packing, kind)([os.urandom(100_000)]))
+    packed = b"".join(getattr(segment_packing, kind)([os.urandom(100_000)]))
 
     for data, size in ((packed, 100_001), (packed[:50_000], 100_000), (b"no such thing", 100)):
         with pytest.raises(BundleRefused):
@@ -72,14 +72,14 @@ def test_a_segment_comes_back_and_says_its_size() -> None:
     """What it says is compared with what was said of it, before it is opened."""
     data = os.urandom(5000) * 3
 
-    assert packing.open_segment(packing.segment(data), len(data)) == data
-    assert packing.segment(data) == packing.segment(data)
+    assert segment_packing.open_segment(segment_packing.segment(data), len(data)) == data
+    assert segment_packing.segment(data) == segment_packing.segment(data)
 
 
 def test_a_segment_of_another_size_or_with_more_behind_it_is_refused() -> None:
     """Also one that does not tell its size, or asks for a window beyond the limit."""
     data = bytes(100_000)
-    packed = packing.segment(data)
+    packed = segment_packing.segment(data)
     silent = zstandard.ZstdCompressor(write_content_size=False).compress(data)
     parameters = zstandard.ZstdCompressionParameters(window_log=29, enable_ldm=True, write_content_size=True)
     wide = zstandard.ZstdCompressor(compression_params=parameters).compressobj(size=(1 << 28) + 1)
@@ -92,9 +92,9 @@ def test_a_segment_of_another_size_or_with_more_behind_it_is_refused() -> None:
         (head, (1 << 28) + 1),
     ):
         with pytest.raises(BundleRefused):
-            packing.open_segment(given, size)
+            segment_packing.open_segment(given, size)
     with pytest.raises(BundleRefused):
-        packing.open_segment(zlib.compress(data), 100_000)
+        segment_packing.open_segment(zlib.compress(data), 100_000)
 
 
 def test_many_members_of_gzip_cost_as_much_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +121,7 @@ def test_many_members_of_gzip_cost_as_much_as_they_are(monkeypatch: pytest.Monke
 
 def test_too_many_members_of_gzip_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A layer of nothing but empty members ends."""
-    monkeypatch.setattr(packing, "MAX_GZIP_MEMBERS", 1000)
+    monkeypatch.setattr(segment_packing, "MAX_GZIP_MEMBERS", 1000)
 
     with pytest.raises(BundleRefused, match="too many parts"):
         _open(gzip.compress(b"") * 1001, "gzip", 3)

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.errors import BundleRefused, StoreError
 from holdfast.snapshots.bundle import form, media
-from holdfast.snapshots.bundle.ends import Descriptor
+from holdfast.snapshots.bundle.endpoints import Descriptor
 from holdfast.snapshots.bundle.resuming import KEPT, Resuming
 
 DATA = os.urandom(3 << 20)

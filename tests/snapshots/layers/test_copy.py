@@ -13,9 +13,9 @@ import pytest
 from tests import peak_memory
 
 from holdfast.snapshots.checkpointer.deadline import Deadline, Passed
-from holdfast.snapshots.checkpointer.layers import contents, copy, entry, scan
+from holdfast.snapshots.checkpointer.layers import contents, copy, file_entry, scan
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
-from holdfast.snapshots.checkpointer.layers.entry import Entry
+from holdfast.snapshots.checkpointer.layers.file_entry import Entry
 
 
 @pytest.fixture
@@ -65,11 +65,11 @@ def begin(upper: Path, folder: Path) -> LayerCopy:
 
 
 def saved(folder: Path) -> dict[str, Entry]:
-    return {item.path: item for item in entry.read(folder / entry.ENTRIES)[0]}
+    return {item.path: item for item in file_entry.read(folder / file_entry.ENTRIES)[0]}
 
 
 def data(folder: Path, item: Entry) -> bytes:
-    with (folder / entry.DATA).open("rb") as file:
+    with (folder / file_entry.DATA).open("rb") as file:
         return os.pread(file.fileno(), item.size, item.offset)
 
 
@@ -122,8 +122,8 @@ def test_what_is_replaced_while_it_is_looked_at_is_found_by_the_next_pass(upper:
     made.pause()
     complete(upper, folder)
     assert {path: item.kind for path, item in saved(folder).items()} == {
-        "name": entry.DIRECTORY,
-        "other": entry.FILE,
+        "name": file_entry.DIRECTORY,
+        "other": file_entry.FILE,
     }
 
 
@@ -217,7 +217,7 @@ def test_holes_take_no_space(upper: Path, folder: Path) -> None:
     assert found["sparse"].size == (64 << 20) + 3
     assert data(folder, found["sparse"]) == b"\0" * (64 << 20) + b"end"
     assert data(folder, found["after"]) == b"after"
-    assert (folder / entry.DATA).stat().st_blocks * 512 < 4 << 20
+    assert (folder / file_entry.DATA).stat().st_blocks * 512 < 4 << 20
 
 
 def test_everything_is_described(upper: Path, folder: Path) -> None:
@@ -234,9 +234,9 @@ def test_everything_is_described(upper: Path, folder: Path) -> None:
     begin(upper, folder)
     complete(upper, folder)
     found = saved(folder)
-    assert (found["link"].kind, found["link"].target) == (entry.LINK, "/etc/passwd")
-    assert (found["pipe"].kind, found["pipe"].mode) == (entry.FIFO, 0o640)
-    assert (found["folder"].kind, found["folder"].mode) == (entry.DIRECTORY, 0o1777)
+    assert (found["link"].kind, found["link"].target) == (file_entry.LINK, "/etc/passwd")
+    assert (found["pipe"].kind, found["pipe"].mode) == (file_entry.FIFO, 0o640)
+    assert (found["folder"].kind, found["folder"].mode) == (file_entry.DIRECTORY, 0o1777)
     item = found["\udcff\nname"]
     assert (item.mode, item.mtime, item.uid) == (0o4711, 1_600_000_000_123_456_789, os.getuid())
     assert item.attributes == {"user.note": "\x00\xff"}

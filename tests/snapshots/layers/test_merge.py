@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from holdfast.snapshots.checkpointer.layers import entry
-from holdfast.snapshots.checkpointer.layers.entry import Entry
+from holdfast.snapshots.checkpointer.layers import file_entry
+from holdfast.snapshots.checkpointer.layers.file_entry import Entry
 from holdfast.snapshots.checkpointer.layers.merge import merged
 
 
 def d(path: str, *, opaque: bool = False) -> Entry:
-    return Entry(path, entry.DIRECTORY, opaque=opaque)
+    return Entry(path, file_entry.DIRECTORY, opaque=opaque)
 
 
 def f(path: str, offset: int = 0) -> Entry:
-    return Entry(path, entry.FILE, offset=offset)
+    return Entry(path, file_entry.FILE, offset=offset)
 
 
 def gone(path: str) -> Entry:
-    return Entry(path, entry.WHITEOUT)
+    return Entry(path, file_entry.WHITEOUT)
 
 
 def shape(entries: list[Entry]) -> list[str]:

@@ -10,11 +10,11 @@ from urllib.parse import parse_qs
 
 import httpx
 
-from holdfast.snapshots.bundle.ends import Descriptor
-from holdfast.snapshots.registry.credentials import Credentials
-from holdfast.snapshots.registry.patience import Patience
+from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.registry.backoff import Patience
+from holdfast.snapshots.registry.http_client import Wire
 from holdfast.snapshots.registry.reference import Reference
-from holdfast.snapshots.registry.wire import Wire
+from holdfast.snapshots.registry.registry_login import Credentials
 
 Fault = Callable[[httpx.Request], httpx.Response | Exception | None]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import RegistryError
-from holdfast.snapshots.registry.credentials import Credentials, find
+from holdfast.snapshots.registry.registry_login import Credentials, find
 
 
 def _config(folder: Path, **config: Any) -> dict[str, str]:

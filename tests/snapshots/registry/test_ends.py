@@ -12,7 +12,7 @@ from tests.snapshots.registry.fake import FakeRegistry, blob_of
 
 from holdfast.errors import InvalidArgument, ReferenceNotFound, RegistryError, RegistryUnavailable
 from holdfast.snapshots.bundle import media
-from holdfast.snapshots.registry.ends import RegistryDestination, RegistryOrigin
+from holdfast.snapshots.registry.registry_endpoint import RegistryDestination, RegistryOrigin
 
 LAYERS = [bytes([n]) * 50 for n in range(20)] + [bytes(range(250))]
 MANIFEST, INDEX = b'{"layers": []}', b'{"manifests": []}'

@@ -10,10 +10,10 @@ import pytest
 from tests.snapshots.registry.fake import FakeRegistry, blob_of
 
 from holdfast.errors import RegistryError, RegistryUnavailable
-from holdfast.snapshots.registry.notes import Notes
+from holdfast.snapshots.registry.http_client import Wire
 from holdfast.snapshots.registry.reference import Reference
 from holdfast.snapshots.registry.upload import Upload
-from holdfast.snapshots.registry.wire import Wire
+from holdfast.snapshots.registry.upload_state import Notes
 
 CONTENT = bytes(range(250)) * 4  # 10 pieces of 100 bytes
 BLOB = blob_of(CONTENT)

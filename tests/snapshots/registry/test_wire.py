@@ -13,8 +13,8 @@ from tests.snapshots.registry.fake import FakeRegistry
 from holdfast.errors import RegistryDenied, RegistryError, RegistryUnavailable
 from holdfast.snapshots.registry.authorization import Authorization, pull
 from holdfast.snapshots.registry.challenge import parse
-from holdfast.snapshots.registry.credentials import Credentials
-from holdfast.snapshots.registry.wire import MAX_ANSWER, Wire
+from holdfast.snapshots.registry.http_client import MAX_ANSWER, Wire
+from holdfast.snapshots.registry.registry_login import Credentials
 
 ME = Credentials("me", "secret")
 SCOPES = [pull("team/work")]

@@ -1,0 +1,100 @@
+"""The events of a kernel's cells, on disk, so that a client that was lost can be told what it missed."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from holdfast.kernels.guest.messages import Cell
+from holdfast.runtime.guest.identity.actor import Who
+from holdfast.runtime.guest.records.streamlog import StreamLog
+from holdfast.runtime.guest.wire.protocol import Frame, encode
+
+CAPACITY = 64 << 20
+KEPT_CELLS = 200
+
+
+class Record:
+    """One cell and where its events lie. Events are numbered from 1."""
+
+    def __init__(self, cell: Cell, who: Who) -> None:
+        self.cell = cell
+        self.who = who
+        self.open_input: int | None = None
+        """Number of the question that waits for an answer."""
+        self.asks_password = False
+        self.inputs: set[int] = set()
+        self.offsets = array("Q")
+        self.lengths = array("L")
+
+
+class Journal:
+    """Events of the latest cells of one kernel."""
+
+    def __init__(self, folder: Path) -> None:
+        self._log = StreamLog(folder, CAPACITY)
+        self._records: dict[str, Record] = {}
+
+    def find(self, id_: str) -> Record | None:
+        """Return the cell of that id, if it is known."""
+        return self._records.get(id_)
+
+    def open(self, cell: Cell, who: Who) -> Record:
+        """Begin to record a cell."""
+        for old in [key for key, record in self._records.items() if record.cell.over][:-KEPT_CELLS]:
+            del self._records[old]
+        record = self._records[cell.id] = Record(cell, who)
+        return record
+
+    def forget(self, id_: str) -> None:
+        """Forget a cell that was refused: its id may be used again."""
+        self._records.pop(id_, None)
+
+    def add(self, record: Record, event: Frame) -> None:
+        """Record an event as its client will get it."""
+        number = len(record.offsets) + 1
+        data = encode(Frame({**event.head, "seq": number}, event.payload))
+        if event.event == "input_request":
+            record.inputs.add(number)
+            record.open_input = number
+            record.asks_password = event.head.get("password") is True
+        record.offsets.append(self._log.end)
+        record.lengths.append(len(data))
+        self._log.append(data)
+
+    def wake(self) -> None:
+        """Let readers look at the cell again."""
+        self._log.wake()
+
+    async def changed(self) -> None:
+        """Wait for an event or for `wake`."""
+        await self._log.more()
+
+    async def replay(self, record: Record, after: int) -> AsyncIterator[bytes]:
+        """Yield the events behind number `after`, encoded, until the cell is over."""
+        number = max(after, 0) + 1
+        while True:
+            missing = size = 0
+            while number <= len(record.offsets):
+                offset = record.offsets[number - 1]
+                if offset < self._log.start:
+                    missing += 1
+                    size += record.lengths[number - 1]
+                else:
+                    if missing:
+                        yield _gap(number, missing, size)
+                        missing = size = 0
+                        continue
+                    if number not in record.inputs or number == record.open_input:
+                        yield self._log.read(offset, record.lengths[number - 1])
+                number += 1
+            if missing:
+                yield _gap(number, missing, size)
+            if record.cell.over:
+                return
+            await self.changed()
+
+
+def _gap(before: int, count: int, size: int) -> bytes:
+    return encode(Frame({"event": "gap", "seq": before - count, "count": count, "size": size}))

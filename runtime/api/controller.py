@@ -1,0 +1,252 @@
+"""The controller: makes sessions, finds them again, and removes them.
+
+Any number of controllers, in any number of processes, may use one home: what they know is in the store, and a
+session belongs to none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base import actors
+from holdfast.base.delegation import delegate
+from holdfast.base.home import Home
+from holdfast.engine.engine import Engine
+from holdfast.errors import (
+    SessionNotFound,
+    SnapshotNotFound,
+)
+from holdfast.runtime.api.bundle_files import Importing
+from holdfast.runtime.api.bundle_registries import Pulling
+from holdfast.runtime.api.keeping import Keeping
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.runtime.api.thawing import Thawing
+from holdfast.runtime.operations import recovery
+from holdfast.runtime.operations.context import Context, Progress, no_progress
+from holdfast.runtime.sessions import health
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest_rpc.results import Check
+    from holdfast.runtime.history.diff.diff_result import Diff
+    from holdfast.runtime.storage.verify_storage import Verified
+    from holdfast.runtime.store.store import Store
+    from holdfast.snapshots.fitness import Ladder
+
+
+def _fill_undo_table() -> None:
+    """Import every module that carries out operations."""
+    from holdfast.runtime.capture import snapshot_service  # noqa: F401
+    from holdfast.runtime.ci import run_job  # noqa: F401
+    from holdfast.runtime.egress import network_changes  # noqa: F401
+    from holdfast.runtime.flaky import repeat  # noqa: F401
+    from holdfast.runtime.lifecycle import create as creating  # noqa: F401
+    from holdfast.runtime.restore import restore_service  # noqa: F401
+    from holdfast.runtime.restore.rewind import switch_over  # noqa: F401
+    from holdfast.runtime.transfer import receive, send  # noqa: F401
+
+
+class Holdfast:
+    """All sessions and snapshots of one home.
+
+    Opening it undoes what processes that are gone had left unfinished.  The engine is connected to when it is
+    first needed: a command in a running session needs none.
+
+    Args:
+        home: the state directory; by default that of HOLDFAST_HOME or the XDG state directory.
+        progress: is given a line for each step of something slow (the first build of an image).
+        actor: who does what is done through this controller, for the journal: `agent`, `person` or `system`,
+            with a name if wanted (`person:alice`). By default that of HOLDFAST_ACTOR, else `agent`.
+        reason: why, for the journal.
+
+    Raises:
+        StoreError: the state directory cannot be used.
+        InvalidArgument: the actor is not valid.
+    """
+
+    def __init__(
+        self,
+        home: Home | Path | str | None = None,
+        *,
+        progress: Progress | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> None:
+        self.context = Context(Home.at(home).create(), actors.checked(actor), reason, progress or no_progress)
+        recovery.recover(self.context, _fill_undo_table)
+
+    @property
+    def home(self) -> Home:
+        """The state directory."""
+        return self.context.home
+
+    @property
+    def store(self) -> Store:
+        """What is known of sessions, snapshots and operations."""
+        return self.context.store
+
+    @property
+    def engine(self) -> Engine:
+        """The engine sessions run in.
+
+        Raises:
+            EngineUnavailable: none answers.
+        """
+        return self.context.engine
+
+    @cached_property
+    def keeping(self) -> Keeping:
+        """What is kept of all this, and what is cleared away: quota, garbage."""
+        return Keeping(self.context)
+
+    # Sessions.
+
+    def new(
+        self,
+        name: str | None = None,
+        *,
+        remove: bool = False,
+        policy: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Session:
+        """Make a session and wait until its shell can be used.
+
+        It goes on when this process ends; `with hf.new(remove=True) as session:` is for one that shall not.
+
+        Args:
+            name: must be free; by default one is made up.
+            remove: remove it at the end of a `with` that it is used in, however that ends.
+            policy: when it is captured by itself, as for `Session.policy`.
+            options: image, network, allow, domains, secrets (texts `NAME@HOST=SOURCE`), memory, disk, cpus,
+                pids, user, env, mounts, workdir, as in
+                `SessionOptions`.
+
+        Raises:
+            InvalidArgument, SessionExists: what was asked for cannot be.
+            EngineError, ImageError, SessionError: it could not be made; nothing is left of it.
+        """
+        from holdfast.runtime.lifecycle.create import create
+
+        return Session(self.context, create(self.context, name, policy, **options), remove=remove)
+
+    def sessions(self) -> list[Session]:
+        """All sessions, oldest first. Those whose container ended meanwhile are found to be dead here."""
+        return [Session(self.context, row) for row in health.observe_all(self.context)]
+
+    def session(self, ref: str) -> Session:
+        """The session with this name, id or unique prefix of an id.
+
+        Raises:
+            SessionNotFound, InvalidArgument: none or several fit.
+        """
+        return Session(self.context, self.context.session_row(ref))
+
+    def remove_session(self, ref: str) -> None:
+        """End a session and forget it; its snapshots stay. What was not captured is lost.
+
+        Raises:
+            SessionNotFound: there is none (any more).
+            SessionBusy: a snapshot of it is being taken.
+        """
+        from holdfast.runtime.lifecycle import teardown
+
+        teardown.remove(self.context, ref)
+
+    # Snapshots.
+
+    def snapshots(self) -> list[Snapshot]:
+        """All snapshots that are whole, or were and are damaged, oldest first."""
+        return [Snapshot(self.context, row) for row in self.store.snapshots()]
+
+    def snapshot(self, ref: str) -> Snapshot:
+        """The snapshot with this label, id or unique prefix of an id.
+
+        Raises:
+            SnapshotNotFound, InvalidArgument: none or several fit.
+        """
+        return Snapshot(self.context, self.store.snapshot(ref))
+
+    def diff(self, before: str, after: str, *, everything: bool = False) -> Diff:
+        """What differs between two snapshots, of whatever sessions and branches.
+
+        `everything`: include caches and the like.
+
+        Raises:
+            SnapshotNotFound, InvalidArgument: there is none, or it does not know what it held.
+        """
+        from holdfast.runtime.history.diff import snapshot_diff
+
+        return snapshot_diff.compare(self.context, before, after, everything=everything)
+
+    import_ = delegate(lambda hf: Importing(hf.context), Importing.import_)
+    pull = delegate(lambda hf: Pulling(hf.context), Pulling.pull)
+    thaw = delegate(lambda hf: Thawing(hf.context), Thawing.thaw)
+
+    def remove_snapshot(self, ref: str) -> None:
+        """Delete a snapshot.
+
+        Raises:
+            SnapshotNotFound: there is none (any more).
+            SnapshotInUse: a suspended session needs it.
+        """
+        self.snapshot(ref).remove()
+
+    def fork(
+        self,
+        ref: str,
+        n: int = 1,
+        name: str | None = None,
+        *,
+        network: str | None = None,
+        allow: Sequence[str] = (),
+    ) -> list[Session]:
+        """Fork a session or a snapshot, whichever ref means. Raises as they do."""
+        try:
+            source: Session | Snapshot = self.session(ref)
+        except SessionNotFound as missing:
+            try:
+                source = self.snapshot(ref)
+            except SnapshotNotFound:
+                text = str(missing).replace("session", "session or snapshot", 1)
+                raise SessionNotFound(text, hint=missing.hint) from None
+        return source.fork(n, name, network=network, allow=allow)
+
+    def fits(self, source: str, *, plain_http: bool = False) -> Ladder:
+        """What can be done here with a snapshot, or with a bundle at a path or reference; why not more."""
+        from holdfast.runtime.transfer import ladder_sources
+
+        return ladder_sources.ladder(self.context, source, plain_http=plain_http)
+
+    def verify(self, *refs: str) -> Verified:
+        """Look at every byte of snapshots, of all or of those named; repair what can be, mark the rest.
+
+        Raises:
+            SnapshotNotFound: there is no such snapshot.
+            StoreError: another process changes what is stored and does not end.
+        """
+        from holdfast.runtime.storage import verify_storage
+
+        chosen = [self.store.snapshot(ref) for ref in refs] or self.store.snapshots()
+        return verify_storage.verify(self.context, chosen)
+
+    def doctor(self) -> list[Check]:
+        """Look at everything Holdfast needs, and say what to do where something is missing."""
+        from holdfast.runtime.doctor import doctor
+
+        return doctor.checks(self.context)
+
+    def close(self) -> None:
+        """Close connections. Sessions keep running."""
+        self.context.close()
+
+    def __enter__(self) -> Holdfast:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()

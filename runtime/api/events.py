@@ -1,0 +1,193 @@
+"""What happened in a session, as it is told: entries of its journal that somebody may want to hear of.
+
+What the session was refused over the network is not the session's to tell: this host reads it from the rules,
+and writes it down. Following goes on across captures, and ends with an event that says why when the session
+does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import GuestDisconnected, SessionError
+from holdfast.runtime.egress import attempt_log
+from holdfast.runtime.guest.wire.protocol import Frame
+from holdfast.runtime.guest_rpc import reconnect, wire_fields
+from holdfast.runtime.guest_rpc.event import Event, parse
+from holdfast.runtime.store import past_lives
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest_rpc.guest_client import Connection
+    from holdfast.runtime.guest_rpc.session_channel import Line
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.journal_entries import EntryRow
+    from holdfast.runtime.store.rows import SessionRow
+
+NOTABLE = (
+    "process_exited",
+    "oom",
+    "task_started",
+    "task_ended",
+    "kernel_died",
+    "shell_ended",
+    "waiting",
+    "woken",
+    "attached",
+    "detached",
+    "lease",
+    "hook_failed",
+    attempt_log.KIND,
+)
+"""What is told unless other kinds are asked for."""
+# Before asking again: a session that only hangs up must not keep us busy.
+PAUSE = 0.005
+REFUSALS_SECONDS = 2.0
+"""Between two looks at what was refused, while events are followed."""
+REFUSALS_LATEST = 300.0
+"""The same while it cannot be read."""
+LASTING = 1.0
+"""Seconds after which a connection over which nothing came is one of a session in which nothing happens."""
+
+
+def read(
+    context: Context,
+    line: Line,
+    session_id: str,
+    *,
+    after: int,
+    follow: bool,
+    kinds: Collection[str] | None,
+) -> Iterator[Event]:
+    """Events behind number `after`, oldest first; with `follow` those to come, until the session ends.
+
+    That is the last event, whatever kinds are wanted.
+    """
+    chosen = NOTABLE if kinds is None else kinds
+    wanted = [kind for kind in chosen if kind != attempt_log.KIND]
+    refusals = _Refusals(context, session_id, after, wanted=attempt_log.KIND in chosen)
+    began = time.time()
+    heard = time.monotonic()
+    while True:
+        opened = time.monotonic()
+        try:
+            row = line.row
+            refusals.look(row)
+            if past_lives.rewound_at(row) > began:  # it went back: numbers begin again there
+                began, after = time.time(), min(after, past_lives.resumes_after(row))
+            args = {"after_seq": after, "follow": follow, "kinds": wanted}
+            connection = line.persistence().run(partial(_open, line, args))
+            with connection:
+                for event in _told(connection, line, refusals, follow=follow):
+                    heard = time.monotonic()
+                    if event is not None:
+                        after = event.seq if event.kind != attempt_log.KIND else after
+                        yield event
+            yield from refusals.new()
+            return
+        except GuestDisconnected:
+            # A capture closes connections; whether the session is there is asked with the next.
+            now = time.monotonic()
+            if follow and now - opened > LASTING:
+                heard = now
+            if now - heard > reconnect.SILENCE_SECONDS:
+                raise
+            time.sleep(PAUSE)
+        except SessionError as error:
+            if not follow:
+                raise
+            yield ended(context, session_id, after, str(error))
+            return
+
+
+class _Refusals:
+    """What a session was refused, as entries that this host makes of it."""
+
+    def __init__(self, context: Context, session_id: str, after: int, *, wanted: bool) -> None:
+        self._context = context
+        self._session = session_id
+        self._after = after
+        self._wanted = wanted
+        self._told = 0
+        self._pending: list[EntryRow] = []
+        self._pause = REFUSALS_SECONDS
+        self._next = 0.0
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to look again."""
+        return self._wanted and time.monotonic() >= self._next
+
+    def look(self, row: SessionRow) -> None:
+        """Have what the rules recorded written down. If they cannot be read, that is tried less often."""
+        if not self.due:
+            return
+        from holdfast.runtime.store.journal_entries import Wanted  # 0.2 s that other commands need not spend
+
+        seen = attempt_log.glance(self._context, row)
+        self._pause = REFUSALS_SECONDS if seen else min(self._pause * 2, REFUSALS_LATEST)
+        self._next = time.monotonic() + self._pause
+        kept = Wanted(after=self._after, kinds=[attempt_log.KIND])
+        found = self._context.store.entries.stream([self._session], kept)
+        self._pending = [entry for entry in found if entry.host and entry.id > self._told]
+
+    def new(self, before: int | None = None) -> Iterator[Event]:
+        """Those that were not told yet, of before an entry of the session or all."""
+        while self._pending and (before is None or self._pending[0].seq < before):
+            entry = self._pending.pop(0)
+            self._told = max(self._told, entry.id)
+            yield Event(entry.seq, datetime.fromtimestamp(entry.at, UTC), entry.kind, entry.body)
+
+
+def _told(connection: Connection, line: Line, refusals: _Refusals, *, follow: bool) -> Iterator[Event | None]:
+    """What happened, in order, with what was refused in between; None for what else the guest sends."""
+    for frame in _frames(connection, follow=follow):
+        if follow and refusals.due:
+            refusals.look(line.row)
+            yield from refusals.new()
+        if frame is None:
+            continue
+        if wire_fields.event(frame) != "entry":
+            yield None
+            continue
+        event = parse(wire_fields.body(frame))
+        if event.kind != attempt_log.KIND:  # the session's word for it counts for nothing
+            yield from refusals.new(event.seq)
+            yield event
+
+
+def _frames(connection: Connection, *, follow: bool) -> Iterator[Frame | None]:
+    """What the guest sends; None now and then while it sends nothing."""
+    if follow:
+        connection.socket.settimeout(REFUSALS_SECONDS)
+    while True:
+        try:
+            yield from connection.events(bounded=not follow)
+            return
+        except GuestDisconnected as error:
+            if not follow or not isinstance(error.__cause__, TimeoutError):
+                raise
+            yield None
+
+
+def _open(line: Line, args: dict[str, Any]) -> Connection:
+    return line.client().open("journal", **args)
+
+
+def ended(context: Context, session_id: str, seq: int, message: str) -> Event:
+    """The event of a session that cannot be followed any further."""
+    rows = [row for row in context.store.sessions(removed=True) if row.id == session_id]
+    row = rows[0] if rows else None
+    data: dict[str, Any] = {
+        "session": session_id,
+        "cause": row.state if row else "removed",
+        "message": message,
+    }
+    if row is not None and row.state == "dead" and row.container_id is not None:
+        state = context.engine.inspect(row.container_id)
+        if state is not None:
+            data |= {"cause": "oom" if state.oom_killed else "exited", "exit_code": state.exit_code}
+    return Event(seq, datetime.now(UTC), "session_ended", data)

@@ -1,0 +1,49 @@
+"""What is kept of a home's sessions, as its controller offers it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.runtime.retention import home_settings
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.retention.garbage import Garbage
+
+
+class Keeping:
+    """Quota, garbage and captures by themselves, of one home."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    @property
+    def quota(self) -> int | None:
+        """Bytes that all snapshots of this home may take; None for no limit."""
+        return home_settings.quota(self._context.home)
+
+    @quota.setter
+    def quota(self, size: int | None) -> None:
+        home_settings.set_quota(self._context.home, size)
+
+    def collect_garbage(self, *, dry_run: bool = False) -> list[Garbage]:
+        """Remove what nothing needs: expired snapshots, leftovers, old images. Returns what that was.
+
+        Args:
+            dry_run: only tell.
+
+        Raises:
+            SessionBusy: another one collects at this moment.
+        """
+        from holdfast.runtime.retention import garbage
+
+        return garbage.collect(self._context, dry_run=dry_run)
+
+    def capture_idle(self) -> list[str]:
+        """Capture sessions whose policy wants that after a time without anything done; return their names.
+
+        There is no process that watches by itself: call it now and then, or run `holdfast autosnap`.
+        """
+        from holdfast.runtime.capture import idle_watch
+
+        return idle_watch.look(self._context)

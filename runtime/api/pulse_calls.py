@@ -1,0 +1,128 @@
+"""Takes the pulse of a session: what is asked of the supervisor, and what of the engine."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import InvalidArgument, ProtocolError
+from holdfast.runtime.api.terminal_handle import SessionTerminal
+from holdfast.runtime.guest_rpc import wire_fields
+from holdfast.runtime.history.drift import observe_session
+from holdfast.runtime.pulse.facts import Socket, word
+from holdfast.runtime.pulse.limits import Disk, Lineage
+from holdfast.runtime.pulse.limits import disk as summed
+from holdfast.runtime.pulse.pulse import Listener, Port, Pulse
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest.wire.protocol import Frame
+    from holdfast.runtime.guest_rpc.session_channel import Line
+    from holdfast.runtime.history.drift.drift_result import Drift
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import SessionRow
+
+# As many paths as the session tells sizes of in one answer.
+MOST_PATHS = 20_000
+
+
+def look(
+    line: Line,
+    row: SessionRow,
+    *,
+    parts: Sequence[str] | None = None,
+    files: bool = False,
+    pid: int | None = None,
+    file: str | None = None,
+) -> Pulse:
+    """Look once. Raises as `Session.pulse` does."""
+    args: dict[str, Any] = {"files": files}
+    if parts is not None:
+        args["parts"] = list(parts)
+    if pid is not None:
+        args["pid"] = pid
+    if file is not None:
+        if "\0" in file or not file:
+            raise InvalidArgument("cannot look for that file: it is not a path")
+        args["file"] = file
+    return Pulse.of(wire_fields.body(_ask(line, "pulse", **args)), lineage(row), pid)
+
+
+def lineage(row: SessionRow) -> Lineage:
+    """What the store knows of where a session comes from."""
+    return Lineage(
+        session=row.id,
+        name=row.name,
+        generation=row.generation,
+        parent_snapshot=row.parent_snapshot_id,
+        image=row.image,
+        created_at=row.created_at.isoformat(),
+    )
+
+
+def port(line: Line, row: SessionRow, number: int, *, speak: bool = True) -> Port:
+    """Find who listens at a port, and try it."""
+    if not 0 < number < 65536:
+        raise InvalidArgument(f"cannot look at port {number}: ports are from 1 to 65535")
+    pulse = look(line, row, parts=("processes", "sockets"))
+    return Port(number, tuple(_tried(line, pulse, socket, speak=speak) for socket in pulse.listening(number)))
+
+
+def _tried(line: Line, pulse: Pulse, socket: Socket, *, speak: bool) -> Listener:
+    process = pulse.process(socket.owners[0].pid) if socket.owners else None
+    if not socket.protocol.startswith("tcp"):
+        return Listener(socket, process)
+    told = _ask(line, "probe", port=socket.local_port, address=socket.local or "127.0.0.1", speak=speak)
+    answer = dataclasses.replace(told, head={**wire_fields.body(told), "event": "probed"})
+    return Listener(
+        socket,
+        process,
+        wire_fields.text(answer, "answer")[:20],
+        wire_fields.optional_integer(answer, "http_status"),
+        word(answer, "first_line", 200),
+    )
+
+
+def with_disk(context: Context, line: Line, row: SessionRow, pulse: Pulse) -> Pulse:
+    """Add what was written since the image. The engine compares all files, which takes a while."""
+    return dataclasses.replace(pulse, disk=_disk(context, line, row))
+
+
+def with_drift(pulse: Pulse, drift: Drift) -> Pulse:
+    """Add which files changed since the moment of a drift; of whom and what else, the drift itself tells."""
+    names = {"new": 1, "changed": 0, "deleted": 2}
+    changes = [(file.path, names[file.change]) for file in drift.files if not file.folder]
+    sizes = {file.path: file.size for file in drift.files if not (file.folder or file.change == "deleted")}
+    since = drift.since.label
+    return dataclasses.replace(pulse, disk=summed(since, sum(sizes.values()), changes, sizes))
+
+
+def with_screens(line: Line, pulse: Pulse) -> Pulse:
+    """Add what the terminals show."""
+    drawn = (SessionTerminal(line, each.shell).screen().text for each in pulse.terminals)
+    terminals = tuple(
+        dataclasses.replace(each, screen=text) for each, text in zip(pulse.terminals, drawn, strict=True)
+    )
+    return dataclasses.replace(pulse, terminals=terminals)
+
+
+def _disk(context: Context, line: Line, row: SessionRow) -> Disk:
+    container = row.container_id or ""
+    changes = observe_session.differing(context.engine, container)
+    asked = [path for path, kind in changes if kind != 2][:MOST_PATHS]
+    told = _ask(line, "sizes", json.dumps(asked).encode())
+    try:
+        known = json.loads(told.payload)
+    except (ValueError, RecursionError):
+        known = None
+    if not isinstance(known, list) or len(known) != len(asked):
+        raise ProtocolError("cannot understand the session: its answer lacks the sizes of files")
+    sizes = {path: size for path, size in zip(asked, known, strict=True) if type(size) is int and size >= 0}
+    return summed(f"the image {row.image}", context.engine.written(container), changes, sizes)
+
+
+def _ask(line: Line, op: str, payload: bytes = b"", **args: Any) -> Frame:
+    """Ask something that may be asked twice."""
+    with line.explained():
+        return line.persistence().run(lambda: line.client().request(op, payload=payload, **args))

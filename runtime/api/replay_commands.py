@@ -1,0 +1,86 @@
+"""Runs recorded commands again, in a session that has only the files: when somebody asks for it.
+
+Each in its place and order. It ends with the first that does not come to an end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base.text import plain
+from holdfast.runtime.guest import layout
+from holdfast.runtime.restore.compat.command_history import Recorded
+
+if TYPE_CHECKING:
+    from holdfast.runtime.api.session import Session
+
+LIMIT = 600.0
+"""Seconds for each command, by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """What a recorded command came to this time; `left_out` says why it was not run, or did not end."""
+
+    recorded: Recorded
+    result: int | str | None = None
+    left_out: str = ""
+
+    @property
+    def same(self) -> bool:
+        """Whether it came to the same as when it was recorded."""
+        return not self.left_out and self.result == self.recorded.result
+
+    def as_dict(self) -> dict[str, Any]:
+        """For programs."""
+        told = {"kind": self.recorded.kind, "text": self.recorded.text, "recorded": self.recorded.result}
+        return {**told, "result": self.result, "left_out": self.left_out, "same": self.same}
+
+
+def run(
+    session: Session,
+    commands: Sequence[Recorded],
+    *,
+    limit: float = LIMIT,
+    told: Callable[[Again], None] = lambda _one: None,
+) -> list[Again]:
+    """Run all of them, and tell of each when it is over."""
+    done: list[Again] = []
+    for one in commands:
+        found = _one(session, one, limit)
+        done.append(found)
+        told(found)
+        if found.left_out and not _skipped(one):
+            break
+    return done
+
+
+def _skipped(one: Recorded) -> str:
+    if one.cut:
+        return "only its beginning was recorded"
+    if one.kind != "task" and one.place not in ("", layout.MAIN):
+        return f"there is no {'kernel' if one.kind == 'cell' else 'shell'} {plain(one.place, 60)}"
+    return ""
+
+
+def _one(session: Session, one: Recorded, limit: float) -> Again:
+    if why := _skipped(one):
+        return Again(one, left_out=why)
+    if one.kind == "task":
+        session.detach(one.text, name=one.place or None)
+        return Again(one, one.result)
+    if one.kind == "cell":
+        cell = session.cell(one.text, timeout=limit)
+        return Again(one, cell.status, "it waits for an answer" if cell.waiting else "")
+    found = session.exec(one.text, timeout=limit)
+    if found.waiting:
+        session.interrupt()
+        session.join(found.command_id, wait=True, patience=limit)
+        asked = plain(found.waiting.prompt or found.waiting.detail or "", 100)
+        return Again(one, left_out=f"it waits ({asked})")
+    if found.timed_out or found.shell_exited:
+        why = f"it took longer than {limit:g} s" if found.timed_out else "the shell ended"
+        return Again(one, found.exit_code, why)
+    return Again(one, found.exit_code)

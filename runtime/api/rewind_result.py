@@ -1,0 +1,40 @@
+"""What going back came to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.runtime.api.session import Session
+    from holdfast.runtime.api.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Rewound:
+    """A session that went back to `snapshot`.
+
+    `kept` is the snapshot of what it held before, if that was captured. `left_behind` counts the commands,
+    cells and inputs since `snapshot`; `lost` those that came after `kept` and are in no snapshot.
+    `deviations` say what differs: another address.
+    """
+
+    session: Session
+    snapshot: Snapshot
+    kept: Snapshot | None
+    left_behind: int
+    lost: int
+    deviations: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it in one table."""
+        return {
+            "id": self.session.id,
+            "name": self.session.name,
+            "generation": self.session.row.generation,
+            "snapshot": self.snapshot.id,
+            "kept": self.kept.id if self.kept else None,
+            "left_behind": self.left_behind,
+            "lost": self.lost,
+            "deviations": list(self.deviations),
+        }

@@ -1,0 +1,135 @@
+"""What goes on in a session and what was done there, as its handle tells it. Changes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.runtime.api import events
+from holdfast.runtime.api import task as tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+    from datetime import datetime
+
+    from holdfast.runtime.api.task import Task, TaskInfo
+    from holdfast.runtime.guest_rpc.event import Event
+    from holdfast.runtime.guest_rpc.session_channel import Line
+    from holdfast.runtime.history.drift.drift_result import Drift
+    from holdfast.runtime.pulse.pulse import Port, Pulse
+    from holdfast.runtime.store.entry import Entry
+
+
+class SessionInsight:
+    """What one session shows of itself."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    def tasks(self) -> list[TaskInfo]:
+        """The commands started by `detach`, the oldest first; of those that ended the last 200."""
+        return tasks.listed(self._line)
+
+    def task(self, ref: str) -> Task:
+        """The task of that id or name, or of these first digits of its id."""
+        return tasks.Task(self._line, tasks.listed(self._line, ref)[0].id)
+
+    def events(
+        self, after: int = 0, *, follow: bool = False, kinds: Collection[str] | None = None
+    ) -> Iterator[Event]:
+        """What happened in the session, oldest first: what died and why, what waits, who came.
+
+        Args:
+            after: the `seq` of the last event that is known.
+            follow: go on with what happens, until the session ends; that is the last event.
+            kinds: of entries of the journal; all notable ones if left out.
+        """
+        return events.read(
+            self._line.context, self._line, self._line.known.id, after=after, follow=follow, kinds=kinds
+        )
+
+    def drift(self, since: str, *, everything: bool = False) -> Drift:
+        """What changed since a moment: files, packages, processes, ports, variables, kernel names.
+
+        Args:
+            since: a snapshot, a journal entry (`#12`), the id of a command or cell, `10m`, or a time.
+            everything: caches and the like, too.
+
+        Raises:
+            InvalidArgument: it names no moment in the past of this session.
+        """
+        from holdfast.runtime.history.drift.session_drift import Asking
+
+        with self._line.explained():
+            return Asking(self._line.context, self._line.fresh()).answer(since, everything=everything)
+
+    def journal(
+        self,
+        after: int | None = None,
+        *,
+        kinds: Collection[str] | None = None,
+        actor: str | None = None,
+        since: datetime | None = None,
+        grep: str | None = None,
+        all_timelines: bool = False,
+    ) -> list[Entry]:
+        """What was done in the session and in those it goes back to, oldest first; also when it is gone.
+
+        Args:
+            after: the `seq` of an entry; only those behind it.
+            kinds: of entries; all if left out.
+            actor: who, such as `person:alice`, or a kind of actor.
+            since: only what happened from then on.
+            grep: a text that occurs in them, in upper or lower case.
+            all_timelines: also what happened after the moments that sessions were restored from, and in
+                other forks; such entries are not `current`.
+        """
+        from holdfast.runtime.journal import journal_query
+
+        moment = None if since is None else since.timestamp()
+        wanted = journal_query.Filter(after, kinds, actor, moment, grep)
+        return journal_query.read(
+            self._line.context, self._line.known.id, wanted, all_timelines=all_timelines
+        )
+
+    def pulse(
+        self,
+        *,
+        parts: Sequence[str] | None = None,
+        files: bool = False,
+        pid: int | None = None,
+        file: str | None = None,
+        screens: bool = False,
+        disk: bool = False,
+        since: str | None = None,
+    ) -> Pulse:
+        """What goes on now: processes, files, sockets, terminals, kernels, limits. Disturbs nothing.
+
+        Args:
+            parts: only these of processes, files, sockets, limits, terminals, kernels, variables.
+            files: of each process all that is open, not the first 64 files only.
+            pid: look closer at this process, too.
+            file: look for who has this file open; the path may be relative to the shell's directory.
+            screens: draw what the terminals show, too.
+            disk: compare the files with those of the image, which may take seconds.
+            since: instead, tell which files changed since a snapshot or another moment, as `drift` does.
+
+        Raises:
+            SessionDead, SessionError: the session cannot be used.
+        """
+        from holdfast.runtime.api import pulse_calls
+
+        line = self._line
+        found = pulse_calls.look(line, line.known, parts=parts, files=files, pid=pid, file=file)
+        if screens:
+            found = pulse_calls.with_screens(line, found)
+        if since is not None:
+            return pulse_calls.with_drift(found, self.drift(since))
+        return (
+            pulse_calls.with_disk(self._line.context, self._line, self._line.known, found) if disk else found
+        )
+
+    def port(self, number: int, *, speak: bool = True) -> Port:
+        """Who listens at a port, and whether it answers (`speak`: to a HEAD of HTTP). Raises as `pulse`."""
+        from holdfast.runtime.api import pulse_calls
+
+        return pulse_calls.port(self._line, self._line.known, number, speak=speak)

@@ -1,0 +1,100 @@
+"""The kernels of a session, as its handle offers them."""
+
+from __future__ import annotations
+
+from holdfast.runtime.capture import autosnapshot
+from holdfast.runtime.guest import layout
+from holdfast.runtime.guest_rpc.idempotent_calls import cell_once
+from holdfast.runtime.guest_rpc.kernel_calls import KernelCall, OnEvent, OnInput
+from holdfast.runtime.guest_rpc.reply import answer_cell
+from holdfast.runtime.guest_rpc.results import CellResult
+from holdfast.runtime.guest_rpc.session_channel import Line
+
+
+class SessionKernel:
+    """Runs code in the kernels of one session."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    def cell(
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,
+        busy_wait: float | None = None,
+        on_event: OnEvent | None = None,
+        on_input: OnInput | None = None,
+        key: str | None = None,
+        reason: str | None = None,
+        kernel: str = layout.MAIN,
+    ) -> CellResult:
+        """Run code in the kernel and wait for its end. Code that raises is a result.
+
+        Args:
+            code: in the kernel's language.
+            timeout: seconds; then it is interrupted.
+            busy_wait: seconds to wait while the kernel runs another cell; else that is SessionBusy.
+            on_event: is given output, displays and errors as they come.
+            on_input: is asked for a line when the code reads input: (prompt, is it a password) -> line.
+                When it raises EOFError, the code is interrupted. Without it the result says what the code
+                is `waiting` for; `answer` goes on.
+            key, reason: as for `exec`.
+            kernel: which of the session's kernels.
+
+        Raises:
+            SessionBusy: the kernel runs another cell.
+            KernelNotFound: the session has no kernel of that name.
+            KernelDied: the kernel's process ended.
+            InvalidArgument: `on_input` had no more, or the key stands for other code.
+            OutcomeUnknown: as for `exec`.
+        """
+
+        def call() -> CellResult:
+            with self._line.explained():
+                return autosnapshot.around(self._line, code, run, autosnapshot.of_cell)
+
+        def run() -> CellResult:
+            return KernelCall(
+                self._line.client(),
+                self._line.persistence(),
+                code,
+                kernel=kernel,
+                timeout=timeout,
+                on_event=on_event,
+                on_input=on_input,
+                key=key,
+                reason=reason,
+                busy_wait=busy_wait,
+            ).run()
+
+        return (
+            call()
+            if key is None
+            else cell_once(self._line.context, self._line.known, key, code, kernel, call)
+        )
+
+    def answer(
+        self,
+        waiting: CellResult,
+        text: str,
+        *,
+        on_event: OnEvent | None = None,
+        on_input: OnInput | None = None,
+        kernel: str = layout.MAIN,
+    ) -> CellResult:
+        """Answer a cell that waits, and follow it from there. Otherwise as `cell`.
+
+        Raises:
+            GuestError: no cell of that kernel waits.
+        """
+        with self._line.explained():
+            return answer_cell(self._line, waiting, text, kernel=kernel, on_event=on_event, on_input=on_input)
+
+    def interrupt(self, kernel: str = layout.MAIN) -> None:
+        """Interrupt what the kernel runs."""
+        self._line.request("kernel_interrupt", kernel=kernel)
+
+    def restart(self, kernel: str = layout.MAIN) -> None:
+        """End the kernel and start it anew; its variables are lost."""
+        self._line.request("kernel_restart", kernel=kernel)

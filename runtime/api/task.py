@@ -1,0 +1,253 @@
+"""Commands that run apart from the shell: started once, asked about by whoever wants to know.
+
+A handle holds an id and the line to the session; the same id works in every session that was restored from a
+snapshot of that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base import ids
+from holdfast.base.text import plain
+from holdfast.errors import InvalidArgument, ProtocolError
+from holdfast.runtime.guest.pulse.state import State
+from holdfast.runtime.guest.wire.protocol import Frame
+from holdfast.runtime.guest_rpc import call_arguments, typing_input, wire_fields
+from holdfast.runtime.guest_rpc.guest_client import MAX_ANSWER_BYTES
+from holdfast.runtime.guest_rpc.shell_calls import Following, OnBytes, OnOutput
+from holdfast.runtime.guest_rpc.wait_state import state as state_of
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest_rpc.results import ExecResult
+    from holdfast.runtime.guest_rpc.session_channel import Line
+
+MOST_SHOWN = 1000
+_LATEST = 4e9  # in the year 2096; what is said to be later is nonsense
+
+
+@dataclass(frozen=True, slots=True)
+class TaskInfo:
+    """What a session says about a task.
+
+    `exit_code` is None while it runs, and 128+n if a signal ended it; `killed_by` is who sent it one.
+    `observed` is what the task does now: it may wait for a password. Its output is kept from `start_offset`
+    to `end_offset`. `duration` is in seconds, so far or in all.
+    """
+
+    id: str
+    name: str
+    command: str
+    cwd: str
+    actor: str
+    pid: int
+    state: str
+    started_at: datetime
+    duration: float
+    start_offset: int
+    end_offset: int
+    exit_code: int | None = None
+    signal: int | None = None
+    killed_by: str | None = None
+    observed: State | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self.state == "running"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return {**asdict(self), "started_at": self.started_at.isoformat()}
+
+
+class Task:
+    """One task of a session."""
+
+    def __init__(self, line: Line, id_: str) -> None:
+        self._line = line
+        self.id = id_
+
+    def __repr__(self) -> str:
+        return f"<Task {self.id}>"
+
+    def info(self) -> TaskInfo:
+        """What the session says about it now.
+
+        Raises:
+            TaskNotFound: the session does not know it.
+        """
+        return listed(self._line, self.id)[0]
+
+    def wait(
+        self,
+        *,
+        on_output: OnOutput | None = None,
+        on_bytes: OnBytes | None = None,
+        wait: bool = False,
+        patience: float | None = None,
+    ) -> ExecResult:
+        """Wait until it ends, or waits for somebody to answer it; `send` does that. As `Session.join`.
+
+        Args:
+            on_output: is given the output from its beginning, then as it comes, as text; `on_bytes` as bytes.
+            wait: go on also while it waits.
+            patience: seconds; then the result is that it still runs.
+        """
+        with self._line.explained():
+            return _Following(self._line, self.id, on_output, on_bytes, wait=wait, patience=patience).run()
+
+    def output(self, offset: int = 0) -> bytes:
+        """What it wrote to its terminal so far, from an offset on; a negative one counts from the end."""
+        pieces: list[bytes] = []
+        self.follow(on_bytes=pieces.append, offset=offset, follow=False)
+        return b"".join(pieces)
+
+    def follow(
+        self,
+        on_output: OnOutput | None = None,
+        *,
+        on_bytes: OnBytes | None = None,
+        offset: int = 0,
+        follow: bool = True,
+    ) -> None:
+        """Give its output from an offset on, and what comes until it ends: as text, or as bytes."""
+        with self._line.explained():
+            _Reading(self._line, self.id, on_output, on_bytes, offset, follow=follow).read()
+
+    def send(self, text: str | bytes) -> None:
+        """Type text into its terminal, as it is. Raises InvalidArgument as `Session.send` does."""
+        typing_input.send(self._line, "task_send", call_arguments.typed(text, "text"), id=self.id)
+
+    def signal(self, name: str = "TERM") -> None:
+        """Send a signal to all that runs in its terminal; INT as Ctrl-C does.
+
+        Raises:
+            GuestError: it has ended.
+        """
+        self._line.request("task_signal", id=self.id, signal=name)
+
+
+class _Following(Following):
+    """Follows a task to its end, as one follows a command."""
+
+    def __init__(
+        self,
+        line: Line,
+        id_: str,
+        on_output: OnOutput | None,
+        on_bytes: OnBytes | None,
+        *,
+        wait: bool = True,
+        patience: float | None = None,
+    ) -> None:
+        super().__init__(
+            line.client(),
+            line.persistence(),
+            id_,
+            shell="",
+            on_output=on_output,
+            on_bytes=on_bytes,
+            wait=wait,
+            patience=patience,
+        )
+        self._op, self._args = "task_wait", {"id": id_}
+
+
+class _Reading(_Following):
+    """Reads the output alone."""
+
+    def __init__(
+        self,
+        line: Line,
+        id_: str,
+        on_output: OnOutput | None,
+        on_bytes: OnBytes | None,
+        offset: int,
+        *,
+        follow: bool,
+    ) -> None:
+        super().__init__(line, id_, on_output, on_bytes)
+        self._args |= {"offset": offset, "follow": follow}
+        self._follow_on = follow
+        self._got = 0
+
+    def read(self) -> None:
+        """Read to the end of what there is, or of the task."""
+        self._persistence.run(self._read)
+
+    def _read(self) -> None:
+        args = dict(self._args) if self._next is None else {**self._args, "offset": self._next}
+        with self._client.open("task_read", **args) as connection:
+            for frame in connection.events(bounded=not self._follow_on):
+                before = self._next
+                self._got += len(frame.payload)
+                if not self._follow_on and self._got > MAX_ANSWER_BYTES:
+                    raise ProtocolError("cannot understand the session: its answer does not end")
+                kind = wire_fields.event(frame)
+                if kind == "output":
+                    self._take(frame)
+                elif kind == "gap":
+                    self._next = wire_fields.integer(frame, "offset") + wire_fields.integer(frame, "size")
+                if self._next != before:
+                    self._persistence.heard()
+        self._end_output()
+
+
+def start(
+    line: Line,
+    command: str,
+    *,
+    name: str | None,
+    env: Mapping[str, str] | None,
+    cwd: str | None,
+    lease_wait: float | None,
+) -> Task:
+    """Start a command. It is started once, whatever becomes of the connection."""
+    data = call_arguments.text(command, "command").encode("utf-8", "surrogateescape")
+    lease_wait = call_arguments.seconds(lease_wait, "lease_wait")
+    if not data.strip():
+        raise InvalidArgument(
+            "cannot start the task: its command is empty", hint="for example `holdfast exec --detach S make`"
+        )
+    args = {"id": ids.new_id(), "name": name, "env": dict(env or {}), "cwd": cwd, "lease_wait": lease_wait}
+    wanted = {key: value for key, value in args.items() if value}
+    with line.explained():
+        frame = line.persistence().run(lambda: line.client().request("task_start", payload=data, **wanted))
+    return Task(line, wire_fields.text(frame, "id"))
+
+
+def listed(line: Line, ref: str | None = None) -> list[TaskInfo]:
+    """All tasks a session knows, the oldest first; or the one of that id or name."""
+    wanted: dict[str, Any] = {} if ref is None else {"id": ref}
+    with line.explained():
+        frame = line.persistence().run(lambda: line.client().request("task_list", **wanted))
+    return [_info(Frame({"event": "task", **row})) for row in wire_fields.rows(frame, "tasks")]
+
+
+def _info(frame: Frame) -> TaskInfo:
+    observed = frame.head.get("observed")
+    return TaskInfo(
+        id=plain(wire_fields.text(frame, "id"), 128),
+        name=plain(wire_fields.text(frame, "name", ""), 128),
+        command=plain(wire_fields.text(frame, "command"), MOST_SHOWN),
+        cwd=plain(wire_fields.text(frame, "cwd"), MOST_SHOWN),
+        actor=plain(wire_fields.text(frame, "actor", ""), 128),
+        pid=wire_fields.integer(frame, "pid"),
+        state="running" if wire_fields.text(frame, "state") == "running" else "exited",
+        started_at=datetime.fromtimestamp(min(wire_fields.number(frame, "started_at"), _LATEST), UTC),
+        duration=wire_fields.number(frame, "duration"),
+        start_offset=wire_fields.integer(frame, "start_offset"),
+        end_offset=wire_fields.integer(frame, "end_offset"),
+        exit_code=wire_fields.optional_integer(frame, "exit_code", -255),
+        signal=wire_fields.optional_integer(frame, "signal"),
+        killed_by=_shown(wire_fields.optional_text(frame, "killed_by")),
+        observed=None if observed is None else state_of(observed),
+    )
+
+
+def _shown(text: str | None) -> str | None:
+    return None if text is None else plain(text, 128)

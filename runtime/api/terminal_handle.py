@@ -1,0 +1,142 @@
+"""A handle on the terminal of one of a session's shells: what it shows, who types into it.
+
+Holds nothing that matters, as `session.Session`; what commands come to is not its business.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.runtime.guest import layout
+from holdfast.runtime.guest_rpc import call_arguments, leasing, typing_input
+from holdfast.runtime.guest_rpc.shell_calls import shell_info
+from holdfast.runtime.terminal.key_names import keys
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest_rpc.results import Lease, Screen, ShellInfo
+    from holdfast.runtime.guest_rpc.session_channel import Line
+    from holdfast.runtime.history.recording.recording import Recording
+
+
+class SessionTerminal:
+    """The terminal of one shell."""
+
+    def __init__(self, line: Line, shell: str = layout.MAIN) -> None:
+        self._line = line
+        self.shell = shell
+
+    def __repr__(self) -> str:
+        return f"<SessionTerminal {self.shell}>"
+
+    def info(self) -> ShellInfo:
+        """What the supervisor says about the shell."""
+        with self._line.explained():
+            return self._line.persistence().run(lambda: shell_info(self._line.client(), self.shell))
+
+    def screen(self) -> Screen:
+        """What the terminal shows now."""
+        from holdfast.runtime.attachment.screen import shown
+        from holdfast.runtime.attachment.screen_state import view
+
+        with self._line.explained():
+            found = self._line.persistence().run(lambda: view(self._line.client(), self.shell))
+        return shown(found.terminal)
+
+    def lease(self) -> Lease:
+        """Who may type into the shell, and who is attached."""
+        return self._lease("show")
+
+    def take(self, seconds: float | None = None, *, force: bool = False) -> Lease:
+        """Hold the shell for a time (15 minutes if none is given), as the actor of the controller.
+
+        Raises:
+            SessionBusy: somebody else holds it; with `force` it is taken from them, and that is written down.
+        """
+        return self._lease("take", seconds=seconds, force=force)
+
+    def give_back(self) -> Lease:
+        """Let go of the shell. Raises SessionBusy if somebody else holds it."""
+        return self._lease("return")
+
+    def give(self, to: str, seconds: float | None = None) -> Lease:
+        """Hand the shell over, to an actor such as `person:alice` or `agent`.
+
+        Raises:
+            InvalidArgument: that is no actor.
+            SessionBusy: somebody else holds it.
+        """
+        return self._lease("give", to=to, seconds=seconds)
+
+    def _lease(self, action: str, **args: Any) -> Lease:
+        frame = self._line.request("lease", shell=self.shell, action=action, **args)
+        return leasing.lease(frame)
+
+    def send(self, text: str | bytes) -> None:
+        """Type text, as it is.
+
+        Raises:
+            InvalidArgument: a line of it is longer than what the terminal takes, 4095 bytes, and a program
+                reads lines from it; the rest would be lost.
+        """
+        typing_input.send(self._line, "send", call_arguments.typed(text, "text"), shell=self.shell)
+
+    def send_keys(self, *names: str) -> None:
+        """Press keys, named as in `C-c`, `Enter`, `Up`. Raises InvalidArgument for a name no key has."""
+        self.send(keys(names))
+
+    def recording(self, start: str | None = None, end: str | None = None) -> Recording:
+        """What it showed, to be played or written as a cast; of a session that ended, too, if it is kept.
+
+        Args:
+            start: a place: an offset of the output, a time (ISO 8601, or `10m` for ten minutes ago), or a
+                snapshot from the history of the session. Left out, from where the output is kept.
+            end: a place; left out, up to now.
+
+        Raises:
+            SessionError: the session does not run, and nothing of it is kept.
+            InvalidArgument: the place is none, or nothing was shown between them.
+        """
+        from holdfast.runtime.history.recording import recording_place
+        from holdfast.runtime.history.recording.recording import Recording
+
+        context, row = self._line.context, self._line.row
+        places = [
+            None if text is None else recording_place.place(context, row, text, self.shell)
+            for text in (start, end)
+        ]
+        return Recording(recording_place.source(self._line, self.shell), *places, title=row.name)
+
+    def attach(
+        self,
+        *,
+        detach_key: str = "C-]",
+        read_only: bool = False,
+        take: bool = False,
+        unfiltered: bool = False,
+    ) -> str:
+        """Join this process's terminal to it until the detach key is pressed (`detached`).
+
+        A person who attaches holds the shell, if nobody else does, until they leave. Others look on.
+
+        Args:
+            detach_key: named as for `send_keys`.
+            read_only: look on, and hold nothing.
+            take: take the shell from who holds it.
+            unfiltered: pass what the session writes as it is: it may set this terminal's clipboard, and have
+                it send answers that are taken for typed.
+
+        Raises:
+            InvalidArgument: this process has no terminal.
+        """
+        from holdfast.runtime.attachment.attach import Attachment
+
+        with self._line.explained():
+            return Attachment(
+                self._line.client(),
+                self._line.persistence(),
+                shell=self.shell,
+                detach_key=detach_key,
+                read_only=read_only,
+                take=take,
+                unfiltered=unfiltered,
+            ).run()

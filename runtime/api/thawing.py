@@ -1,0 +1,245 @@
+"""Brings a captured moment back wherever it is kept: here, in a file, in a registry.
+
+It finds what is meant, takes it in if it is from elsewhere, climbs as high on the ladder as this machine
+allows or as was asked for, and says where somebody goes on looking. What it tells of the failure was written
+by others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base.suggestion import command
+from holdfast.base.text import plain
+from holdfast.errors import (
+    BundleRefused,
+    BundleUntrusted,
+    InvalidArgument,
+    LiveUnsupported,
+    RestoreFailed,
+    SnapshotNotFound,
+)
+from holdfast.runtime.api.bundle_files import Importing
+from holdfast.runtime.api.bundle_registries import Pulling
+from holdfast.runtime.api.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from holdfast.runtime.api.session import Session
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.restore.compat.command_history import Recorded
+    from holdfast.snapshots.failure import Debugger, Failure
+    from holdfast.snapshots.fitness import Ladder, Name
+    from holdfast.snapshots.verification import Verification
+
+SUFFIX = ".holdfast"
+RUNGS: tuple[Name, ...] = ("live", "commands", "files")
+
+
+@dataclass(frozen=True, slots=True)
+class Thawed:
+    """A session that continues from a captured moment.
+
+    Attributes:
+        session: it runs.
+        snapshot: what it was made from, in this home.
+        rung: how much of it there is: `live`, `commands` or `files`.
+        ladder: what else would have been possible, and why not more.
+        failure: what had failed; None if it was captured for another reason.
+        commands: what had been run, as far as it was recorded.
+    """
+
+    session: Session
+    snapshot: Snapshot
+    rung: Name
+    ladder: Ladder
+    failure: Failure | None
+    commands: tuple[Recorded, ...]
+
+    @property
+    def verification(self) -> Verification | None:
+        """What was found to have come back; None if no processes did."""
+        return self.session.verification
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why it is not live, if it is not."""
+        return () if self.rung == "live" else tuple(self.ladder.rung("live").reasons)
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """What it has not that there was."""
+        return tuple(self.ladder.rung(self.rung).lost)
+
+    @property
+    def debugger(self) -> Debugger | None:
+        """Where the program that failed is found, if it still stands there."""
+        return self.failure.debugger if self.failure is not None and self.rung == "live" else None
+
+
+class Thawing:
+    """Thaws captured moments, for a controller."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def thaw(
+        self,
+        /,
+        source: str | Path,
+        *,
+        as_: Name | None = None,
+        require: Name | None = None,
+        name: str | None = None,
+        passphrase: str | None = None,
+        key_passphrase: str | None = None,
+        plain_http: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+        **options: Any,
+    ) -> Thawed:
+        """Make a session that continues from a captured moment, as much of it as this machine allows.
+
+        Args:
+            source: the label or id of a snapshot here, the path of a file, or a reference of a registry. A
+                path without a folder in it is written `./FILE` if a snapshot has that name.
+            as_: exactly this rung: `live`, `commands` (files, and what was run as a script) or `files`.
+            require: at least this rung; without `as_` it is `live` for what was captured live.
+            name: of the session; by default one is made up.
+            passphrase: that it was encrypted with, if it is from elsewhere.
+            key_passphrase: of the key of this home that it was encrypted for.
+            plain_http: without TLS, also from a registry that is not on this machine.
+            progress: is called with bytes done, and of how many, while it is taken in.
+            options: network and allow of the session, as for `Snapshot.restore`; memory, cpus and pids, if it
+                is from elsewhere.
+
+        Raises:
+            SnapshotNotFound: there is nothing of that name.
+            BundleUntrusted, BundleRefused: it may not come in.
+            LiveUnsupported: what was asked for is not possible here; `findings` are the reasons.
+            RestoreFailed, SnapshotDamaged: nothing is left of the session; what was taken in stays.
+        """
+        more = {"passphrase": passphrase, "key_passphrase": key_passphrase, "progress": progress}
+        taking_in: dict[str, Any] = {key: value for key, value in more.items() if value is not None}
+        if plain_http:
+            taking_in["plain_http"] = True
+        return thaw(self._context, str(source), as_, require, name, options, taking_in)
+
+
+def thaw(
+    context: Context,
+    source: str,
+    as_: Name | None,
+    require: Name | None,
+    name: str | None,
+    options: dict[str, Any],
+    taking_in: dict[str, Any],
+) -> Thawed:
+    """As `Thawing.thaw`; `taking_in` is for what is from elsewhere: passphrases, progress."""
+    if as_ and require and RUNGS.index(as_) > RUNGS.index(require):
+        raise InvalidArgument(f"cannot require {require} of what is thawed as {as_}", hint="leave one out")
+    snapshot, chosen_here = _found(context, source, as_, require, options, taking_in)
+    ladder = snapshot.fits()
+    rung = chosen(ladder, as_, require, source)
+    try:
+        session = snapshot.restore(name, rung=rung, **chosen_here)
+    except RestoreFailed as error:
+        raise RestoreFailed(str(error), hint=_instead(ladder, rung, source) or error.hint) from error
+    return Thawed(session, snapshot, rung, ladder, snapshot.failure, tuple(snapshot.recorded()))
+
+
+def chosen(ladder: Ladder, as_: Name | None, require: Name | None, source: str) -> Name:
+    """The rung to take: the one asked for; else the best, which must not be less than what was kept. Pure.
+
+    Raises:
+        LiveUnsupported: it is not possible, or less than is required.
+    """
+    best = ladder.best.name if ladder.best is not None else None
+    wanted = as_ or best
+    least = require or as_ or ("live" if ladder.live else "files")
+    enough = wanted is not None and RUNGS.index(wanted) <= RUNGS.index(least)
+    if wanted is not None and enough and ladder.rung(wanted).possible:
+        return wanted
+    missing = as_ or least
+    reasons = ladder.rung(missing).reasons or ["nothing of it can be had on this machine"]
+    raise LiveUnsupported(
+        f"cannot thaw {plain(source, 200)} as {missing}: {'; '.join(reasons)}",
+        hint=_instead(ladder, None, source) or "nothing of it can be had on this machine",
+        findings=tuple({"rung": missing, "reason": reason} for reason in reasons),
+    )
+
+
+def _as(source: str, rung: Name) -> str:
+    return command("thaw", source, "--as", rung) or f"--as {rung}"
+
+
+def _instead(ladder: Ladder, tried: Name | None, source: str) -> str:
+    for rung in ladder.rungs:
+        if rung.possible and (tried is None or RUNGS.index(rung.name) > RUNGS.index(tried)):
+            without = ", ".join(rung.lost)
+            return f"`{_as(source, rung.name)}` is possible; without {without}"
+    return ""
+
+
+def _found(
+    context: Context,
+    source: str,
+    as_: Name | None,
+    require: Name | None,
+    options: dict[str, Any],
+    taking_in: dict[str, Any],
+) -> tuple[Snapshot, dict[str, Any]]:
+    """What is meant, taken in if it is not here; and those options that are not in it then."""
+    from holdfast.runtime.transfer import ladder_sources
+
+    if "/" not in source:
+        try:
+            here = Snapshot(context, context.store.snapshot(source))
+        except (SnapshotNotFound, InvalidArgument):
+            if not Path(source).exists() and not source.endswith(SUFFIX):
+                raise
+        else:
+            if fixed := sorted(options.keys() - {"network", "allow"}):
+                raise InvalidArgument(
+                    f"cannot choose {', '.join(fixed)}: the snapshot is of this home",
+                    hint="they can be chosen for what comes from a file or a registry",
+                )
+            return here, options
+    file = is_file(source, exists=Path(source).exists())
+    if as_ != "files" and (not file or Path(source).exists()):
+        # What this machine cannot do is known before anything is fetched, unless it cannot be read like this.
+        with suppress(BundleRefused):
+            ladder = ladder_sources.ladder(context, source, plain_http=bool(taking_in.get("plain_http")))
+            as_ = "files" if chosen(ladder, as_, require, source) == "files" else as_
+    more: dict[str, Any] = {**options, **taking_in, "files_only": as_ == "files"}
+    try:
+        if file:
+            arrived = Importing(context).import_(
+                source, **{k: v for k, v in more.items() if k != "plain_http"}
+            )
+        else:
+            arrived = Pulling(context).pull(source, **more)
+        return arrived, {}
+    except BundleUntrusted as error:
+        hint = error.hint.replace("--files-only", f"`{_as(source, 'files')}`")
+        raise BundleUntrusted(str(error), hint=hint) from error
+
+
+def is_file(source: str, *, exists: bool) -> bool:
+    """Whether a file is meant, and not a registry: those have a dot or a port in their name. Pure."""
+    host, slash, _ = source.partition("/")
+    if exists or not slash or source.startswith((".", "/", "~")) or source.endswith(SUFFIX):
+        return True
+    return not ("." in host or ":" in host or host == "localhost")
+
+
+def told(failure: Failure, *, lines: int = 10) -> list[str]:
+    """A failure record for people, in few lines. Pure."""
+    found = [failure.title + (f": {failure.message}" if failure.message else "")]
+    if failure.command and failure.command not in failure.title:
+        found.append(f"it ran: {failure.command}")
+    found += [f"{what}: {value}" for what, value in (("at", failure.revision), ("job", failure.job)) if value]
+    tail = failure.tail.rstrip().splitlines()[-lines:] if lines else []
+    return [plain(line, 500) for line in found] + [f"  | {plain(line, 300)}" for line in tail]

@@ -1,0 +1,257 @@
+"""A person's terminal joined to a session's terminal.
+
+What is typed goes through as it is; only the key that detaches is taken out.  What is shown is filtered, and
+programs that ask the terminal something are answered here, so that no answer is ever taken for typed.  A
+snapshot cuts the connection for a moment: it is made again, output goes on at its offset, and what was typed
+and not taken is sent again.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import select
+import signal
+import sys
+import time
+from typing import Any
+
+from holdfast.base.text import plain
+from holdfast.errors import GuestDisconnected, InvalidArgument
+from holdfast.runtime.attachment import local as local_terminal
+from holdfast.runtime.attachment.mirror_screen import Glass
+from holdfast.runtime.attachment.screen import shown
+from holdfast.runtime.attachment.screen_state import view
+from holdfast.runtime.guest.wire import protocol
+from holdfast.runtime.guest.wire.protocol import Frame
+from holdfast.runtime.guest_rpc import wire_fields
+from holdfast.runtime.guest_rpc.guest_client import Connection, GuestClient, raise_error
+from holdfast.runtime.guest_rpc.reconnect import Persistence
+from holdfast.runtime.terminal import key_names, queries
+
+DETACH_KEY = "C-]"
+# What the supervisor may have been sent and not have typed yet: less than a socket holds, so that sending
+# never waits.
+WINDOW = 64 << 10
+# What may be typed ahead of a program that does not read.
+MOST_UNSENT = 4 << 20
+CLOSE_SECONDS = 2.0
+SEND_SECONDS = 10.0
+
+
+class Attachment:
+    """One terminal, attached to one shell until it is detached or either side ends."""
+
+    def __init__(
+        self,
+        client: GuestClient,
+        persistence: Persistence,
+        *,
+        shell: str,
+        detach_key: str = DETACH_KEY,
+        read_only: bool = False,
+        take: bool = False,
+        unfiltered: bool = False,
+        stdin: int | None = None,
+        stdout: int | None = None,
+    ) -> None:
+        self._client = client
+        self._persistence = persistence
+        self._shell = shell
+        self._detach, self._detach_key = key_names.key(detach_key), plain(detach_key, 20)
+        self._read_only = read_only
+        self._take = take
+        self._token = secrets.token_hex(8)
+        self._in = sys.stdin.fileno() if stdin is None else stdin
+        self._out = sys.stdout.fileno() if stdout is None else stdout
+        self._glass = Glass(
+            lambda data: local_terminal.write(self._out, data),
+            lambda: view(client, shell),
+            encoding=local_terminal.ENCODING,
+            unfiltered=unfiltered,
+        )
+        self._answers = not unfiltered
+        self._standing: tuple[bool, str] | None = None
+        self._session_size = (0, 0)
+        self._taken = 0  # bytes of what was typed here that the shell has
+        self._sent = 0  # how many were sent over this connection, or had been taken before it
+        self._unsent = bytearray()  # what was typed behind `_taken`
+        self._refused = False
+
+    def run(self) -> str:
+        """Pass bytes on until the person detaches (`detached`) or the shell is closed (its reason).
+
+        The person's terminal is put back as it was, however this ends.
+
+        Raises:
+            InvalidArgument: there is no terminal to attach.
+            SessionError: the session ended.
+        """
+        if not (os.isatty(self._in) and os.isatty(self._out)):
+            raise InvalidArgument(
+                "cannot attach: standard input or output is not a terminal",
+                hint="programs use `holdfast exec`, `send` and `screen`",
+            )
+        with local_terminal.raw(self._in, self._out), local_terminal.signals() as wake:
+            self._persistence.again = self._begin_anew
+            return self._persistence.run(lambda: self._follow(wake))
+
+    def _follow(self, wake: int) -> str:
+        rows, cols = local_terminal.size(self._out)
+        args: dict[str, Any] = {"shell": self._shell, "rows": rows, "cols": cols, "token": self._token}
+        if self._glass.next is not None:
+            args["offset"] = self._glass.next
+        with self._client.open("attach", view=self._read_only, take=self._take, **args) as connection:
+            # For what is sent: what comes is read when it is there. Who does not take it must not hold us.
+            connection.socket.settimeout(SEND_SECONDS)
+            while True:
+                watched = [connection.socket, self._in, wake]
+                ready, _, _ = select.select(watched, [], [], self._glass.patience())
+                self._glass.tick()
+                if wake in ready:
+                    self._signalled(wake, connection)
+                if self._in in ready and self._typed():
+                    self._leave(connection)
+                    return "detached"
+                if connection.socket in ready and (reason := self._came(connection)):
+                    return reason
+                self._send(connection)
+                self._answer(connection)
+
+    def _begin_anew(self) -> None:
+        """The session went back: its terminal shows something else, and has nothing of what was typed."""
+        self._glass.next = None
+        self._unsent.clear()
+        self._taken = self._sent = 0
+        self._token = secrets.token_hex(8)
+        self._session_size = (0, 0)
+        self._glass.notice("the session went back to an earlier moment")
+
+    def _typed(self) -> bool:
+        """Take what was typed; true if it was the key that detaches."""
+        try:
+            data = os.read(self._in, 65536)
+        except OSError:
+            data = b""  # the terminal hung up
+        before, found, _ = data.partition(self._detach)
+        if before and self._read_only:
+            self._explain()
+        elif len(self._unsent) + len(before) > MOST_UNSENT:
+            self._glass.notice("not passed on: the program does not read input")
+        else:
+            self._unsent += before
+        return bool(found) or not data
+
+    def _send(self, connection: Connection) -> None:
+        """Send what was typed, as far as there is room."""
+        if self._standing is None:
+            return
+        begin = self._sent - self._taken
+        part = bytes(self._unsent[begin:WINDOW])
+        if part:
+            self._sent += len(part)
+            connection.send({"v": protocol.VERSION, "op": "input", "at": self._sent - len(part)}, part)
+
+    def _answer(self, connection: Connection) -> None:
+        """Answer what programs asked the terminal, if somebody is to: only one who writes, as when typing."""
+        asked, self._glass.asked = self._glass.asked, []
+        if not (asked and self._answers and self._standing and self._standing[0]):
+            return
+        place: tuple[int, int] | None = None
+
+        def cursor() -> tuple[int, int]:
+            nonlocal place
+            if place is None:  # the program waits for it, so it has not moved since
+                place = shown(view(self._client, self._shell).terminal).cursor
+            return place
+
+        for function in asked:
+            data = queries.answer(function, cursor)
+            connection.send({"v": protocol.VERSION, "op": "answer"}, data)
+
+    def _leave(self, connection: Connection) -> None:
+        """Say so, and wait until what was typed before has arrived."""
+        try:
+            self._send(connection)
+            connection.send({"v": protocol.VERSION, "op": "detach"})
+            deadline = time.monotonic() + CLOSE_SECONDS
+            while (left := deadline - time.monotonic()) > 0:
+                connection.socket.settimeout(left)
+                if any(wire_fields.flag(frame, "end") for frame in connection.receive()):
+                    return
+        except GuestDisconnected:
+            return
+
+    def _came(self, connection: Connection) -> str:
+        """Deal with what came; the reason if it was the end."""
+        for frame in connection.receive():
+            self._persistence.heard()
+            match wire_fields.event(frame):
+                case "attached":
+                    self._attached(frame)
+                case "output":
+                    self._glass.output(frame)
+                case "gap":
+                    self._glass.gap(frame)
+                case "standing":
+                    self._stands(frame)
+                case "typed":
+                    self._arrived(wire_fields.integer(frame, "count"))
+                case "refused":
+                    self._arrived(wire_fields.integer(frame, "count"))
+                    self._explain()
+                case "closed":
+                    return wire_fields.text(frame, "reason", "closed") or "closed"
+                case "error":
+                    raise_error(frame)
+        return ""
+
+    def _attached(self, frame: Frame) -> None:
+        first, self._take = self._glass.next is None, False
+        # A session from before this was agreed would end the call.
+        self._answers = self._answers and wire_fields.flag(frame, "answers")
+        self._arrived(wire_fields.integer(frame, "typed"))
+        self._sent = self._taken
+        if first:
+            self._glass.next = wire_fields.integer(frame, "offset")
+        self._stands(frame)
+        if first and self._standing:
+            self._glass.notice(f"{self._standing_text()} {self._detach_key} leaves")
+
+    def _arrived(self, count: int) -> None:
+        """The shell has so many bytes of what was typed here."""
+        if self._taken < count <= self._taken + len(self._unsent):
+            del self._unsent[: count - self._taken]
+            self._taken = count
+
+    def _stands(self, frame: Frame) -> None:
+        """Who may write, and how large the session's terminal is."""
+        before, self._standing = (
+            self._standing,
+            (wire_fields.flag(frame, "writes"), plain(wire_fields.optional_text(frame, "holder") or "", 80)),
+        )
+        size = wire_fields.integer(frame, "rows", 1), wire_fields.integer(frame, "cols", 1)
+        if size != self._session_size:
+            self._session_size = size
+            self._glass.renew(local_terminal.size(self._out))
+        if before and before != self._standing:
+            self._glass.notice(self._standing_text())
+
+    def _explain(self) -> None:
+        self._glass.notice(f"not passed on. {self._standing_text()}")
+
+    def _standing_text(self) -> str:
+        writes, holder = self._standing or (False, "")
+        if self._read_only:
+            return "You look on, as you wished."
+        if not writes:
+            return f"You look on: {holder} holds the shell; `attach --take` takes it."
+        return f"The shell is held by {holder}." if holder else "No one holds the shell."
+
+    def _signalled(self, wake: int, connection: Connection) -> None:
+        numbers = os.read(wake, 64)
+        if any(number != signal.SIGWINCH for number in numbers):
+            raise KeyboardInterrupt
+        rows, cols = local_terminal.size(self._out)
+        connection.send({"v": protocol.VERSION, "op": "resize", "rows": rows, "cols": cols})
+        self._glass.renew((rows, cols))

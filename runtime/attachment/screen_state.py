@@ -1,0 +1,107 @@
+"""The picture of a session's terminal at one offset of its output, made from the end of that output.
+
+The supervisor tells what the end alone does not: whether the second screen is shown and since when, where
+everything was erased last, which modes are on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.errors import ProtocolError
+from holdfast.runtime.guest.wire.protocol import Frame
+from holdfast.runtime.guest_rpc import wire_fields
+from holdfast.runtime.guest_rpc.guest_client import GuestClient
+from holdfast.runtime.terminal.emulator import MODES, SHIFT, Emulator
+
+# A screen of 40 x 120 that a program repainted a dozen times; pyte takes 1 s for each MiB.
+TAIL = 64 << 10
+# A full-screen program repaints only what changes, so more of its output counts.
+PROGRAM_TAIL = 256 << 10
+# A line is rarely longer; a tail begins behind its first line end.
+_LINE = 4 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a terminal shows after the output up to an offset."""
+
+    terminal: Emulator
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Output from one offset to another; `cut` if what stands before it counts, but is left out."""
+
+    start: int
+    end: int
+    cut: bool = False
+
+
+def view(client: GuestClient, shell: str) -> View:
+    """The terminal as it is now."""
+    look = client.request("look", shell=shell)
+    # The sides are the guest's word, and memory goes with them.
+    rows = min(wire_fields.integer(look, "rows", 1), 1000)
+    cols = min(wire_fields.integer(look, "cols", 1), 1000)
+    first, second = parts(
+        wire_fields.integer(look, "start"),
+        wire_fields.integer(look, "offset"),
+        wire_fields.optional_integer(look, "entered"),
+        wire_fields.optional_integer(look, "left"),
+        wire_fields.integer(look, "erased"),
+    )
+    terminal = Emulator(rows, cols)
+    terminal.feed_bytes(_read(client, shell, first))
+    if second:
+        inside = look.head.get("left") is None
+        terminal.feed_bytes(b"\x1b[?1049h" if inside else b"\x1b[m")
+        terminal.feed_bytes(_read(client, shell, second))
+    _set_modes(terminal, look)
+    return View(terminal, wire_fields.integer(look, "offset"))
+
+
+def parts(
+    start: int, end: int, entered: int | None, left: int | None, erased: int
+) -> tuple[Part, Part | None]:
+    """Which output makes the picture: that of the first screen, then of the second or behind it.
+
+    `start` and `end` are what is kept; the second screen was entered and left there, or is shown still.
+    """
+    if entered is not None and (left is None or left > max(start, end - TAIL)):
+        first = _tail(start, max(start, entered), TAIL)
+        if left is not None:
+            return first, Part(left, end)
+        begin = max(start, entered, erased if erased > entered else 0)
+        return first, Part(max(begin, end - PROGRAM_TAIL), end)
+    return _tail(start, end, TAIL), None
+
+
+def _tail(start: int, end: int, size: int) -> Part:
+    return Part(start, end) if end - size <= start else Part(end - size, end, cut=True)
+
+
+def _read(client: GuestClient, shell: str, part: Part) -> bytes:
+    if part.start >= part.end:
+        return b""
+    with client.open("read", shell=shell, offset=part.start, end=part.end, follow=False) as connection:
+        data = b""
+        for frame in connection.events(bounded=True):
+            data += frame.payload
+            if len(data) > part.end - part.start:
+                raise ProtocolError("cannot understand the session: it shows more than was asked for")
+    if part.cut:
+        # The first line may begin within a sequence or a character.
+        data = data[data.find(b"\n", 0, _LINE) + 1 :]
+    return data
+
+
+def _set_modes(terminal: Emulator, look: Frame) -> None:
+    """What was switched on before the part that was read is on, too."""
+    told = look.head.get("modes")
+    on = {mode for mode in told if isinstance(mode, int)} if isinstance(told, list) else set()
+    for mode in MODES:
+        (terminal.mode.add if mode in on else terminal.mode.discard)(mode << SHIFT)
+    terminal.cursor.hidden = 25 not in on
+    terminal.keypad = wire_fields.flag(look, "keypad")

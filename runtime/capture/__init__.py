@@ -1,0 +1,1 @@
+"""From a running session to a snapshot."""

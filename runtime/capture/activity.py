@@ -1,0 +1,59 @@
+"""What was done in a session since it was last captured, asked of its journal. Keeps nothing."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+from holdfast.errors import ProtocolError
+from holdfast.runtime.guest_rpc import wire_fields
+from holdfast.runtime.store import peek
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest_rpc.session_channel import Line
+
+BEGUN = ("command_started", "cell_started")
+DONE = (
+    *BEGUN,
+    "command_ended",
+    "cell_ended",
+    "task_started",
+    "task_ended",
+    "input",
+    "changed",
+    "process_exited",
+)
+RECENT = 200
+"""Entries at the journal's end among which the last thing that was done is looked for."""
+LATEST = 1e12
+"""Unix seconds that a session may tell; some thirty thousand years."""
+
+
+def count(line: Line, enough: int) -> bool:
+    """Whether so many commands and cells were begun since the last capture."""
+    after = peek.last_moment(line.context.home.database, line.row) or 0
+    frames = line.client().call("journal", after_seq=after, kinds=list(BEGUN), limit=enough)
+    return sum(1 for frame in frames if wire_fields.event(frame) == "entry") >= enough
+
+
+def idle(line: Line, seconds: float) -> bool:
+    """Whether something was done since the last capture, and nothing for so long."""
+    known = peek.last_moment(line.context.home.database, line.row) or 0
+    client = line.client()
+    seq = wire_fields.integer(client.request("moment"), "journal_seq")
+    after = max(known, seq - RECENT)
+    last = 0.0
+    for frame in client.call("journal", after_seq=after, kinds=list(DONE), limit=RECENT):
+        if wire_fields.event(frame) == "entry":
+            last = max(last, _time(frame.payload))
+    return last > 0 and time.time() - last >= seconds
+
+
+def _time(payload: bytes) -> float:
+    try:
+        at = json.loads(payload)["at"]
+    except (ValueError, RecursionError, LookupError, TypeError) as error:
+        raise ProtocolError("cannot understand the session: a journal entry has no time") from error
+    # Integers of JSON have no bound, those of a float have one.
+    return float(at) if isinstance(at, int | float) and 0 <= at < LATEST else 0.0

@@ -1,0 +1,143 @@
+"""Captures that nobody asks for by hand: around commands, as the session's policy wants it.
+
+There is no process that watches sessions. Whoever runs a command looks before and behind it, and the command
+waits for the freeze only: the rest is done in the background. A capture that fails is told once, and never
+fails the command.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast.base.text import plain
+from holdfast.errors import HoldfastError, SessionBusy
+from holdfast.runtime.capture import activity
+from holdfast.runtime.journal import host_events
+from holdfast.runtime.retention.risky_commands import risky
+from holdfast.runtime.sessions import health
+from holdfast.runtime.sessions.session_lock import turn
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest_rpc.results import CellResult, ExecResult
+    from holdfast.runtime.guest_rpc.session_channel import Line
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.policy import Policy
+    from holdfast.runtime.store.rows import SnapshotKind
+
+T = TypeVar("T")
+TOLD = "capture_failed"
+
+
+def around(line: Line, text: str, run: Callable[[], T], failure: Callable[[T], str | None]) -> T:
+    """Run a command or cell, and capture the session before or after it if its policy says so.
+
+    Args:
+        line: to the session.
+        text: what is run.
+        run: does it.
+        failure: in few words how the result failed, None if it did not.
+    """
+    policy = line.policy()
+    if not policy.captures:
+        return run()
+    before(line, text)
+    result = run()
+    what = failure(result) if policy.on_failure else None
+    if what is not None:
+        capture(line.context, line.row.id, policy, "failure", what)
+    elif policy.every and _guarded(line, lambda: activity.count(line, policy.every or 0)):
+        capture(line.context, line.row.id, policy, "every", f"{policy.every} commands")
+    return result
+
+
+def before(line: Line, text: str) -> None:
+    """Capture the session if what is about to be run is risky, or if nothing was done for long."""
+    policy = line.policy()
+    if not policy.captures:
+        return
+    what = risky(text, policy.risky) if policy.before_risky else None
+    if what is not None:
+        capture(line.context, line.row.id, policy, "risky", what)
+    elif policy.idle and _guarded(line, lambda: activity.idle(line, policy.idle or 0.0)):
+        capture(line.context, line.row.id, policy, "idle", "nothing was done for long")
+
+
+def of_command(result: ExecResult) -> str | None:
+    """How a command failed, in few words; None if it did not, or is not over."""
+    if result.timed_out:
+        return "it took too long"
+    if result.signal is not None:
+        return f"signal {result.signal}"
+    return f"exit {result.exit_code}" if result.exit_code else None
+
+
+def of_cell(result: CellResult) -> str | None:
+    """How a cell failed."""
+    return plain(result.error.ename, 40) if result.error else None
+
+
+def capture(context: Context, session_id: str, policy: Policy, trigger: str, what: str) -> None:
+    """Begin a capture, and return when the session runs again; the rest goes on in the background."""
+    thawed = threading.Event()
+
+    def work() -> None:
+        try:
+            take(context, session_id, policy, trigger, what, thawed.set)
+        except HoldfastError as error:
+            told(context, session_id, error)
+        finally:
+            thawed.set()
+
+    context.background.start(work)
+    thawed.wait()
+
+
+def take(
+    context: Context,
+    session_id: str,
+    policy: Policy,
+    trigger: str,
+    what: str,
+    thawed: Callable[[], None] = lambda: None,
+) -> None:
+    """Capture a session for its policy, and let go of what the policy does not keep any longer.
+
+    Raises:
+        HoldfastError: nothing was taken.
+    """
+    from holdfast.runtime.capture import snapshot_service
+    from holdfast.runtime.retention import prune
+
+    health.check(context, session_id)
+    why: dict[str, Any] = {"trigger": trigger, "what": plain(what, 80)}
+    with turn(context, context.session_row(session_id), "capture") as row:
+        kind: SnapshotKind = "live" if policy.kind == "live" else "filesystem"
+        snapshot_service.capture(context, row, None, kind, None, why, thawed)
+        if TOLD in row.details:
+            context.store.keep_details(session_id, **{TOLD: None})
+    prune.expire(context, context.session_row(session_id))
+
+
+def told(context: Context, session_id: str, error: HoldfastError) -> None:
+    """Say that a capture failed, unless the one before it failed for the same reason."""
+    if isinstance(error, SessionBusy):  # somebody captures it at this very moment
+        return
+    try:
+        row = context.session_row(session_id)
+        if row.details.get(TOLD) == error.code:
+            return
+        context.progress(f"no automatic snapshot of session {row.name}: {error}")
+        context.store.keep_details(session_id, **{TOLD: error.code})
+        host_events.note(context, session_id, "capture_failed", why=str(error), code=error.code)
+    except HoldfastError:
+        return
+
+
+def _guarded(line: Line, ask: Callable[[], bool]) -> bool:
+    """What cannot be found out is no reason to capture, nor to fail."""
+    try:
+        return ask()
+    except HoldfastError:
+        return False

@@ -1,0 +1,353 @@
+"""Takes snapshots: of a session that runs on, or of one that is suspended by it.
+
+The order of a live capture: checkpointer ready, guest prepared (it closes its connections), everything
+frozen, files and memory kept, thawed, guest woken; then digests, manifest, rename, row. A suspension does
+all that before the thaw, which then never comes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from holdfast.base import ids, run_dir
+from holdfast.base.interrupts import held
+from holdfast.base.text import plain
+from holdfast.engine.engine import ContainerState
+from holdfast.errors import CaptureFailed, GuestError, ProtocolError, SessionDead
+from holdfast.runtime.capture import capture_errors, capture_retry, preflight, requirements, reuse_check
+from holdfast.runtime.capture import capture_record as taken
+from holdfast.runtime.guest import layout
+from holdfast.runtime.guest.wire.protocol import Frame
+from holdfast.runtime.guest_rpc import wire_fields
+from holdfast.runtime.guest_rpc.guest_client import GuestClient
+from holdfast.runtime.history.drift import baseline, take_baseline
+from holdfast.runtime.history.drift.baseline import Baseline
+from holdfast.runtime.history.lineage import parent
+from holdfast.runtime.sessions import health, identity_messages
+from holdfast.runtime.storage import snapshot_storage
+from holdfast.snapshots import files, freeze_protocol, manifest, service, storage
+from holdfast.snapshots.filing import Filing
+from holdfast.snapshots.freeze_protocol import Captured
+from holdfast.snapshots.link import LinkLost, Refused, Target
+from holdfast.snapshots.manifest import Manifest, Processes
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotKind, SnapshotRow
+    from holdfast.runtime.store.store import Store
+    from holdfast.snapshots.failure import Failure
+
+
+_TOKEN = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A guest without connections: its supervisor's inner pid, the word that wakes it, versions."""
+
+    root_pid: int
+    token: str
+    versions: dict[str, Any]
+    moment: dict[str, Any]
+
+
+class Taking:
+    """One snapshot while it is being taken."""
+
+    def __init__(
+        self,
+        context: Context,
+        session: SessionRow,
+        operation: OperationRow,
+        row: SnapshotRow,
+        thawed: Callable[[], None] = lambda: None,
+        force_drop: Sequence[str] = (),
+    ) -> None:
+        self.context = context
+        self.session = session
+        self.row = row
+        self._operation = operation.id
+        self._thawed = thawed
+        self._ends_session = False
+        self._force_drop = force_drop
+        self._left_out: list[dict[str, Any]] = []
+        self._baseline: Baseline | None = None
+        self._watch: reuse_check.Watch | None = None
+        self._staging = context.home.staging / operation.id
+        self._run_dir = context.home.run_dir(session.id)
+        container = context.engine.inspect(session.container_id or "")
+        if container is None or not container.running:
+            health.check(context, session.id)
+            raise SessionDead(f"cannot snapshot session {session.name}: its container is gone")
+        self._container: ContainerState = container
+        labels = {
+            "holdfast.home": context.home.digest,
+            "holdfast.role": "snapshot",
+            "holdfast.snapshot": row.id,
+            "holdfast.operation": operation.id,
+        }
+        ask = partial(service.ask, context.engine, context.home, context.progress)
+        self._files = Filing(
+            context.engine, ask, container, self._staging, snapshot_storage.image_ref(row.id), labels
+        )
+        self._ask = ask
+
+    def filesystem(self) -> SnapshotRow:
+        """Keep the files, of a moment at which everything in the container is paused."""
+        self._staging.mkdir(mode=0o700)
+        self._remember()
+        moment: dict[str, Any] = {}
+        # The files can be kept without the supervisor, and one of an older version knows no moments.
+        with suppress(GuestError):
+            moment = moment_of(GuestClient(self._run_dir).request("moment"))
+        image = self._files.pausing()
+        self._thawed()
+        return self._finish(image, None, moment)
+
+    def live(self) -> SnapshotRow:
+        """Keep files, memory and processes; the session runs on."""
+        self._clear()
+        captured, frozen = capture_retry.until_settled(self._attempt, self._refuse)
+        self._thawed()
+        return self._finish_live(captured, frozen)
+
+    def suspend(self) -> SnapshotRow:
+        """As `live`, but the processes end once all of it is kept. The operation is left to be completed."""
+        self._ends_session = True
+        self._clear()
+        finished: list[SnapshotRow] = []
+
+        def attempt() -> None:
+            with self._prepared() as frozen:
+                self._capture(frozen, lambda captured: finished.append(self._finish_live(captured, frozen)))
+
+        capture_retry.until_settled(attempt, self._refuse)
+        return finished[0]
+
+    def _attempt(self) -> tuple[Captured, _Prepared]:
+        if not self._force_drop:  # without what was left out, the next one may be refused
+            layers = self.context.engine.layers(self._container.id)
+            self._watch = reuse_check.Watch(self._container, layers, self._run_dir)
+        with self._prepared() as frozen:
+            return self._capture(frozen), frozen
+
+    def _clear(self) -> None:
+        """Refuse at once what would fail; then look at what there is."""
+        self._left_out = preflight.clear(self.context, self.session, self._container, self._force_drop)
+        self._remember()
+
+    def _remember(self) -> None:
+        """Look at what the session holds, for drift. A supervisor of an older version cannot tell."""
+        with suppress(GuestError):
+            self._baseline = take_baseline.baseline(
+                self.context.engine,
+                GuestClient(self._run_dir),
+                self._container.id,
+                self.session.parent_snapshot_id,
+            )
+
+    @contextmanager
+    def _prepared(self) -> Iterator[_Prepared]:
+        """Let go of every connection into the session; it takes new ones when the block ends.
+
+        First the checkpointer is started if need be, and no restore of this container may still be loading.
+        """
+        with self._ask("hello", container=self._container.id) as link:
+            versions = link.until("done")
+        self._files.begin()
+        with capture_retry.connected(GuestClient(self._run_dir)) as connection:
+            frame = connection.ask("prepare")
+            # Half a connection to outside would make the capture fail.
+            connection.await_close()
+        prepared = _Prepared(
+            wire_fields.integer(frame, "supervisor_pid", least=2),
+            _token(frame),
+            versions,
+            moment_of(frame),
+        )
+        taken = ""
+        try:
+            yield prepared
+            taken = self.row.id
+        finally:
+            event = "resumed" if taken else "aborted"
+            with held():
+                identity_messages.wake(self._run_dir, self.session, prepared.token, event, taken)
+
+    def _capture(self, prepared: _Prepared, settle: Callable[[Captured], None] | None = None) -> Captured:
+        target = Target(self._container.id, self._container.pid, prepared.root_pid)
+        try:
+            link = self._ask(
+                "dump",
+                folder=self._operation,
+                leave_running=not self._ends_session,
+                substitute=self._left_out,
+                **target.fields(),
+            )
+            commit = partial(self._files.commit, pause=False) if self._files.by_engine else None
+            return freeze_protocol.run(link, lambda: self._check_paused(prepared), commit, settle)
+        except LinkLost as error:
+            raise CaptureFailed(
+                f"cannot snapshot session {self.session.name}: the checkpointer ended meanwhile",
+                hint="the session runs on; try again",
+            ) from error
+
+    def _check_paused(self, prepared: _Prepared) -> None:
+        # Everything stands still: what the guest says of itself now is so in the copy.
+        if not run_dir.holds(self._run_dir, layout.paused_name(prepared.token)):
+            raise CaptureFailed(
+                f"cannot snapshot session {self.session.name}: it was ready for longer than it waits",
+                hint="the session runs on; try again when the machine has less to do",
+            )
+
+    def _finish_live(self, captured: Captured, prepared: _Prepared) -> SnapshotRow:
+        processes = Processes(
+            root_pid=prepared.root_pid,
+            last_pid=captured.last_pid,
+            token=prepared.token,
+            addresses=list(self._container.addresses),
+            memory_bytes=sum(path.stat().st_size for path in self._staging.glob("images/pages-*.img")),
+            criu=str(prepared.versions["criu"]),
+            kernel=str(prepared.versions["kernel"]),
+            machine=str(prepared.versions["machine"]),
+        )
+        timing = {
+            "frozen_seconds": round(captured.frozen_seconds, 4),
+            "capture_seconds": round(captured.seconds, 4),
+            "memory_bytes": processes.memory_bytes,
+            **({"dropped": list(self._force_drop)} if self._force_drop else {}),
+            **prepared.moment,
+        }
+        about = prepared.versions.get("about")
+        return self._finish(captured.image_id or self._files.keep(), processes, timing, about)
+
+    def _finish(
+        self,
+        image: str,
+        processes: Processes | None,
+        timing: dict[str, Any],
+        about: Mapping[str, Any] | None = None,
+    ) -> SnapshotRow:
+        """Digests, manifest, rename; from then on the snapshot is there."""
+        store, home, session = self.context.store, self.context.home, self.session
+        try:
+            if self._baseline is not None:
+                baseline.write(self._staging, self._baseline)
+                timing = {**timing, "base": self._baseline.base or ""}
+            if processes is not None:
+                held = self._baseline.held if self._baseline is not None else None
+                target = Target(self._container.id, self._container.pid, processes.root_pid)
+                still = target if self._ends_session else None
+                taken.remember(self.context, session, self._staging, image, held, still)
+            entries = files.describe(self._staging)
+            kept = Manifest(
+                id=self.row.id,
+                kind=self.row.kind,
+                label=self.row.label,
+                created_at=self.row.created_at,
+                session=session.id,
+                session_name=session.name,
+                generation=session.generation,
+                parent=self.row.parent_snapshot_id,
+                image=image,
+                options=session.options,
+                processes=processes,
+                files=entries,
+                failure=self.row.details.get("failure"),
+                needs=requirements.by(self.context.engine, about, self._staging),
+            )
+            manifest.write(self._staging, kept)
+            pack = not self._ends_session  # while everything stands still, no longer than need be
+            kept_as = storage.keep(home, self._staging, self.row.id, entries, pack=pack)
+        except OSError as error:
+            raise capture_errors.unwritable(session, home.root, error) from error
+        grown = max(
+            0, self.context.engine.images.size(image) - self.context.engine.images.size(session.image)
+        )
+        note = self._watch.after() if self._watch is not None else {}
+        ready = {
+            "state": "ready",
+            "image_id": image,
+            "bytes": grown + kept_as.files + kept_as.own,
+            "details": {**self.row.details, **timing, **snapshot_storage.details(kept_as, grown), **note},
+        }
+        self._staging.rename(home.snapshots / self.row.id)
+        if self._ends_session:
+            # Not complete before the session's processes are gone; until then all of it may be undone.
+            return store.update_snapshot(self.row.id, **ready)
+        store.operations.complete(self._operation, snapshots={self.row.id: ready})
+        return store.snapshot(self.row.id)
+
+    def _refuse(self, refusal: Refused) -> NoReturn:
+        names = preflight.names(self.context, self.session, self._container)
+        raise capture_errors.of_capture(self.session, self.context.home.root, refusal, names) from refusal
+
+
+def new_row(
+    context: Context,
+    session: SessionRow,
+    operation: OperationRow,
+    label: str | None,
+    kind: SnapshotKind,
+    reason: str | None = None,
+    auto: Mapping[str, Any] | None = None,
+    failure: Failure | None = None,
+) -> SnapshotRow:
+    """The pending row of a snapshot about to be taken; the operation already carries its id."""
+    return context.store.add_snapshot(
+        session.id,
+        kind,
+        label=label,
+        snapshot_id=operation.snapshot_id or ids.new_id(),
+        parent_snapshot_id=_comes_after(context.store, session),
+        details={
+            "generation": session.generation,
+            "actor": context.actor,
+            **({"auto": dict(auto)} if auto else {}),
+            **({"failure": failure.as_details()} if failure else {}),
+        },
+        reason=reason or context.reason,
+    )
+
+
+def _comes_after(store: Store, session: SessionRow) -> str | None:
+    latest = store.latest_snapshot(session.id)
+    if latest is not None and parent.continues(session, latest):
+        return latest.id
+    return parent.before(session, store.snapshots())
+
+
+def _token(frame: Frame) -> str:
+    """The word that ends a pause: it becomes part of the name of a file."""
+    token = wire_fields.text(frame, "token")
+    if not _TOKEN.fullmatch(token):
+        raise ProtocolError("cannot understand the session: its token is not what was agreed")
+    return token
+
+
+def moment_of(frame: Frame) -> dict[str, Any]:
+    """Where the session's records ended, for the details of a snapshot; empty if it is of an older version.
+
+    Its journal, and the output of each shell.
+
+    Raises:
+        ProtocolError: it is not what was agreed.
+    """
+    if "journal_seq" not in frame.head:
+        return {}
+    offsets = Frame({"event": "moment", **wire_fields.table(frame.head.get("offsets") or {}, "offsets")})
+    moment = {
+        "journal_seq": wire_fields.integer(frame, "journal_seq"),
+        "at": wire_fields.number(frame, "at"),
+        "offsets": {
+            plain(name, 100): wire_fields.integer(offsets, name)
+            for name in list(offsets.head)[:100]
+            if name != "event"
+        },
+    }
+    return {"moment": moment}

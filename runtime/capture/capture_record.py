@@ -1,0 +1,100 @@
+"""Makes the record of a capture, and judges what was captured as a restore will: processes, open files, names
+of kernels. A session that runs on does so by then; one that is suspended ends only after it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from holdfast.base.text import plain
+from holdfast.errors import CaptureFailed, LiveUnsupported
+from holdfast.runtime.capture import recorded_contents
+from holdfast.runtime.guest import layout
+from holdfast.runtime.history.drift.holdings import Holdings
+from holdfast.runtime.sessions.session_options import SessionOptions
+from holdfast.runtime.verification import kernel_check
+from holdfast.runtime.verification.gate import ALLOWED
+from holdfast.snapshots import record, service, snapshot_policy
+from holdfast.snapshots.link import LinkLost, Refused, Target
+from holdfast.snapshots.record import Record, Tree
+from holdfast.snapshots.snapshot_policy import Violation
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import SessionRow
+
+# What the engine puts over the image for each container.
+_NOT_IN_IMAGE = ("/proc", "/sys", "/dev", "/run/secrets", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
+
+
+def remember(
+    context: Context,
+    session: SessionRow,
+    staging: Path,
+    image: str,
+    held: Holdings | None,
+    still: Target | None,
+) -> None:
+    """Write `record.json.gz` into the folder of a capture, if what is in it can come back.
+
+    `held` is what the session said before; `still` is the session, if it stands still as long as this takes.
+
+    Raises:
+        LiveUnsupported: a restore would refuse it.
+        CaptureFailed: the images cannot be read.
+        OSError: the file cannot be written.
+    """
+    try:
+        with service.ask(
+            context.engine,
+            context.home,
+            context.progress,
+            "describe",
+            folder=staging.name,
+            ours=True,
+            **(still.fields() if still is not None else {}),
+        ) as link:
+            told = link.until("done")
+        tree = Tree.model_validate(told["tree"])
+        _judge(session, [*snapshot_policy.judge(tree, ALLOWED), *snapshot_policy.strange(told["strange"])])
+    except (Refused, LinkLost, ValidationError) as error:
+        raise CaptureFailed(
+            f"cannot snapshot session {session.name}: its process images cannot be read ({_why(error)})",
+            hint="the session runs on; try again",
+        ) from error
+    paths = [
+        one.what
+        for process in tree.processes
+        for one in process.descriptors
+        if one.kind == "file" and not one.deleted and one.what.startswith("/")
+    ]
+    mounts = [mount.target for mount in SessionOptions.parse(**session.options).mounts]
+    elsewhere = (*_NOT_IN_IMAGE, str(layout.RUN_DIR), *mounts)
+    files = recorded_contents.digests(paths, context.engine.images.layers(image), elsewhere)
+    try:
+        record.write(staging, Record(tree=tree, files=files, kernels=kernel_check.told(held)))
+    except record.TooLarge as error:
+        raise _unrestorable(session, str(error)) from error
+
+
+def _judge(session: SessionRow, violations: list[Violation]) -> None:
+    if violations:
+        more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
+        raise _unrestorable(session, f"{violations[0]}{more}")
+
+
+def _unrestorable(session: SessionRow, why: str) -> LiveUnsupported:
+    return LiveUnsupported(
+        f"cannot take a live snapshot of session {session.name}: it could not be restored: {plain(why, 300)}",
+        hint="the session runs on, nothing was kept; `--kind filesystem` keeps its files only",
+    )
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return str(error)

@@ -1,0 +1,179 @@
+"""Looks before a capture whether it can succeed, and makes way for it where a person said so.
+
+The look costs milliseconds and disturbs nobody. What blocks is refused by name; what a person names with
+`force_drop` is ended, or left out of the copy. Nothing else ever is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base.text import plain
+from holdfast.errors import CaptureFailed, GuestError, HoldfastError, LiveUnsupported, SessionDead
+from holdfast.runtime.capture import capture_retry
+from holdfast.runtime.guest import layout
+from holdfast.runtime.guest_rpc import wire_fields
+from holdfast.runtime.guest_rpc.guest_client import GuestClient
+from holdfast.snapshots import service, survivability
+from holdfast.snapshots.checkpointer.survey.catalogue import CATALOGUE
+from holdfast.snapshots.link import Refused, Target
+from holdfast.snapshots.survivability import Resource, Survivability
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import ContainerState
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import SessionRow
+
+MAX_SHOWN = 50
+"""Findings that an error carries."""
+
+
+def report(context: Context, session: SessionRow) -> Survivability:
+    """What would become of a running session if it were captured now.
+
+    Raises:
+        SessionDead, GuestError: it does not run or answer.
+        LiveUnsupported, CaptureFailed, EngineError: nobody can look.
+    """
+    container = context.engine.inspect(session.container_id or "")
+    if container is None or not container.running:
+        raise SessionDead(f"cannot check session {session.name}: its container is gone")
+    return _Check(context, session, container).look(everything=True)
+
+
+def clear(
+    context: Context, session: SessionRow, container: ContainerState, force_drop: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Refuse a capture that would fail; end what was named; return the descriptors that are to be left out.
+
+    Raises:
+        LiveUnsupported: something blocks that was not named.
+        InvalidArgument: what was named does not block.
+    """
+    check = _Check(context, session, container)
+    try:
+        found = check.settled()
+    except CaptureFailed:
+        if force_drop:
+            raise
+        return []  # the capture finds out itself
+    chosen = survivability.drops(force_drop, found.blocks)
+    _refuse(session, [one for one in found.blocks if not chosen.cover(one)])
+    if chosen.pids:
+        check.end(chosen.pids)
+        # Who lost its parent or its peer may stand in the way now.
+        _refuse(session, [one for one in check.look().blocks if not chosen.cover(one)])
+    return [{"pid": pid, "fd": fd, "with": "null"} for pid, fd in chosen.descriptors]
+
+
+def names(
+    context: Context, session: SessionRow, container: ContainerState
+) -> dict[tuple[int, int | None], str]:
+    """Commands by pid, and what is open by pid and descriptor, for words about a failure."""
+    found: dict[tuple[int, int | None], str] = {}
+    with suppress(HoldfastError):
+        for one in _Check(context, session, container).look(everything=True).resources:
+            found[one.pid, None] = one.command
+            if one.fd is not None:
+                found[one.pid, one.fd] = one.what
+    return found
+
+
+def _refuse(session: SessionRow, left: list[Resource]) -> None:
+    if not left:
+        return
+    first = left[0]
+    more = f", and {len(left) - 1} more" if len(left) > 1 else ""
+    where = f", descriptor {first.fd}" if first.fd is not None else ""
+    named = " ".join(f"--force-drop {one.name}" for one in left[:5])
+    raise LiveUnsupported(
+        f"cannot take a live snapshot of session {session.name}: {plain(first.command, 60)} "
+        f"(pid {first.pid}{where}) "
+        f"{first.reason}: {first.what}{more}",
+        hint=f"{first.advice}; `holdfast snapshot {session.name} --check` lists all; "
+        f"`{named}` does without; `--kind filesystem` keeps files only",
+        findings=tuple(one.as_dict() for one in left[:MAX_SHOWN]),
+    )
+
+
+def _supervisor(client: GuestClient) -> int:
+    """The inner pid of the supervisor. To ask for a moment is only to look; older ones tell it otherwise."""
+    with suppress(GuestError):
+        told = client.request("moment")
+        if "supervisor_pid" in told.head:
+            return wire_fields.integer(told, "supervisor_pid", least=2)
+    return wire_fields.integer(client.request("hello"), "pid", least=2)
+
+
+class _Check:
+    """Looks at one session through the checkpointer."""
+
+    def __init__(self, context: Context, session: SessionRow, container: ContainerState) -> None:
+        self._context = context
+        self._name = session.name
+        client = GuestClient(context.home.run_dir(session.id))
+        root = _supervisor(client)
+        self._target = Target(container.id, container.pid, root)
+        self._mounts = [
+            str(layout.RUN_DIR),
+            str(layout.INIT),
+            *(mount["target"] for mount in session.options["mounts"]),
+        ]
+
+    def _ask(self, op: str, **more: object) -> dict[str, Any]:
+        home, engine = self._context.home, self._context.engine
+        link = service.ask(engine, home, self._context.progress, op, **self._target.fields(), **more)
+        try:
+            with link:
+                return link.until("done")
+        except Refused as refusal:
+            raise CaptureFailed(
+                f"cannot look into session {self._name}: {refusal}", hint="the session runs on"
+            ) from refusal
+
+    def look(self, *, everything: bool = False) -> Survivability:
+        """Ask for the findings."""
+        told = self._ask("check", everything=everything, mounts=self._mounts)
+        return Survivability(
+            resources=tuple(_resource(one) for one in told["findings"]),
+            processes=int(told["processes"]),
+            descriptors=int(told["descriptors"]),
+            memory_bytes=int(told["memory_bytes"]),
+            file_bytes=int(told["deleted_bytes"]) + int(told["tmpfs_bytes"]),
+            free_bytes=int(told["free_bytes"]),
+            seconds=round(float(told["seconds"]), 4),
+            whole=bool(told["whole"]),
+            left_out=int(told["left_out"]),
+        )
+
+    def settled(self) -> Survivability:
+        """The findings, asked for again while all that blocks may be gone a moment later."""
+        found = self.look()
+        for pause in capture_retry.PAUSES:
+            if not found.blocks or not all(CATALOGUE[one.kind].passing for one in found.blocks):
+                break
+            time.sleep(pause)
+            found = self.look()
+        return found
+
+    def end(self, pids: tuple[int, ...]) -> None:
+        """End processes and their descendants."""
+        self._ask("end", pids=list(pids))
+
+
+def _resource(told: dict[str, Any]) -> Resource:
+    """The form is the checkpointer's, the texts are the session's."""
+    kind = str(told["kind"])
+    fd = int(told["fd"])
+    return Resource(
+        kind=kind if kind in CATALOGUE else "file",
+        pid=int(told["pid"]),
+        command=plain(str(told["command"]), 200),
+        what=plain(str(told["what"]), 300),
+        fd=fd if fd >= 0 else None,
+        also=tuple(int(pid) for pid in told["also"]),
+        own=bool(told["own"]),
+    )

@@ -1,0 +1,48 @@
+"""What a snapshot that is being taken will need, for its manifest. Decides nothing."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from holdfast.base.version import VERSION
+from holdfast.engine.engine import Engine
+from holdfast.snapshots.fitness import Needs
+from holdfast.snapshots.machine import Machine
+
+# Images of CRIU that are there only if processes hold what not every kernel has.
+_USES = {"timens-*.img": "time_namespace", "seccomp.img": "seccomp"}
+
+
+def by(engine: Engine, about: Mapping[str, Any] | None, staged: Path) -> Needs:
+    """The needs of what is in the folder `staged`.
+
+    Args:
+        engine: in which it was taken.
+        about: what the checkpointer told of the machine; None for a snapshot of files.
+        staged: where its parts are.
+    """
+    return Needs(
+        live=about is not None,
+        machine=machine(about or {}),
+        uses=[] if about is None else sorted(name for form, name in _USES.items() if _any(staged, form)),
+        engine=engine.title,
+        holdfast=VERSION,
+    )
+
+
+def machine(about: Mapping[str, Any]) -> Machine:
+    """The machine of this process and of what the checkpointer told of it; as little as is understood."""
+    known = {"arch": platform.machine(), "kernel": platform.release()}
+    try:
+        return Machine.model_validate({**known, **about})
+    except ValidationError:
+        return Machine.model_validate(known)
+
+
+def _any(staged: Path, form: str) -> bool:
+    return next(staged.glob(f"images/{form}"), None) is not None

@@ -1,0 +1,192 @@
+"""Finds out that nothing has happened in a session since its last live snapshot, and then takes none anew.
+
+A snapshot leaves a note if the session was still right before it and after it: every task in the same call,
+no request in between that could change anything. If at the next one all of that is as in the note, the new
+snapshot shares everything with the last. Whatever cannot be told means that something has changed.
+
+Not seen: what processes of the host write into a tmpfs of the session, and what changes in mounted folders.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import GuestDisconnected, GuestError, HoldfastError
+from holdfast.runtime.capture import quiescence
+from holdfast.runtime.capture.quiescence import Look
+from holdfast.runtime.guest.wire.protocol import Frame
+from holdfast.runtime.guest_rpc import wire_fields
+from holdfast.runtime.guest_rpc.guest_client import GuestClient
+from holdfast.runtime.sessions import identity_messages
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import ContainerState
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import SessionRow, SnapshotRow
+
+NOTE = "note"
+LOOKS = 8
+PAUSE = 0.004
+"""Between two looks that shall be the same, seconds."""
+PATIENCE = 2.0
+"""Until the supervisor listens again after a capture, seconds; on a machine that is not busy it is 10 ms."""
+MOST_FILES = 20_000
+"""Entries of the session's layer beyond which looking for changes takes longer than it saves."""
+_OWN = "var/lib/holdfast"
+_LOOPBACK = re.compile(r"[0-9A-F]{6}7F:|0{24}01000000:|0{16}FFFF0000[0-9A-F]{6}7F:")
+"""127.0.0.0/8, ::1 and the former as the latter, as in proc_pid_net(5) on machines of this byte order."""
+_NETWORK = ("tcp", "tcp6", "udp", "udp6", "raw", "raw6", "udplite", "udplite6")
+
+
+class Watch:
+    """Watches over one capture: made right before it, asked after it."""
+
+    def __init__(self, container: ContainerState, layers: Sequence[Path], run_dir: Path) -> None:
+        """`layers` are the container's, its own first; without them files cannot be watched."""
+        self._container = container
+        self._layer = os.fspath(layers[0]) if layers else ""
+        self._run_dir = run_dir
+        self._client = GuestClient(run_dir)
+        self._at = time.time()
+        self._before: Look | None = None
+        try:
+            self._done = done(self._client.request("moment"))
+            self._traffic = network(container.pid)
+            self._before = quiet(container.pid, self._done["supervisor_pid"])
+        except (GuestError, OSError):
+            return
+
+    def after(self) -> dict[str, Any]:
+        """The note for the details of the snapshot; empty if the session was not still all the time."""
+        before = self._before
+        if before is None or not self._layer:
+            return {}
+        try:
+            self._awaited()
+            if identity_messages.hooks(
+                self._run_dir
+            ):  # they do in the session what the capture does not have
+                return {}
+            now = done(self._client.request("moment"))
+            look = quiet(self._container.pid, now["supervisor_pid"])
+            asked = any(now[key] != self._done[key] for key in ("requests", "offsets"))
+            if asked or look is None or look.places() != before.places() or quiescence.clocked(look):
+                return {}
+            counters = counted(self._container.pid)
+            if network(self._container.pid) != self._traffic or done(self._client.request("moment")) != now:
+                return {}
+        except (GuestError, OSError):
+            return {}
+        told = {"init_pid": self._container.pid, "layer": self._layer, "traffic": self._traffic}
+        told["counters"] = counters
+        return {NOTE: {**told, "look": look.encode(), "done": now, "at": self._at}}
+
+    def _awaited(self) -> None:
+        """Wait until the supervisor listens again."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self._client.request("moment")
+                return
+            except GuestDisconnected:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(PAUSE)
+
+
+def quiet(init_pid: int, supervisor: int) -> Look | None:
+    """Two looks in a row at which everything was still and the same; None if there are none soon."""
+    before: Look | None = None
+    for _ in range(LOOKS):
+        now = quiescence.look(init_pid, supervisor)
+        if now is None:
+            return None
+        if now.still and before is not None and now.same(before):
+            return now
+        before = now
+        time.sleep(PAUSE)
+    return None
+
+
+def done(frame: Frame) -> dict[str, Any]:
+    """What a supervisor says it has done: entries, requests, output. Raises ProtocolError."""
+    offsets = wire_fields.table(frame.head.get("offsets") or {}, "offsets")
+    return {
+        "journal_seq": wire_fields.integer(frame, "journal_seq"),
+        "requests": wire_fields.integer(frame, "requests"),
+        "supervisor_pid": wire_fields.integer(frame, "supervisor_pid", least=2),
+        "offsets": {str(name)[:100]: offsets[name] for name in sorted(offsets)[:100]},
+    }
+
+
+def since(context: Context, session: SessionRow) -> tuple[SnapshotRow, Frame] | None:
+    """The last live snapshot of a session and what its supervisor says, if nothing has happened since."""
+    try:
+        last = context.store.latest_snapshot(session.id)
+        note = last.details.get(NOTE) if last is not None else None
+        if last is None or last.state != "ready" or not isinstance(note, dict):
+            return None
+        if last.details.get("dropped"):  # it lacks what was left out of it
+            return None
+        # The container is the same one if its processes are: pids with the times they started.
+        init_pid, supervisor = int(note["init_pid"]), int(note["done"]["supervisor_pid"])
+        moment = GuestClient(context.home.run_dir(session.id)).request("moment")
+        look = quiescence.look(init_pid, supervisor)
+        if look is None or not look.still or not look.same(quiescence.decode(note["look"])):
+            return None
+        if done(moment) != note["done"]:
+            return None
+        # Not one packet came or went; else it takes the kernel milliseconds to list who could have got it.
+        if counted(init_pid) != note.get("counters") and network(init_pid) != note["traffic"]:
+            return None
+        return None if touched(Path(note["layer"]), float(note["at"])) else (last, moment)
+    except (HoldfastError, OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def touched(upper: Path, since: float) -> bool:
+    """Whether a file of the session's layer was changed after a moment, by whomever: `docker cp`, too.
+
+    The supervisor's own files are left out: what it writes is known otherwise. Raises OSError.
+    """
+    waiting, left, own = [os.fspath(upper)], MOST_FILES, os.path.join(upper, _OWN)  # noqa: PTH118
+    while waiting:
+        folder = waiting.pop()
+        if folder == own:
+            continue
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                left -= 1
+                if left < 0 or entry.stat(follow_symlinks=False).st_ctime > since:
+                    # A folder on the way to the supervisor's own changes with it.
+                    if (left >= 0 and own.startswith(entry.path + os.sep)) or entry.path == own:
+                        waiting.append(entry.path)
+                        continue
+                    return True
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+    return False
+
+
+def counted(init_pid: int) -> str:
+    """How many packets each of its devices has seen, those within the session included. Raises OSError."""
+    return Path(f"/proc/{init_pid}/net/dev").read_text()
+
+
+def network(init_pid: int) -> str:
+    """What came and went so far, if there is a socket that others can reach; empty if there is none.
+
+    Among those that only the session itself can reach are those of the engine's name server. Raises OSError.
+    """
+    base = Path(f"/proc/{init_pid}/net")
+    for name in _NETWORK:
+        path = base / name
+        lines = path.read_text().splitlines()[1:] if path.exists() else []
+        if not all(_LOOPBACK.match(line.split()[1]) for line in lines):
+            return counted(init_pid)
+    return ""

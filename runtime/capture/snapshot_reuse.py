@@ -1,0 +1,115 @@
+"""A snapshot of a session in which nothing has happened since its last one: all of that one, under a new id.
+
+Nothing is captured and the session does not stop. Files are links to the same, pages are in packs anyway, and
+the image gets one more name, so that each of the two may be removed without the other.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import HoldfastError
+from holdfast.runtime.capture import reuse_check
+from holdfast.runtime.capture.capture import moment_of
+from holdfast.runtime.storage.snapshot_storage import image_ref
+from holdfast.snapshots import files, manifest, raw
+from holdfast.snapshots.chunks import recipe
+from holdfast.snapshots.chunks.chunks import Busy, Chunks
+from holdfast.snapshots.chunks.recipe import RecipeDamaged
+from holdfast.snapshots.failure import of_row
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotRow
+    from holdfast.snapshots.manifest import Manifest
+
+PATIENCE = 0.05
+_OF_ITS_OWN = ("storage", "moment", "generation", "actor", "auto", "life", "failure")
+
+
+def share(
+    context: Context, session: SessionRow, operation: OperationRow, row: SnapshotRow
+) -> SnapshotRow | None:
+    """Complete a pending snapshot with what the last one is, if nothing has changed; None if it has.
+
+    Whatever is in the way leads to a capture, which will tell of it if it matters.
+    """
+    began = time.monotonic()
+    found = reuse_check.since(context, session)
+    if found is None:
+        return None
+    last, moment = found
+    home, staging = context.home, context.home.staging / operation.id
+    own: int | None = None
+    source = home.snapshots / last.id
+    try:
+        with (
+            raw.held(source),
+            Chunks(home.root) as chunks,
+            chunks.changing(PATIENCE),
+            ThreadPoolExecutor(1, "tag") as meanwhile,
+        ):
+            kept = manifest.read(source).model_copy(
+                update={
+                    "id": row.id,
+                    "label": row.label,
+                    "created_at": row.created_at,
+                    "parent": row.parent_snapshot_id,
+                    "options": session.options,  # those of its network can be changed from outside
+                    "failure": of_row(row.details),
+                }
+            )
+            # If it comes to nothing: the capture that follows gives the name to its own image, or is undone.
+            tagged = meanwhile.submit(context.engine.images.tag, kept.image, image_ref(row.id))
+            linked = _link(source, staging, last.id, kept)
+            tagged.result()
+            own = linked
+    except (HoldfastError, RecipeDamaged, Busy, OSError):
+        own = None
+    if own is None:
+        shutil.rmtree(staging, ignore_errors=True)
+        return None
+    inherited = {key: value for key, value in last.details.items() if key not in _OF_ITS_OWN}
+    spent = round(time.monotonic() - began, 4)
+    timing = {"frozen_seconds": 0.0, "capture_seconds": spent, "same_as": last.id, **moment_of(moment)}
+    ready = {
+        "state": "ready",
+        "image_id": last.image_id,
+        "bytes": own,
+        "details": {**inherited, **row.details, **timing, **_storage(last, own)},
+    }
+    staging.rename(home.snapshots / row.id)
+    context.store.operations.complete(operation.id, snapshots={row.id: ready})
+    return context.store.snapshot(row.id)
+
+
+def _storage(last: SnapshotRow, own: int) -> dict[str, Any]:
+    known = last.details.get("storage")
+    if not isinstance(known, dict):
+        return {}
+    shared = int(known["own"]) + int(known["shared"])
+    return {"storage": {**known, "own": own, "shared": shared, "besides": 0}}
+
+
+def _link(source: Path, folder: Path, last: str, kept: Manifest) -> int | None:
+    """Make a folder like another, with a manifest of its own; bytes that take space. None: it cannot be."""
+    (folder / raw.IMAGES).mkdir(mode=0o700, parents=True)
+    packed = recipe.pass_on(source, last, folder, kept.id)
+    if packed is None:
+        return None
+    for entry in kept.files:
+        try:
+            os.link(f"{source}/{entry.name}", f"{folder}/{entry.name}")
+        except FileNotFoundError:
+            if entry.name not in packed:
+                return None
+    manifest.write(folder, kept)
+    # The rest is links to what is on the disk.
+    files.sync((folder / manifest.FILE, folder / recipe.FILE, folder / raw.IMAGES, folder))
+    return (folder / manifest.FILE).stat().st_size + (folder / recipe.FILE).stat().st_size

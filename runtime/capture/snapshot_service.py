@@ -1,0 +1,163 @@
+"""Captures a session, or suspends it: all or nothing.
+
+What is made on the way carries the operation's id, so that `recovery` can take it back; the steps are in
+`taking`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base import ids
+from holdfast.base.interrupts import held
+from holdfast.errors import (
+    InvalidArgument,
+    SnapshotDamaged,
+)
+from holdfast.runtime.capture import reuse_check, snapshot_reuse
+from holdfast.runtime.capture.capture import Taking, new_row
+from holdfast.runtime.egress import attempt_log
+from holdfast.runtime.journal import host_events
+from holdfast.runtime.lifecycle.take_back import take_back_capture
+from holdfast.runtime.operations.operation import carry_out
+from holdfast.runtime.operations.undo_table import undoes
+from holdfast.runtime.retention import prune
+from holdfast.runtime.sessions import shared_folder
+from holdfast.runtime.sessions.session_lock import turn
+from holdfast.runtime.storage import remove_snapshot, snapshot_storage
+from holdfast.runtime.store.rows import OperationKind
+from holdfast.snapshots import manifest
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import (
+        OperationRow,
+        OperationState,
+        SessionRow,
+        SnapshotKind,
+        SnapshotRow,
+    )
+    from holdfast.snapshots.failure import Failure
+
+undoes(OperationKind.SNAPSHOT)(take_back_capture)
+
+
+def take(
+    context: Context,
+    session: SessionRow,
+    label: str | None,
+    kind: SnapshotKind,
+    reason: str | None = None,
+    force_drop: Sequence[str] = (),
+    failure: Failure | None = None,
+) -> SnapshotRow:
+    """Capture a running session; it runs on.
+
+    Raises:
+        LiveUnsupported: a live snapshot is not possible; the reason is in the message.
+        CaptureFailed, StoreError, SessionBusy, SessionDead: nothing was taken.
+    """
+    if force_drop and kind != "live":
+        raise InvalidArgument("cannot drop anything: nothing blocks a snapshot of files")
+    with turn(context, session, "snapshot") as session:
+        return capture(context, session, label, kind, reason, force_drop=force_drop, failure=failure)
+
+
+def capture(
+    context: Context,
+    session: SessionRow,
+    label: str | None,
+    kind: SnapshotKind,
+    reason: str | None = None,
+    auto: Mapping[str, Any] | None = None,
+    thawed: Callable[[], None] = lambda: None,
+    force_drop: Sequence[str] = (),
+    failure: Failure | None = None,
+) -> SnapshotRow:
+    """As `take`, for who holds the session's lock; `auto` says what it is taken for if nobody asked.
+
+    Then it is the last one, if nothing has happened since.
+    """
+    found = reuse_check.since(context, session) if auto is not None and kind == "live" else None
+    if found is not None and _same_options(context, found[0], session):
+        thawed()
+        return found[0]
+    prune.check_room(context, session)
+    snapshot_id = ids.new_id()
+    with carry_out(
+        context, OperationKind.SNAPSHOT, session_id=session.id, snapshot_id=snapshot_id
+    ) as operation:
+        row = new_row(context, session, operation, label, kind, reason, auto, failure)
+        shares = kind == "live" and not force_drop
+        snapshot = snapshot_reuse.share(context, session, operation, row) if shares else None
+        if snapshot is None:
+            taking = Taking(context, session, operation, row, thawed, force_drop)
+            snapshot = taking.live() if kind == "live" else taking.filesystem()
+            snapshot = snapshot_storage.settle(context, snapshot)
+        else:
+            thawed()
+    host_events.taken(context, session, snapshot)
+    prune.make_room(context, session, snapshot)
+    return snapshot
+
+
+def suspend(context: Context, session: SessionRow) -> SessionRow:
+    """Capture a session and end its processes in the same moment; nothing of its container remains."""
+    with (
+        turn(context, session, "suspend") as session,
+        carry_out(
+            context, OperationKind.SUSPEND, session_id=session.id, snapshot_id=ids.new_id()
+        ) as operation,
+    ):
+        prune.check_room(context, session)
+        attempt_log.glance(context, session)
+        row = new_row(context, session, operation, None, "live")
+        taken = Taking(context, session, operation, row).suspend()
+        with held():
+            suspended = _put_away(context, session, taken, operation.id)
+    prune.make_room(context, session, snapshot_storage.settle(context, taken), must=True)
+    return suspended
+
+
+@undoes(OperationKind.SUSPEND)
+def undo_suspension(context: Context, operation: OperationRow) -> OperationState:
+    """Finish a suspension whose processes are gone already: its snapshot is all there is of the session."""
+    if _finished(context, operation):
+        return "done"
+    return take_back_capture(context, operation)
+
+
+def _finished(context: Context, operation: OperationRow) -> bool:
+    taken = next((s for s in context.store.snapshots() if s.id == operation.snapshot_id), None)
+    session = next((s for s in context.store.sessions() if s.id == operation.session_id), None)
+    if taken is None or session is None:
+        return False
+    state = context.engine.inspect(session.container_id or "")
+    if state is not None and state.running:
+        remove_snapshot.remove_snapshot(context, taken)
+        return False
+    _put_away(context, session, taken, operation.id)
+    return True
+
+
+def _put_away(context: Context, session: SessionRow, taken: SnapshotRow, operation_id: str) -> SessionRow:
+    if session.container_id is not None:
+        context.engine.kill_remove(session.container_id)
+    host_events.taken(context, session, taken, "suspended")
+    shared_folder.remove(context.engine, context.home, session.id)
+    if context.home.has_gateway:
+        from holdfast.runtime.egress import session_policy
+
+        session_policy.leave(context.home, session.id)
+    suspended = {"state": "suspended", "container_id": None, "parent_snapshot_id": taken.id}
+    context.store.operations.complete(operation_id, sessions={session.id: suspended})
+    return context.store.session(session.id)
+
+
+def _same_options(context: Context, snapshot: SnapshotRow, session: SessionRow) -> bool:
+    """Whether a snapshot would make the session that this one is: its network can be changed from outside."""
+    with contextlib.suppress(SnapshotDamaged):
+        return manifest.read(context.home.snapshots / snapshot.id).options == session.options
+    return False

@@ -1,0 +1,175 @@
+"""What a machine must allow so that jobs can be captured alive on it, each thing tried.
+
+No virtual machine is needed, so no KVM. What is needed instead is that the engine starts one container with
+rights over others: the checkpointer. Where that is not allowed, jobs run all the same, and of those that fail
+the files can be kept.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base.text import plain
+from holdfast.errors import HoldfastError
+from holdfast.runtime.doctor import doctor
+from holdfast.runtime.guest_rpc.results import Check
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+
+GIB = 1 << 30
+MEMORY_LEAST = 2 * GIB
+"""Available: a session with a kernel takes 150 MiB, a capture as much again as page cache; then tests."""
+DISK_LEAST = 6 * GIB
+"""Images take 3 GB, a snapshot what the job holds and wrote, an exported one a third of a gigabyte more."""
+KERNEL_LEAST = (5, 10)
+LIVE = ("checkpointer", "kernel features", "live capture", "live restore", "what is restored")
+"""Checks without which jobs run and cannot be captured alive."""
+ONLY_FILES = 3
+"""Exit code: jobs run here, and their files can be kept; nothing can be captured alive."""
+_KCMP = {"x86_64": 312, "aarch64": 272}
+
+
+def checks(context: Context) -> list[Check]:
+    """All of them; images that are missing are built for it, and a session is captured and restored."""
+    engine = doctor.guarded("engine", lambda: _engine(context))
+    found = [
+        engine,
+        doctor.guarded("memory", _memory),
+        doctor.guarded("disk", lambda: _disk(context)),
+        Check("virtualization", True, "not needed; KVM is not used"),
+        doctor.guarded("kernel features", _kernel),
+    ]
+    if not engine.ok:
+        return found
+    return [
+        *found,
+        doctor.guarded("session", lambda: _session(context)),
+        doctor.guarded("checkpointer", lambda: _checkpointer(context)),
+        *_round_trip(context),
+    ]
+
+
+def exit_code(found: Sequence[Check]) -> int:
+    """0 if all is well, 3 if nothing but live capture is missing, else 1. Pure."""
+    missing = {check.name for check in found if not check.ok}
+    if not missing:
+        return 0
+    return ONLY_FILES if missing <= set(LIVE) else 1
+
+
+def _engine(context: Context) -> Check:
+    found = doctor.engine_check(context)
+    options = " ".join(str(each) for each in context.engine.info().get("SecurityOptions") or ())
+    for word, why in (("rootless", "it is rootless"), ("userns", "it maps users of containers to others")):
+        if word in options:
+            hint = "use an engine that runs as root: the checkpointer needs rights over other containers"
+            return Check("engine", False, f"{found.detail}; {why}", hint)
+    if "seccomp" not in options:
+        hint = "use a kernel and an engine that have it"
+        return Check("engine", False, f"{found.detail}; without seccomp", hint)
+    return found
+
+
+def _memory() -> Check:
+    rows = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+    available = int(rows["MemAvailable"].split()[0]) << 10
+    hint = "" if available >= MEMORY_LEAST else "use a larger runner, or give jobs less with --memory"
+    return Check("memory", not hint, f"{available / GIB:.1f} GiB available", hint)
+
+
+def _disk(context: Context) -> Check:
+    places = {"of the home": context.home.root}
+    if root := str(context.engine.info().get("DockerRootDir") or ""):
+        places["of the engine"] = Path(root)
+    free: dict[str, int] = {}
+    for name, path in places.items():
+        while not path.exists():
+            path = path.parent
+        free[name] = shutil.disk_usage(path).free
+    told = ", ".join(f"{size / GIB:.1f} GiB free {name}" for name, size in free.items())
+    short = min(free.values()) < DISK_LEAST
+    hint = "remove what the runner brings and the job does not need, or set HOLDFAST_HOME" if short else ""
+    return Check("disk", not short, told, hint)
+
+
+def _kernel() -> Check:
+    release = platform.release()
+    version = tuple(int(part) for part in release.split("-")[0].split(".")[:2] if part.isdigit())
+    lacking = [name for name, has in KERNEL.items() if not has()]
+    if version < KERNEL_LEAST:
+        lacking.insert(0, f"a version of {'.'.join(map(str, KERNEL_LEAST))} or newer")
+    detail = f"Linux {release} on {platform.machine()}" + (f" lacks {', '.join(lacking)}" if lacking else "")
+    return Check("kernel features", not lacking, detail, "use another kernel or runner" if lacking else "")
+
+
+def _kcmp() -> bool:
+    """CRIU compares what processes share; a kernel without CONFIG_KCMP cannot tell."""
+    number = _KCMP.get(platform.machine())
+    if number is None:
+        return True
+    call: Any = ctypes.CDLL(None, use_errno=True).syscall
+    return int(call(number, os.getpid(), os.getpid(), 0, 0, 0)) == 0
+
+
+KERNEL: dict[str, Callable[[], bool]] = {
+    "overlayfs": lambda: "overlay" in Path("/proc/filesystems").read_text(),
+    "time namespaces": Path("/proc/self/ns/time").exists,
+    "checkpoint/restore (/proc/self/map_files)": Path("/proc/self/map_files").exists,
+    "page maps": Path("/proc/self/pagemap").exists,
+    "seccomp": lambda: "\nSeccomp:" in Path("/proc/self/status").read_text(),
+    "kcmp": _kcmp,
+}
+
+
+def _session(context: Context) -> Check:
+    """A session as jobs get it; its image is built first if it is missing."""
+    from holdfast.runtime.api.session import Session
+    from holdfast.runtime.lifecycle.create import create
+
+    session = Session(context, create(context))
+    try:
+        result = session.exec("true", timeout=60)
+    finally:
+        session.remove()
+    if not result.ok:
+        return Check("session", False, plain(result.text, 200), "`holdfast doctor` says more")
+    return Check("session", True, "jobs run in containers of their own")
+
+
+def _checkpointer(context: Context) -> Check:
+    from holdfast.snapshots import service
+
+    try:
+        home, tell = context.home, context.progress
+        with service.ask(context.engine, home, tell, "hello", container=None) as link:
+            said = link.until("done")
+    except HoldfastError as error:
+        hint = (
+            "allow the engine to start containers with SYS_ADMIN, SYS_PTRACE and the host's processes "
+            "(GitLab: `privileged = true`; inside of a container: `--privileged`)"
+        )
+        return Check("checkpointer", False, str(error), hint)
+    return Check("checkpointer", True, f"CRIU {plain(str(said['criu']), 20)} may look into other containers")
+
+
+def _round_trip(context: Context) -> list[Check]:
+    """A capture and a restore; what came back is one verdict."""
+    from holdfast.runtime.doctor import round_trip
+
+    found = round_trip.checks(context)
+    tried = [check for check in found if check.name in ("live capture", "live restore")]
+    rest = [check for check in found if check not in tried]
+    if not rest:
+        return tried
+    wrong = [check for check in rest if not check.ok]
+    if wrong:
+        names = ", ".join(check.name for check in wrong)
+        return [*tried, Check("what is restored", False, f"differs: {names}", wrong[0].hint)]
+    return [*tried, Check("what is restored", True, f"{len(rest)} kinds of state are as they were")]

@@ -1,0 +1,129 @@
+"""Takes what was captured to where it outlives this machine: a file, a registry, or else it stays here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base.suggestion import quoted
+from holdfast.errors import StoreError
+from holdfast.runtime.ci.job_summary import Kept
+
+if TYPE_CHECKING:
+    from holdfast.base.home import Home
+    from holdfast.runtime.api.bundle_files import Exported
+    from holdfast.runtime.api.bundle_registries import Pushed
+    from holdfast.runtime.api.snapshot import Snapshot
+
+SUFFIX = ".holdfast"
+READABLE = "anyone who gets it can read them; encrypt with --encrypt-to KEY or --passphrase"
+_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where snapshots go: into files of a folder, to a reference of a registry, or, without both, nowhere.
+
+    `options` are those of `Snapshot.export` and `Snapshot.push`: who signs, for whom it is encrypted.
+    """
+
+    folder: Path | None = None
+    reference: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def check(self, home: Home, note: Callable[[str], None]) -> None:
+        """See that it can be, before an hour is spent on what would be delivered there.
+
+        If there is no key to sign with, one is made, and `note` is told.
+
+        Raises:
+            InvalidArgument: the reference is none; the key that is to sign is not there or locked.
+            StoreError: there can be no such folder.
+        """
+        if self.reference is None and self.folder is None:
+            return
+        from holdfast.runtime.transfer import bundle_trust
+        from holdfast.snapshots.bundle.keys import Keys
+
+        if self.reference is not None:
+            from holdfast.snapshots.registry.reference import Reference
+
+            Reference.parse(self.reference)
+        if self.folder is not None:
+            _make(self.folder)
+        key, new = Keys(home).sending(self.options.get("key"), self.options.get("passphrase"))
+        if new:
+            note(bundle_trust.made(key.public))
+
+
+class Deliveries:
+    """All that one job delivers; no two things get the same name."""
+
+    def __init__(self, destination: Destination) -> None:
+        self._destination = destination
+        self._names: set[str] = set()
+
+    def name(self, wanted: str) -> str:
+        """A name for the next one, from a test's id or the like."""
+        base = _PLAIN.sub("-", wanted).strip("-.")[:80].lower() or "failure"
+        name, number = base, 2
+        while name in self._names:
+            name, number = f"{base}-{number}", number + 1
+        self._names.add(name)
+        return name
+
+    def place(self, name: str) -> str | None:
+        """What a snapshot of that name will be thawed by; None if it stays here."""
+        if self._destination.reference is not None:
+            return self._reference(name)
+        folder = self._destination.folder
+        return None if folder is None else str(folder / f"{name}{SUFFIX}")
+
+    def deliver(self, snapshot: Snapshot, name: str, title: str, note: Callable[[str], None]) -> Kept:
+        """Export or push it; `note` is given what whoever gets it should know.
+
+        Raises:
+            HoldfastError: it could not be; the snapshot is still here.
+        """
+        place = self.place(name)
+        if place is None:
+            return Kept(title, command(snapshot.name), snapshot.size, snapshot.kind)
+        if self._destination.reference is not None:
+            pushed = snapshot.push(place, **self._destination.options)
+            place = pushed.pinned  # the tag may be another's by the time it is wanted
+            sent: Exported | Pushed = pushed
+        else:
+            _make(Path(place).parent)
+            sent = snapshot.export(Path(place), **self._destination.options)
+        for warning in sent.warnings:
+            note(warning)
+        options = self._destination.options
+        if sent.warnings and not (options.get("encrypt_to") or options.get("bundle_passphrase")):
+            note(READABLE)
+        snapshot.remove()
+        return Kept(title, command(place), sent.bytes, snapshot.kind)
+
+    def _reference(self, name: str) -> str:
+        """`registry/ci:run-7` for the failure itself, `registry/ci:run-7-a-test` for what else there is."""
+        reference = self._destination.reference or ""
+        if name == "failure":
+            return reference
+        repository, colon, tag = reference.rpartition(":")
+        if not colon or "/" in tag:
+            return f"{reference}:{name}"
+        return f"{repository}:{tag}-{name}"[: len(repository) + 129]
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot make {folder}: {error.strerror or error}") from error
+
+
+def command(place: str) -> str:
+    """The command that thaws it."""
+    return f"holdfast thaw {quoted(place)}"

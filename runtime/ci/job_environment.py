@@ -1,0 +1,111 @@
+"""The variables a job gets, and how secrets among them enter a session without being written down anywhere.
+
+What is no secret is an option of the session. A secret would then be in the manifest and in the engine's own
+records. So the shell reads those from a file in memory that is gone before the command runs, and forgets them
+in the same breath: what a shell holds at its prompt is written down in the session.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from holdfast.base.text import plain
+from holdfast.engine import engine_faults
+from holdfast.errors import InvalidArgument, SessionError
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+    from holdfast.runtime.ci.redaction import Redaction
+
+# Nobody is there to leave a pager or to answer dpkg; a question of git is told as one.
+DEFAULTS = {"CI": "true", "PAGER": "cat", "GIT_PAGER": "cat", "DEBIAN_FRONTEND": "noninteractive"}
+PLUGIN, PLUGIN_OPTION = "/opt/holdfast/python", "--holdfast"
+PLACE = "/dev/shm/.holdfast-job"  # noqa: S108  in the session, in memory
+LARGEST = 120_000
+"""Bytes: the kernel takes no longer string (MAX_ARG_STRLEN is 128 KiB)."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def chosen(wanted: Sequence[str], host: Mapping[str, str]) -> dict[str, str]:
+    """The variables asked for: NAME and `NAME*` as they are on this host, if at all, and NAME=VALUE.
+
+    Raises:
+        InvalidArgument: one of them is none of these.
+    """
+    found = dict(DEFAULTS)
+    for each in wanted:
+        name, equals, value = each.partition("=")
+        if equals and _NAME.fullmatch(name):
+            found[name] = value
+        elif not equals and any(c in name for c in "*?["):
+            found |= {
+                key: host[key] for key in sorted(host) if fnmatchcase(key, name) and _NAME.fullmatch(key)
+            }
+        elif not equals and _NAME.fullmatch(name):
+            found |= {name: host[name]} if name in host else {}
+        else:
+            raise InvalidArgument(
+                f"cannot pass on '{plain(name, 60)}': it is not the name of a variable",
+                hint="--env NAME, --env 'GITHUB_*' or --env NAME=VALUE",
+            )
+    return found
+
+
+def with_plugin(variables: Mapping[str, str], command: str) -> dict[str, str]:
+    """Let any Python find the plugin of pytest if the command wants it: not all see what the system has."""
+    if PLUGIN_OPTION not in f"{command} {variables.get('PYTEST_ADDOPTS', '')}".split():
+        return dict(variables)
+    path = ":".join(filter(None, (variables.get("PYTHONPATH"), PLUGIN)))
+    return {**variables, "PYTHONPATH": path}
+
+
+def split(variables: Mapping[str, str], redaction: Redaction) -> tuple[dict[str, str], dict[str, str]]:
+    """Those that may be written down, and those that may not."""
+    hidden = {name: value for name, value in variables.items() if redaction.secret(name)}
+    return {name: value for name, value in variables.items() if name not in hidden}, hidden
+
+
+def script(variables: Mapping[str, str]) -> str:
+    """What a shell reads to have them.
+
+    Raises:
+        InvalidArgument: it would be too long.
+    """
+    text = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(variables.items()))
+    if len(text.encode("utf-8", "surrogateescape")) > LARGEST or "\0" in text:
+        raise InvalidArgument(
+            f"cannot pass on variables: secret ones have more than {LARGEST} bytes",
+            hint="put large ones into a file of the checkout",
+        )
+    return text
+
+
+def around(command: str, names: Iterable[str]) -> str:
+    """A command that has the variables in PLACE, and takes them and the file away with it."""
+    kept, gone = "holdfast_status", " ".join(sorted(names))
+    before, after = f". {PLACE}; rm -f {PLACE}", f"{kept}=$?; unset {gone}; (exit ${kept})"
+    return f"{{ {before}; eval {shlex.quote(command)}; {after}; }}"
+
+
+def hand_over(engine: Engine, container: str, variables: Mapping[str, str], user: str) -> None:
+    """Leave variables in PLACE of a session, for what `around` returns.
+
+    Args:
+        user: whose shell it is, as UID:GID.
+
+    Raises:
+        SessionError: it cannot be written.
+    """
+    command = ["/bin/sh", "-c", 'umask 077; printf %s "$TEXT" > "$1"; chown "$2" "$1"', "sh", PLACE, user]
+    with engine_faults.translated("pass on variables"):
+        inside = engine.client.containers.get(container)
+        done = inside.exec_run(command, user="0:0", environment={"TEXT": script(variables)})
+    if done.exit_code != 0:
+        said = plain(done.output.decode("utf-8", "replace") if isinstance(done.output, bytes) else "", 200)
+        raise SessionError(
+            f"cannot pass on variables: {said}", hint="the session's image needs /bin/sh and chown"
+        )

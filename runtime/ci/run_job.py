@@ -1,0 +1,258 @@
+"""Runs a job from a fresh session to its exit code: files in, command, and if it fails everything kept.
+
+The session belongs to the job. While it is there, an operation says so: if this process dies, the next one
+of the home removes it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from holdfast.base import ids
+from holdfast.errors import HoldfastError, SessionDead
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.ci import (
+    capture_job,
+    checkout,
+    copy_checkout,
+    failure_record,
+    job_environment,
+)
+from holdfast.runtime.ci.delivery import Deliveries, command
+from holdfast.runtime.ci.job import Job, Outcome
+from holdfast.runtime.ci.job_captures import Captures
+from holdfast.runtime.ci.job_summary import Kept
+from holdfast.runtime.ci.redaction import Redaction
+from holdfast.runtime.ci.watched_command import Watched, Watching
+from holdfast.runtime.guest import layout
+from holdfast.runtime.lifecycle.create import create
+from holdfast.runtime.lifecycle.teardown import finish_removal
+from holdfast.runtime.operations.operation import carry_out
+from holdfast.runtime.operations.undo_table import undoes
+from holdfast.runtime.scrubbing import rules_file
+from holdfast.runtime.store.rows import OperationKind
+from holdfast.runtime.terminal.uncook import Tail
+from holdfast.snapshots.failure import Failure
+
+if TYPE_CHECKING:
+    from holdfast.runtime.ci.checkout import Checkout
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.pulse.pulse import Pulse
+
+undoes(OperationKind.CI)(finish_removal)
+
+TAIL_BYTES = 64 << 10
+
+
+class Run:
+    """One job.
+
+    Args:
+        show: is given the output as it comes, without secrets.
+        note: is given a line for each thing that is done about a failure.
+        known: all variables of this host, whose secrets are not to be shown either.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        job: Job,
+        *,
+        show: Callable[[bytes], None],
+        note: Callable[[str], None],
+        known: dict[str, str],
+    ) -> None:
+        self._context = context
+        self._job = job
+        self._show = show
+        rules = rules_file.read(context.home)
+        names = (*job.redact, *rules.env)
+        self.redaction = Redaction({**known, **job.variables}, names, rules.matcher())
+        self._tell = note
+        self._stream = self.redaction.stream()
+        self._tail = Tail(TAIL_BYTES)
+        self._notes: list[str] = []
+        self._watchings: list[Watching] = []
+        self._revision: str | None = None
+        self._deliveries = Deliveries(job.destination)
+        self._captures = Captures(
+            self._deliveries, self._completed, self._remark, job.limits.size, job.captures
+        )
+
+    def run(self) -> Outcome:
+        """Run it to its end.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C; the session is gone.
+            HoldfastError: it could not be run: no engine, no image, a checkout that cannot be read.
+        """
+        self._job.destination.check(self._context.home, self._remark)
+        taken = None if self._job.checkout is None else checkout.look(self._job.checkout)
+        try:
+            return self._run(taken)
+        finally:
+            for each in self._watchings:
+                each.leave()
+
+    def _run(self, taken: Checkout | None) -> Outcome:
+        with self._session(taken) as session:
+            began = time.monotonic()
+            owner = self._owner(session)
+            if taken is not None:
+                container = str(session.row.container_id)
+                staging = self._context.home.staging
+                copy_checkout.put(self._context.engine, container, taken, owner, staging)
+                self._notes += taken.notes
+                self._revision = taken.revision
+            with self._captures.serve(session):
+                outcome = self._commands(session, f"{owner[0]}:{owner[1]}", began)
+            outcome = self._delivered(outcome)
+            return replace(outcome, session=session.name) if self._job.keep else outcome
+
+    @contextmanager
+    def _session(self, taken: Checkout | None) -> Iterator[Session]:
+        """The session of the job, which ends with it."""
+        plain, _ = job_environment.split(self._job.variables, self.redaction)
+        options = {**self._job.options, "env": plain}
+        if taken is not None and taken.inside and not options.get("workdir"):
+            options["workdir"] = str(layout.WORKSPACE / taken.inside)
+        name = f"ci-{ids.new_id()[:8]}"
+        if self._job.keep:
+            yield Session(self._context, create(self._context, name, **options))
+            return
+        with carry_out(self._context, OperationKind.CI, details={"session": name}):
+            session = Session(self._context, create(self._context, name, **options))
+            yield session
+            session.remove()
+
+    def _commands(self, session: Session, owner: str, began: float) -> Outcome:
+        _, hidden = job_environment.split(self._job.variables, self.redaction)
+        for number, text in enumerate([*self._job.setup, self._job.command]):
+            whole = text
+            if hidden:
+                job_environment.hand_over(self._context.engine, str(session.row.container_id), hidden, owner)
+                whole = job_environment.around(text, hidden)
+            watching = Watching(self._context, session, self._output)
+            self._watchings.append(watching)
+            started = time.monotonic()
+            try:
+                watched = watching.run(whole, began, self._job.patience)
+            except SessionDead as error:
+                return self._lost(text, error, time.monotonic() - started)
+            if watched.result is not None:
+                self._flush()
+            if watched.result is None or failure_record.exit_code(watched) != 0:
+                seconds = time.monotonic() - started
+                is_setup = number < len(self._job.setup)
+                return self._failed(session, text, watched, seconds, is_setup=is_setup)
+        return Outcome(0, time.monotonic() - began, notes=tuple(self._notes))
+
+    def _failed(
+        self,
+        session: Session,
+        text: str,
+        watched: Watched,
+        seconds: float,
+        *,
+        is_setup: bool,
+    ) -> Outcome:
+        found = failure_record.of(
+            text,
+            watched,
+            self.redaction.data(self._tail.value()),
+            self._pulse(session),
+            seconds=seconds,
+        )
+        if is_setup:
+            found = found.model_copy(update={"message": f"setup: {found.message}".rstrip(": ")})
+        found = self._completed(found)
+        self._note(f"{found.title}{': ' if found.message else ''}{found.message}")
+        kept: tuple[Kept, ...] = ()
+        why = ""
+        if watched.result is None or not self._captures.of_failures:
+            kept, why = self._keep(session, found)
+        self._flush()
+        code = failure_record.exit_code(watched)
+        return Outcome(code, seconds, found, kept, why, tuple(self._notes))
+
+    def _lost(self, text: str, error: SessionDead, seconds: float) -> Outcome:
+        """The session ended by itself: killed, or out of memory. Nothing is left to be captured."""
+        self._flush()
+        found = self._completed(
+            Failure(
+                reason="failed",
+                command=text,
+                message=f"its session ended: {error}",
+                tail=self.redaction.data(self._tail.value()).decode("utf-8", "replace"),
+            )
+        )
+        self._note(f"{found.title}: {found.message}")
+        return Outcome(1, seconds, found, (), self.redaction.text(str(error)), tuple(self._notes))
+
+    def _completed(self, found: Failure) -> Failure:
+        """A record with what is known of the job, and without secrets."""
+        known = {"job": self._job.job, "revision": self._revision}
+        return self.redaction.failure(found.model_copy(update=known))
+
+    def _delivered(self, outcome: Outcome) -> Outcome:
+        """The outcome with what the command itself asked to be captured."""
+        asked = self._captures.deliver()
+        for each in asked:
+            self._note(f"thaw {each.title}: {each.thaw}")
+        return replace(outcome, kept=(*outcome.kept, *asked), notes=tuple(self._notes))
+
+    def _keep(self, session: Session, found: Failure) -> tuple[tuple[Kept, ...], str]:
+        """Capture the session and deliver it: what came of it, and why it is less than was wanted."""
+        self._note("capturing the session as it is")
+        frozen = capture_job.freeze(session, found, self._job.limits)
+        why = self.redaction.text(frozen.why)
+        if why:
+            self._note(f"not captured alive: {why}")
+        if frozen.snapshot is None:
+            return (), why
+        snapshot, details = frozen.snapshot, frozen.snapshot.row.details
+        stood = float(details.get("frozen_seconds") or 0.0)
+        self._note(f"captured: {snapshot.size / 1e6:.3g} MB, the session stood still for {stood:.2f} s")
+        try:
+            kept = self._deliveries.deliver(
+                snapshot, self._deliveries.name("failure"), found.title, self._remark
+            )
+        except HoldfastError as error:
+            here = Kept(found.title, command(snapshot.name), snapshot.size, snapshot.kind)
+            self._remark(f"{error}; it is in the home of this machine")
+            kept = here
+        self._note(f"thaw it: {kept.thaw}")
+        return (kept,), why
+
+    def _note(self, text: str) -> None:
+        self._tell(self.redaction.text(text))
+
+    def _remark(self, text: str) -> None:
+        """Say it now, and in the summary."""
+        if text not in self._notes:
+            self._notes.append(self.redaction.text(text))
+            self._note(text)
+
+    def _pulse(self, session: Session) -> Pulse | None:
+        with suppress(HoldfastError):
+            return session.pulse(parts=("processes", "sockets", "terminals", "limits"))
+        return None
+
+    def _owner(self, session: Session) -> tuple[int, int]:
+        engine, container = self._context.engine, str(session.row.container_id)
+        return copy_checkout.identity(
+            engine.read_file(container, "/etc/passwd"), self._job.options.get("user")
+        )
+
+    def _output(self, data: bytes) -> None:
+        self._tail.feed(data)
+        if shown := self._stream.feed(data):
+            self._show(shown)
+
+    def _flush(self) -> None:
+        if shown := self._stream.end():
+            self._show(shown)

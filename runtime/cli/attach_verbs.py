@@ -1,0 +1,40 @@
+"""Verb: attach."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from holdfast.runtime.cli import printing
+from holdfast.runtime.cli.arguments import Json, Raw, SessionRef, controller, wants_json
+
+
+def attach(
+    session: SessionRef,
+    detach_key: Annotated[
+        str, typer.Option("--detach-key", metavar="NAME", help="The key that detaches, such as C-] or C-q.")
+    ] = "C-]",
+    view: Annotated[bool, typer.Option("--view", help="Watch only; nothing you type is passed on.")] = False,
+    take: Annotated[bool, typer.Option("--take", help="Take the shell from whoever holds it.")] = False,
+    raw: Raw = False,
+    json: Json = False,
+) -> None:
+    """Join the session's terminal. C-] detaches; the session keeps running.
+
+    You hold the shell until you leave, if nobody else does; commands of others wait or are refused. Programs
+    work as usual, but cannot reach your terminal's clipboard or title.
+    """
+    found = controller().session(session)
+    if sys.stdin.isatty():
+        printing.note(f"{detach_key} leaves the session")
+    reason = found.terminal.attach(detach_key=detach_key, read_only=view, take=take, unfiltered=raw)
+    if wants_json(json):
+        printing.emit({"id": found.id, "name": found.name, "reason": reason})
+    else:
+        printing.note(
+            f"{reason} from session {found.name}"
+            if reason == "detached"
+            else f"the shell was closed: {reason}"
+        )

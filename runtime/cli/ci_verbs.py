@@ -1,0 +1,233 @@
+"""Verb: ci run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.cli import printing
+from holdfast.runtime.cli.arguments import Json, Separated, command_text, controller, wants_json
+from holdfast.runtime.cli.transfer_verbs import (
+    PASSPHRASE,
+    EncryptTo,
+    KeyName,
+    Secrets,
+    WithPassphrase,
+    bundle_passphrase,
+)
+
+if TYPE_CHECKING:
+    from holdfast.runtime.ci.job import Job, Outcome
+
+app = typer.Typer(name="ci", help="Run CI jobs.", no_args_is_help=True, rich_markup_mode=None)
+Texts = list[str] | None
+
+
+@app.command("run", cls=Separated)
+def run(
+    context: typer.Context,
+    command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The command and its arguments.")],
+    image: Annotated[str | None, typer.Option(help="An image built FROM the session image.")] = None,
+    env: Annotated[
+        Texts, typer.Option(metavar="NAME|NAME=VALUE|'NAME*'", help="Pass a variable to the job. Repeatable.")
+    ] = None,
+    setup: Annotated[
+        Texts, typer.Option(metavar="TEXT", help="Run this first, in the same shell. Repeatable.")
+    ] = None,
+    timeout: Annotated[
+        str | None, typer.Option(metavar="30m", help="Time limit of setup and command together.")
+    ] = None,
+    hang_after: Annotated[
+        str, typer.Option(metavar="10m", help="Stop after this long without progress (0: never).")
+    ] = "10m",
+    answer_after: Annotated[
+        str, typer.Option(metavar="2s", help="Stop after waiting this long for input.")
+    ] = "2s",
+    export: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Export captures to files in this folder.")
+    ] = None,
+    push: Annotated[str | None, typer.Option(metavar="REF", help="Push captures to a registry.")] = None,
+    plain_http: Annotated[bool, typer.Option("--plain-http", help="Push without TLS.")] = False,
+    key: KeyName = None,
+    encrypt_to: EncryptTo = None,
+    passphrase: WithPassphrase = False,
+    secrets: Secrets = None,
+    compression: Annotated[
+        str | None,
+        typer.Option(
+            help="Compression of file layers: zstd (default for files) or gzip (default for registries)."
+        ),
+    ] = None,
+    summary: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Append a Markdown summary of what failed.")
+    ] = None,
+    redact: Annotated[
+        Texts,
+        typer.Option(
+            metavar="NAME",
+            help="Also treat the values of these variables as secret; `*` is a wildcard. Repeatable.",
+        ),
+    ] = None,
+    size_limit: Annotated[
+        str | None, typer.Option(metavar="4g", help="Discard snapshots larger than this.")
+    ] = None,
+    capture_limit: Annotated[str, typer.Option(metavar="5m", help="Time limit for capturing.")] = "5m",
+    fallback: Annotated[
+        str | None, typer.Option(metavar="files", help="If a live capture is not possible, keep the files.")
+    ] = None,
+    captures: Annotated[
+        int, typer.Option(min=0, help="Most captures the command itself may request (one per failing test).")
+    ] = 5,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the session after the job.")] = False,
+    checkout: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder to copy into the session (default: the current one).")
+    ] = Path(),
+    no_checkout: Annotated[
+        bool, typer.Option("--no-checkout", help="Copy nothing into the session.")
+    ] = False,
+    network: Annotated[str | None, typer.Option(help="`internet`, `none` or `open`.")] = None,
+    allow: Annotated[
+        Texts, typer.Option(metavar="HOST:PORT", help="Allow this host as well. Repeatable.")
+    ] = None,
+    memory: Annotated[str | None, typer.Option(help="Limit, such as 512m or 4g.")] = None,
+    cpus: Annotated[float | None, typer.Option(help="Limit in cores, such as 1.5.")] = None,
+    pids: Annotated[int | None, typer.Option(help="Limit of processes and threads.")] = None,
+    user: Annotated[str | None, typer.Option(help="User to run as.")] = None,
+    mount: Annotated[
+        Texts, typer.Option(metavar="SRC:DST[:ro]", help="Mount a host folder. Repeatable.")
+    ] = None,
+    workdir: Annotated[str | None, typer.Option(help="Initial working directory.")] = None,
+    json: Json = False,
+) -> None:
+    """Run a command in a fresh session with the checkout in it; if it fails, capture the session alive.
+
+    Output as it comes. The exit code is the command's; 124 if it took too long or did nothing any more, 75 if
+    it waited for input, 130 after Ctrl-C.
+    """
+    from holdfast.runtime.ci import failure_record as record
+    from holdfast.runtime.ci import job_environment
+    from holdfast.runtime.ci.capture_job import Limits
+    from holdfast.runtime.ci.delivery import Destination
+    from holdfast.runtime.ci.job import Job
+    from holdfast.runtime.ci.watchdog import Patience
+    from holdfast.runtime.scrubbing import rules_file
+    from holdfast.runtime.store import policy
+
+    if export is not None and push is not None:
+        raise InvalidArgument("cannot export and push at once", hint="choose --export DIR or --push REF")
+    if plain_http and push is None:
+        raise InvalidArgument("cannot go without TLS to nowhere", hint="--plain-http is for --push")
+    if fallback not in (None, "files"):
+        raise InvalidArgument("cannot fall back to that", hint="--fallback files")
+    options: dict[str, Any] = {
+        "image": image,
+        "network": network,
+        "allow": allow,
+        "memory": memory,
+        "cpus": cpus,
+        "pids": pids,
+    }
+    options |= {"user": user, "mounts": mount, "workdir": workdir}
+    packed = "gzip" if push is not None else "zstd"  # engines before Docker 23 pull no other
+    how: dict[str, Any] = {
+        "key": key,
+        "passphrase": os.environ.get(PASSPHRASE),
+        "compression": compression or packed,
+    }
+    if secrets is not None:
+        how["secrets"] = rules_file.checked_action(secrets)
+    if encrypt_to or passphrase:
+        how |= {"encrypt_to": encrypt_to or (), "bundle_passphrase": bundle_passphrase(wanted=passphrase)}
+    if plain_http:
+        how["plain_http"] = True
+    text = command_text(command, separated=bool(context.meta.get("separated")))
+    job = Job(
+        command=text,
+        options={name: value for name, value in options.items() if value is not None},
+        variables=job_environment.with_plugin(job_environment.chosen(env or [], os.environ), text),
+        redact=tuple(redact or ()),
+        checkout=None if no_checkout else checkout.absolute(),
+        setup=tuple(setup or ()),
+        patience=Patience(
+            None if timeout is None else _seconds(timeout, "--timeout"),
+            _seconds(hang_after, "--hang-after"),
+            _seconds(answer_after, "--answer-after"),
+        ),
+        limits=Limits(
+            _seconds(capture_limit, "--capture-limit") or 1e9,
+            None if size_limit is None else policy.size(size_limit, "--size-limit"),
+            fallback == "files",
+        ),
+        destination=Destination(export, push, how),
+        captures=captures,
+        keep=keep,
+        job=record.job_of(os.environ),
+    )
+    outcome = _run(job, summary, as_json=wants_json(json))
+    raise typer.Exit(outcome.exit_code)
+
+
+def _run(job: Job, summary: Path | None, *, as_json: bool) -> Outcome:
+    from holdfast.runtime.ci.run_job import Run
+
+    with (
+        controller() as holdfast,
+        printing.guest_output(file=sys.stderr if as_json else sys.stdout) as show,
+    ):
+        running = Run(holdfast.context, job, show=show, note=printing.note, known=dict(os.environ))
+        outcome = running.run()
+    if outcome.failure is not None or outcome.kept:
+        _summarize(running.redaction.text(job.command), outcome, summary)
+    if outcome.session is not None:
+        printing.note(f"session {outcome.session} is left as it is: `holdfast attach {outcome.session}`")
+    if as_json:
+        printing.emit(as_dict(outcome))
+    return outcome
+
+
+def as_dict(outcome: Outcome) -> dict[str, Any]:
+    """What a job came to, for programs."""
+    return {
+        "exit_code": outcome.exit_code,
+        "seconds": round(outcome.seconds, 3),
+        "failure": None if outcome.failure is None else outcome.failure.as_details(),
+        "captured": [
+            {"title": each.title, "thaw": each.thaw, "bytes": each.size, "kind": each.kind}
+            for each in outcome.kept
+        ],
+        "not_captured": outcome.not_kept or None,
+        "session": outcome.session,
+        "notes": list(outcome.notes),
+    }
+
+
+def _summarize(command: str, outcome: Outcome, file: Path | None) -> None:
+    from holdfast.runtime.ci.job_summary import Summary
+    from holdfast.snapshots.failure import Failure
+
+    record = outcome.failure or Failure(reason="asked", command=command)
+    told = Summary(record, outcome.exit_code, outcome.seconds, outcome.kept, outcome.not_kept, outcome.notes)
+    given = os.environ.get("GITHUB_STEP_SUMMARY")
+    for path in dict.fromkeys(each for each in (file, Path(given) if given else None) if each is not None):
+        try:
+            with path.open("a", encoding="utf-8", errors="replace") as stream:
+                stream.write(told.markdown() + "\n")
+        except OSError as error:  # the exit code of the job is worth more
+            printing.note(f"cannot write the summary to {path}: {error.strerror or error}")
+
+
+def _seconds(text: str, what: str) -> float:
+    """A time such as `30m`; a bare number is seconds, 0 is none."""
+    from holdfast.runtime.store import policy
+
+    if text.strip() == "0":
+        return 0.0
+    try:
+        return policy.seconds(float(text), what)
+    except ValueError:
+        return policy.seconds(text, what)

@@ -1,0 +1,99 @@
+"""Verb: doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.cli import printing
+from holdfast.runtime.cli.arguments import Json, controller, wants_json
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest_rpc.results import Check
+
+
+def doctor(
+    ci: Annotated[
+        bool,
+        typer.Option(
+            "--ci", help="Check what a CI runner must allow. Exit code 3: only file snapshots work."
+        ),
+    ] = False,
+    security: Annotated[
+        bool,
+        typer.Option(
+            "--security", help="Show what isolates sessions from this host, and what would improve it."
+        ),
+    ] = False,
+    programs: Annotated[
+        bool, typer.Option("--programs", help="Capture, restore and fork real programs; takes many minutes.")
+    ] = False,
+    only: Annotated[
+        str | None,
+        typer.Option("--only", metavar="NAME,...", help="With --programs: these programs or families."),
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="With --programs: list them.")] = False,
+    markdown: Annotated[
+        Path | None,
+        typer.Option("--markdown", metavar="FILE", help="With --programs: write the results as a table."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Check everything Holdfast needs. Exit code 1 if something is missing."""
+    if programs:
+        from holdfast.runtime.cli import program_verbs as verb
+
+        verb.programs(only=only, listing=list_, markdown=markdown, as_json=wants_json(json))
+        return
+    if only or list_ or markdown:
+        raise InvalidArgument("cannot do that without --programs", hint="`holdfast doctor --programs`")
+    if security:
+        _security(as_json=wants_json(json))
+        return
+    if ci:
+        from holdfast.runtime.ci import ci_host
+
+        found = ci_host.checks(controller().context)
+        _show(found, as_json=wants_json(json))
+        raise typer.Exit(ci_host.exit_code(found))
+    found = controller().doctor()
+    _show(found, as_json=wants_json(json))
+    if not all(check.ok for check in found):
+        raise typer.Exit(1)
+
+
+def _security(*, as_json: bool) -> None:
+    """Print the posture. Exit code 1 if something that Holdfast promises does not hold."""
+    from holdfast.runtime.doctor.posture import posture_rules, read_facts
+
+    found = posture_rules.judge(read_facts.read(controller().context))
+    if as_json:
+        printing.emit([posture_rules.plain_row(line) for line in found])
+    else:
+        printing.table(
+            ("", "WHAT", "STATE", "WHY IT MATTERS"), ((f.level, f.name, f.state, f.why) for f in found)
+        )
+        for line in found:
+            if line.improve:
+                printing.note(f"{line.name}: {line.improve}")
+    if any(line.level == "weak" for line in found):
+        raise typer.Exit(1)
+
+
+def _show(found: Sequence[Check], *, as_json: bool) -> None:
+    if as_json:
+        printing.emit(
+            [
+                {"name": check.name, "ok": check.ok, "detail": check.detail, "hint": check.hint}
+                for check in found
+            ]
+        )
+    else:
+        printing.table(("", "CHECK", "FOUND"), (("ok" if c.ok else "NO", c.name, c.detail) for c in found))
+        for check in found:
+            if not check.ok and check.hint:
+                printing.note(f"{check.name}: {check.hint}")

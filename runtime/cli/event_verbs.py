@@ -1,0 +1,75 @@
+"""Verb: events."""
+
+from __future__ import annotations
+
+import re
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.cli import printing
+from holdfast.runtime.cli.arguments import Json, SessionRef, controller, wants_json
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest_rpc.event import Event
+
+_AGO = re.compile(r"(\d{1,9})(s|m|min|h|d)")
+_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+
+
+def events(
+    session: SessionRef,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Keep printing events until the session ends.")
+    ] = False,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SEQ|TIME", help="After this number; or an age (10m, 2h) or a time (2026-01-31T12:00)."
+        ),
+    ] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option("--kind", "-k", metavar="KIND", help="Only this kind. Repeatable.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show what happened in a session: what died and why, what is waiting, who joined."""
+    after, begin = moment(since, datetime.now(UTC))
+    found = controller().session(session).events(after, follow=follow, kinds=kind)
+    shown = (event for event in found if begin is None or event.at >= begin)
+    if wants_json(json) and not follow:
+        printing.emit([event.as_dict() for event in shown])
+        return
+    for event in shown:
+        if wants_json(json):
+            printing.emit(event.as_dict())
+        else:
+            printing.say(line(event))
+        sys.stdout.flush()
+
+
+def line(event: Event) -> str:
+    """An event for people."""
+    at = event.at.astimezone()
+    return f"{event.seq}  {at:%Y-%m-%d %H:%M:%S}  {event.kind}  {event.text}"
+
+
+def moment(since: str | None, now: datetime) -> tuple[int, datetime | None]:
+    """Where to begin: behind an event, and not before a time."""
+    if since is None:
+        return 0, None
+    if since.isascii() and since.isdecimal():
+        return int(since), None
+    if ago := _AGO.fullmatch(since):
+        return 0, now - timedelta(seconds=int(ago[1]) * _UNITS[ago[2]])
+    try:
+        at = datetime.fromisoformat(since)
+    except ValueError:
+        raise InvalidArgument(
+            f"cannot begin at '{since}': it is neither a number of an event nor a time",
+            hint="for example `--since 42`, `--since 10m` or `--since 2026-01-31T12:00`",
+        ) from None
+    return 0, at.astimezone(UTC)

@@ -1,0 +1,79 @@
+"""Verb: journal."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.cli import printing
+from holdfast.runtime.cli.arguments import Json, SessionRef, controller, wants_json
+from holdfast.runtime.cli.event_verbs import moment
+
+
+def journal(
+    session: SessionRef,
+    kind: Annotated[
+        list[str] | None, typer.Option("--kind", "-k", metavar="KIND", help="Only this kind. Repeatable.")
+    ] = None,
+    actor: Annotated[
+        str | None,
+        typer.Option(
+            "--actor", metavar="ACTOR", help="Only entries by this actor, such as person:NAME or agent."
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SEQ|TIME", help="After this number; or an age (10m, 2h) or a time (2026-01-31T12:00)."
+        ),
+    ] = None,
+    grep: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Only entries containing this text.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", help="Only the last N.", min=1)] = None,
+    all_timelines: Annotated[
+        bool, typer.Option("--all", help="Include other timelines, marked with ~.")
+    ] = False,
+    ipynb: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the kernel's cells as a notebook (`-`: standard output)."),
+    ] = None,
+    kernel: Annotated[str, typer.Option(help="With --ipynb: the kernel.")] = "main",
+    json: Json = False,
+) -> None:
+    """Show what was run in a session, by whom, why, and with what result, even after the session is gone."""
+    from holdfast.runtime.journal import entry_text, journal_query
+
+    holdfast = controller()
+    found = journal_query.find(holdfast.context, session)
+    after, begin = moment(since, datetime.now(UTC))
+    start = None if begin is None else begin.timestamp()
+    wanted = journal_query.Filter(after or None, kind or None, actor, start, grep)
+    entries = journal_query.read(holdfast.context, found.id, wanted, all_timelines=all_timelines, limit=limit)
+    if ipynb is not None:
+        from holdfast.runtime.journal import notebook
+        from holdfast.runtime.journal.scrubbed_journal import without_secrets
+        from holdfast.runtime.scrubbing import rules_file
+
+        clean = without_secrets(entries, rules_file.read(holdfast.home).matcher())
+        _write(ipynb, notebook.write(notebook.notebook(clean, kernel, found.name)))
+    elif wants_json(json):
+        printing.emit([entry.as_dict() for entry in entries])
+    else:
+        for entry in entries:
+            printing.say(entry_text.line(entry, asked=found.name))
+
+
+def _write(path: Path, text: str) -> None:
+    if str(path) == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidArgument(f"cannot write {path}: {error.strerror or error}") from error

@@ -1,0 +1,92 @@
+"""Verb: lease."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from holdfast.base.text import plain
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.cli import printing
+from holdfast.runtime.cli.arguments import Json, SessionRef, Wanted, controller, wants_json
+from holdfast.runtime.guest_rpc.results import Lease
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def lease(
+    session: SessionRef,
+    action: Annotated[
+        str, typer.Argument(metavar="[take|return|give TO]", help="Without it, show the holder.")
+    ] = "show",
+    to: Annotated[
+        str | None, typer.Argument(metavar="", help="With give: person:NAME or agent:NAME.")
+    ] = None,
+    for_: Annotated[
+        str | None,
+        typer.Option("--for", metavar="TIME", help="For how long, such as 90s, 10m or 2h (default 15m)."),
+    ] = None,
+    as_: Annotated[
+        str | None, typer.Option("--as", metavar="ACTOR", help="Who is acting: person:NAME or agent:NAME.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Take it even if someone holds it.")] = False,
+    json: Json = False,
+) -> None:
+    """Show who holds the session's shell, take it, return it, or hand it over."""
+    if (to is None) == (action == "give") or action not in ("show", "take", "return", "give"):
+        raise InvalidArgument(
+            f"cannot do '{plain(action, 40)}' with the lease",
+            hint="`holdfast lease S`, `lease S take`, `lease S return`, `lease S give person:alice`",
+        )
+    seconds = None if for_ is None else duration(for_)
+    Wanted.actor = as_ or Wanted.actor
+    found = controller().session(session)
+    terminal = found.terminal
+    if action == "take":
+        state = terminal.take(seconds, force=force)
+    elif action == "return":
+        state = terminal.give_back()
+    elif action == "give":
+        state = terminal.give(to or "", seconds)
+    else:
+        state = terminal.lease()
+    if wants_json(json):
+        printing.emit({"id": found.id, "name": found.name, **asdict(state)})
+    else:
+        for line in _lines(state):
+            printing.say(line)
+
+
+def duration(text: str) -> float:
+    """Seconds of a time such as 90, 90s, 10m, 2h.
+
+    Raises:
+        InvalidArgument: it is none.
+    """
+    found = re.fullmatch(r"(\d{1,7}(?:\.\d{1,3})?)([smhd]?)", text)
+    if not found or not float(found[1]):
+        raise InvalidArgument(f"cannot use the time '{plain(text, 40)}'", hint="for example 90s, 10m or 2h")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def _lines(state: Lease) -> list[str]:
+    if state.holder is None:
+        lines = ["no one holds the shell"]
+    else:
+        now = datetime.now(UTC)
+        line = f"{state.holder} holds the shell"
+        if state.since is not None:
+            line += f", taken {printing.ago(datetime.fromtimestamp(state.since, UTC), now)}"
+        if state.active is not None:
+            line += f", last active {printing.ago(datetime.fromtimestamp(state.active, UTC), now)}"
+        if state.until is not None:
+            line += f", until {datetime.fromtimestamp(state.until, UTC):%H:%M:%S} UTC"
+        lines = [line]
+    for one in state.attached:
+        does = "writes" if one.writes else "looks on"
+        lines.append(f"attached: {one.actor}, {one.rows} x {one.cols}, {does}")
+    return lines

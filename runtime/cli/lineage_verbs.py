@@ -1,0 +1,106 @@
+"""Verbs: snapshots, rewind."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.runtime.cli import printing
+from holdfast.runtime.cli.arguments import Json, Reason, SessionRef, SnapshotRef, controller, wants_json
+
+WIDE = 120
+"""Columns of a tree that nobody looks at in a terminal."""
+
+
+def snapshots(
+    tree: Annotated[
+        bool, typer.Option("--tree", help="Show a tree, with sessions and the commands run in between.")
+    ] = False,
+    session: Annotated[
+        str | None,
+        typer.Option(
+            "--session", "-s", metavar="SESSION", help="Only this session's ancestors and own snapshots."
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List snapshots: kind, size, age, reason and parent."""
+    from holdfast.runtime.history.lineage.draw_tree import Form, draw
+    from holdfast.runtime.history.lineage.overview import overview, why
+    from holdfast.runtime.journal.journal_query import find
+
+    context = controller().context
+    found = overview(context)
+    if session is not None:
+        found = found.of(find(context, session))
+    now = datetime.now(UTC)
+    if wants_json(json):
+        taken = [
+            {**printing.snapshot(Snapshot(context, row)), **found.as_dict(row)} for row in found.snapshots
+        ]
+        going = [{**printing.session(Session(context, row)), **found.as_dict(row)} for row in found.sessions]
+        if tree:
+            printing.emit({"snapshots": taken, "sessions": going})
+        else:
+            printing.emit(taken)
+    elif tree:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDE
+        for line in draw(found, Form(width, now, printing.size, printing.ago)):
+            printing.say(line)
+    else:
+        names = {row.id: row.name for row in found.snapshots}
+        printing.table(
+            ("NAME", "KIND", "SIZE", "AGE", "OF", "AFTER", "", "WHY"),
+            (
+                (
+                    row.name,
+                    row.kind,
+                    printing.size(row.bytes),
+                    printing.ago(row.created_at, now),
+                    found.names.get(row.session_id, row.session_id),
+                    names.get(found.above.get(row.id) or "", "-"),
+                    ", ".join(["pinned"] * row.pinned + [row.state] * (row.state != "ready")),
+                    why(row),
+                )
+                for row in found.snapshots
+            ),
+        )
+
+
+def rewind(
+    session: SessionRef,
+    snapshot: SnapshotRef,
+    keep: Annotated[
+        str | None,
+        typer.Option("--keep", metavar="LABEL", help="Label for the snapshot of the present state."),
+    ] = None,
+    discard: Annotated[
+        bool,
+        typer.Option("--discard", help="Do not snapshot the present state; what no snapshot has is lost."),
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Allow a snapshot of another session's lineage.")
+    ] = False,
+    reason: Reason = None,
+    json: Json = False,
+) -> None:
+    """Take a session back to a snapshot, in place (`@-1`: the last one). The present is captured first."""
+    found = (
+        controller().session(session).rewind(snapshot, keep=keep, discard=discard, force=force, reason=reason)
+    )
+    if wants_json(json):
+        printing.emit(found.as_dict())
+        return
+    printing.say(found.session.name)
+    if found.kept is not None:
+        printing.note(f"what it held is kept in snapshot {found.kept.name}")
+    if found.lost:
+        printing.note(f"{found.lost} commands came after that and are in no snapshot")
+    for deviation in found.deviations:
+        printing.note(deviation)

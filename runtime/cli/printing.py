@@ -1,0 +1,232 @@
+"""How the command line speaks: to people, to programs, and about errors.
+
+Text of guests and people is stripped of control characters before it is shown.  Rich is imported only where
+a table or a tree is drawn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TextIO
+
+from holdfast.base import printable_json
+from holdfast.base.text import plain
+from holdfast.errors import HoldfastError, LiveUnsupported, SecretsFound
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from holdfast.runtime.api.session import Session
+    from holdfast.runtime.api.snapshot import Snapshot
+    from holdfast.runtime.guest_rpc.results import CellResult, ExecResult
+    from holdfast.runtime.terminal.safe_output import SafeOutput
+
+_PLAIN = re.compile(rb"[\t\n\r -~]*")
+
+
+def emit(value: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+    """One JSON value on standard output."""
+    say(printable_json.dumps(value))
+
+
+def say(text: str) -> None:
+    """A line on standard output."""
+    sys.stdout.write(text + "\n")
+
+
+def note(text: str) -> None:
+    """A line about what goes on, on standard error."""
+    sys.stderr.write(f"holdfast: {plain(text)}\n")
+    sys.stderr.flush()
+
+
+def fail(error: HoldfastError, *, as_json: bool) -> None:
+    """An error on standard error: a line and a hint, or one JSON object."""
+    more = {"findings": list(error.findings)} if isinstance(error, LiveUnsupported | SecretsFound) else {}
+    report(error.code, str(error), error.hint, as_json=as_json, more=more)
+
+
+def report(
+    code: str, message: str, hint: str, *, as_json: bool, more: Mapping[str, Any] | None = None
+) -> None:
+    """What went wrong, on standard error; `more` for programs only."""
+    if as_json:
+        body = {"code": code, "message": plain(message), "hint": plain(hint, 2000), **(more or {})}
+        sys.stderr.write(printable_json.dumps({"error": body}) + "\n")
+        return
+    sys.stderr.write(f"holdfast: {plain(message)}\n")
+    if hint:
+        sys.stderr.write(f"  hint: {plain(hint, 2000)}\n")
+
+
+@contextlib.contextmanager
+def guest_output(*, raw: bool = False, file: TextIO | None = None) -> Iterator[Callable[[bytes], None]]:
+    """Write what a guest's programs print, on standard output if no other file is given, at once.
+
+    A program that reads gets the bytes as they are. A terminal gets what is safe of them (`safe_output.py`),
+    unless they are wanted `raw`, and is put back at the end as a shell expects it.
+    """
+    to = file or sys.stdout
+    if raw or not to.isatty():
+        yield lambda data: _write(to, data)
+        return
+    safe: SafeOutput | None = None
+
+    def show(data: bytes) -> None:
+        nonlocal safe
+        if safe is None and not _PLAIN.fullmatch(data):
+            # What most commands print needs no filter, and not the milliseconds that loading it takes.
+            from holdfast.runtime.terminal.safe_output import SafeOutput
+
+            safe = SafeOutput(encoding=to.encoding)
+        _write(to, data if safe is None else safe.feed(data))
+
+    try:
+        yield show
+    finally:
+        if safe is not None:
+            _write(to, safe.end())
+
+
+def _write(file: TextIO, data: bytes) -> None:
+    file.flush()
+    file.buffer.write(data)
+    file.buffer.flush()
+
+
+def mute() -> None:
+    """After a broken pipe: nothing more may be written, not even by the interpreter at its end."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+
+
+def session(value: Session) -> dict[str, Any]:
+    """A session for programs."""
+    return {
+        "id": value.id,
+        "name": value.name,
+        "state": value.state,
+        "image": value.image,
+        "created_at": value.created_at.isoformat(),
+        "parent_snapshot_id": value.parent_snapshot_id,
+        "generation": value.row.generation,
+        "verification": value.row.details.get("verification"),
+        "hooks": value.row.details.get("hooks") or [],
+    }
+
+
+def snapshot(value: Snapshot) -> dict[str, Any]:
+    """A snapshot for programs."""
+    return {
+        "id": value.id,
+        "name": value.name,
+        "label": value.label,
+        "kind": value.kind,
+        "state": value.state,
+        "session_id": value.session_id,
+        "parent_id": value.parent_id,
+        "bytes": value.size,
+        "shared_bytes": value.shared,
+        "created_at": value.created_at.isoformat(),
+        "reason": value.reason,
+        "pinned": value.pinned,
+        "actor": value.row.details.get("actor"),
+        "auto": value.row.details.get("auto"),
+        "failure": value.row.details.get("failure"),
+        "generation": value.row.details.get("generation"),
+        # Seconds; of one that is live. Of a session that did not change since the last one: 0.
+        "frozen_seconds": value.row.details.get("frozen_seconds"),
+    }
+
+
+def exec_result(value: ExecResult) -> dict[str, Any]:
+    """The result of a command for programs, but for its output."""
+    return {
+        "command_id": value.command_id,
+        "exit_code": value.exit_code,
+        "waiting": value.waiting and value.waiting.as_dict(),
+        "start_offset": value.start_offset,
+        "end_offset": value.end_offset,
+        "timed_out": value.timed_out,
+        "shell_exited": value.shell_exited,
+        "incomplete": value.incomplete,
+        "message": value.message,
+        "cwd": value.cwd,
+        "signal": value.signal,
+        "duration": value.duration,
+        "dropped": value.dropped,
+        "lost": value.lost,
+        "recorded": value.recorded,
+        "news": [event.as_dict() for event in value.news],
+    }
+
+
+def cell_result(value: CellResult) -> dict[str, Any]:
+    """The result of a cell for programs."""
+    error = value.error
+    return {
+        "status": value.status,
+        "execution_count": value.execution_count,
+        "stdout": value.stdout,
+        "stderr": value.stderr,
+        "result": value.text,
+        "outputs": [
+            {"type": output.kind, "data": dict(output.data), "metadata": dict(output.metadata)}
+            for output in value.outputs
+        ],
+        "error": error and {"ename": error.ename, "evalue": error.evalue, "traceback": list(error.traceback)},
+        "duration": value.duration,
+        "recorded": value.recorded,
+        "dropped": value.dropped,
+        "lost": value.lost,
+    }
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A table for people: as wide as it needs to be where nobody looks at it."""
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        drawn.add_column(column, no_wrap=True)
+    for row in rows:
+        drawn.add_row(*(Text(plain(cell, 300)) for cell in row))
+    console().print(drawn)
+
+
+def console() -> Console:
+    """Rich's console on standard output."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 4000, highlight=False)
+
+
+def size(count: int) -> str:
+    """Bytes for people: three digits and a unit."""
+    amount = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.3g} {unit}" if unit != "B" else f"{count} B"
+        amount /= 1000
+    return f"{amount:.3g} TB"
+
+
+def image(ref: str) -> str:
+    """An image by its tag, or by the first digits of its id."""
+    return ref[7:19] if ref.startswith("sha256:") else ref
+
+
+def ago(moment: datetime, now: datetime) -> str:
+    """How long ago, in the largest whole unit."""
+    seconds = max(0, int((now - moment).total_seconds()))
+    for length, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{seconds // length} {unit} ago"
+    return f"{seconds} s ago"

@@ -1,0 +1,175 @@
+"""Verb: pulse.
+
+Exit codes: 0; 1 if nobody listens at the port, there is no such process, or nobody has the file open, or the
+session does not run; 3 if somebody listens at the port and does not answer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.errors import InvalidArgument, SessionError
+from holdfast.runtime.cli import printing
+from holdfast.runtime.cli.arguments import Json, SessionRef, controller, wants_json
+
+if TYPE_CHECKING:
+    from holdfast.runtime.api.session import Session
+    from holdfast.runtime.pulse.pulse import Pulse
+
+NO_ANSWER = 3
+SHORTEST = 0.2
+# The second screen of a terminal (smcup, rmcup), its cursor, and the first line. See xterm's ctlseqs.
+ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+HOME, TO_LINE_END, TO_SCREEN_END = "\x1b[H", "\x1b[K", "\x1b[J"
+
+
+def pulse(
+    session: SessionRef,
+    port: Annotated[int | None, typer.Option(help="Who listens on this port, and does it answer?")] = None,
+    pid: Annotated[int | None, typer.Option(help="Everything about this process.")] = None,
+    file: Annotated[str | None, typer.Option(metavar="PATH", help="Who has this file open?")] = None,
+    files: Annotated[bool, typer.Option("--files", help="List every open file of every process.")] = False,
+    disk: Annotated[bool, typer.Option("--disk", help="Include what was written since the image.")] = False,
+    since: Annotated[
+        str | None, typer.Option(metavar="MOMENT", help="Like --disk, since this moment (see `drift`).")
+    ] = None,
+    screen: Annotated[bool, typer.Option(help="Include the terminals' screens.")] = True,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until C-c.")] = False,
+    interval: Annotated[float, typer.Option(metavar="S", help="Seconds between checks.")] = 1.0,
+    json: Json = False,
+) -> None:
+    """Show what is going on in a session: processes, files, sockets, terminals, kernels, limits."""
+    if sum(each is not None for each in (port, pid, file)) + watch > 1:
+        raise InvalidArgument(
+            "cannot look at several things at once", hint="give one of --port, --pid, --file and --watch"
+        )
+    found, as_json = controller().session(session), wants_json(json)
+    try:
+        if port is not None:
+            _port(found, port, as_json=as_json)
+        elif pid is not None:
+            _process(found, pid, as_json=as_json)
+        elif file is not None:
+            _file(found, file, as_json=as_json)
+        elif watch:
+            _watch(found, max(interval, SHORTEST), as_json=as_json, screens=screen)
+        else:
+            _show(found.pulse(files=files, disk=disk, since=since, screens=screen), as_json=as_json)
+    except SessionError as error:
+        if found.refresh().state in ("running", "creating"):
+            raise
+        _not_running(found, error, as_json=as_json)
+
+
+def _show(pulse: Pulse, *, as_json: bool) -> None:
+    from holdfast.runtime.cli import pulse_text
+
+    if as_json:
+        printing.emit(pulse.as_dict())
+    else:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        printing.say("\n".join(pulse_text.whole(pulse, width=width)))
+
+
+def _port(session: Session, number: int, *, as_json: bool) -> None:
+    from holdfast.runtime.cli import pulse_answers
+
+    found = session.port(number)
+    if as_json:
+        printing.emit({"id": session.id, "name": session.name, **found.as_dict()})
+    else:
+        printing.say("\n".join(pulse_answers.port(found)))
+    if not found.listeners:
+        raise typer.Exit(1)
+    tried = any(listener.answer is not None for listener in found.listeners)
+    raise typer.Exit(NO_ANSWER if tried and not found.answers else 0)
+
+
+def _process(session: Session, pid: int, *, as_json: bool) -> None:
+    from holdfast.runtime.cli import pulse_answers
+
+    found = session.pulse(parts=("processes", "files", "sockets"), pid=pid)
+    process = found.process(pid)
+    if as_json:
+        about = _only(found, pid).as_dict()
+        printing.emit({**about, "process": process and dataclasses.asdict(process)})
+    else:
+        printing.say("\n".join(pulse_answers.process(found, pid)))
+    raise typer.Exit(1 if process is None else 0)
+
+
+def _only(pulse: Pulse, pid: int) -> Pulse:
+    """What concerns one process, its children among the processes."""
+    return dataclasses.replace(
+        pulse,
+        processes=tuple(each for each in pulse.processes if pid in (each.pid, each.ppid)),
+        files=tuple(each for each in pulse.files if each.pid == pid),
+        descriptors=tuple(each for each in pulse.descriptors if each.pid == pid),
+        sockets=tuple(each for each in pulse.sockets if any(owner.pid == pid for owner in each.owners)),
+    )
+
+
+def _file(session: Session, path: str, *, as_json: bool) -> None:
+    from holdfast.runtime.cli import pulse_answers
+
+    found = session.pulse(parts=("processes", "files"), file=path)
+    assert found.file is not None
+    if as_json:
+        users = {each.pid for each in found.file.opened}
+        known = [dataclasses.asdict(each) for each in found.processes if each.pid in users]
+        about = {"id": session.id, "name": session.name, "processes": known}
+        printing.emit({**about, **dataclasses.asdict(found.file)})
+    else:
+        printing.say("\n".join(pulse_answers.file(found.file, found)))
+    raise typer.Exit(0 if found.file.opened else 1)
+
+
+def _watch(session: Session, interval: float, *, as_json: bool, screens: bool) -> None:
+    """Look until a person has seen enough, which is not an error."""
+    from holdfast.runtime.cli import pulse_text
+
+    in_place = sys.stdout.isatty() and not as_json
+    if in_place:
+        sys.stdout.write(ENTER)
+    try:
+        while True:
+            found = session.pulse(screens=screens)
+            if as_json:
+                printing.emit(found.as_dict())
+            elif in_place:
+                rows, cols = shutil.get_terminal_size()[::-1]
+                lines = "\n".join(pulse_text.whole(found, width=cols, most=max(5, rows - 15))).split("\n")
+                shown = [f"{line}{TO_LINE_END}" for line in lines[: rows - 1]]
+                sys.stdout.write(HOME + "\r\n".join(shown) + TO_SCREEN_END)
+            else:
+                sys.stdout.write("\n".join(pulse_text.whole(found)) + "\n\n")
+            sys.stdout.flush()
+            time.sleep(interval)
+    except KeyboardInterrupt:
+        return
+    finally:
+        if in_place:
+            sys.stdout.write(LEAVE)
+            sys.stdout.flush()
+
+
+def _not_running(session: Session, error: SessionError, *, as_json: bool) -> None:
+    """What the store knows of a session that does not run."""
+    from holdfast.runtime.api.pulse_calls import lineage
+
+    known = lineage(session.row)
+    if as_json:
+        about: dict[str, Any] = {"id": session.id, "name": session.name, "state": session.state}
+        printing.emit({**about, "lineage": dataclasses.asdict(known), "hint": error.hint})
+    else:
+        parts = [f"{session.name} is {session.state}", f"made {known.created_at[:19]}", known.image]
+        if known.parent_snapshot:
+            parts.append(f"generation {known.generation}, from snapshot {known.parent_snapshot}")
+        printing.say(" · ".join([*parts, error.hint]))
+    raise typer.Exit(1)

@@ -1,0 +1,108 @@
+"""Verbs: new, ls, rm."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.cli import printing
+from holdfast.runtime.cli.arguments import (
+    Allow,
+    Domain,
+    Json,
+    NameOption,
+    SessionRefs,
+    controller,
+    wants_json,
+)
+from holdfast.runtime.retention import policy_text
+
+
+def new(
+    given: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Name of the new session.", show_default=False)
+    ] = None,
+    name: NameOption = None,
+    image: Annotated[str | None, typer.Option(help="An image built FROM the session image.")] = None,
+    network: Annotated[
+        str | None, typer.Option("--network", help="`internet`, `none`, `open` or `domains`.")
+    ] = None,
+    allow: Allow = None,
+    domain: Domain = None,
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME@HOST[,HOST...]=SOURCE",
+            help="A secret that only HOST gets, never the session: env:VAR or @FILE. Repeatable.",
+        ),
+    ] = None,
+    memory: Annotated[str | None, typer.Option(help="Limit, such as 512m or 4g.")] = None,
+    disk: Annotated[
+        str | None, typer.Option(help="Limit of the session's own files, where the engine supports it.")
+    ] = None,
+    cpus: Annotated[float | None, typer.Option(help="Limit in cores, such as 1.5.")] = None,
+    pids: Annotated[int | None, typer.Option(help="Limit of processes and threads.")] = None,
+    user: Annotated[str | None, typer.Option(help="User that shell and kernel run as.")] = None,
+    env: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Set a variable. Repeatable.")
+    ] = None,
+    mount: Annotated[
+        list[str] | None, typer.Option(metavar="SRC:DST[:ro]", help="Mount a host folder. Repeatable.")
+    ] = None,
+    workdir: Annotated[str | None, typer.Option(help="Initial working directory.")] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(metavar="every=20,before-risky,...", help="Same settings as `holdfast policy`."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Start a session."""
+    if given is not None and name is not None:
+        raise InvalidArgument("cannot name the session twice", hint=f"`holdfast new {given}`")
+    made = controller().new(
+        name if given is None else given,
+        image=image,
+        network=network,
+        allow=allow,
+        domains=domain,
+        secrets=secret,
+        memory=memory,
+        disk=disk,
+        cpus=cpus,
+        pids=pids,
+        user=user,
+        env=env,
+        mounts=mount,
+        workdir=workdir,
+        policy=None if policy is None else policy_text.policy(policy),
+    )
+    if wants_json(json):
+        printing.emit(printing.session(made))
+    else:
+        printing.say(made.name)
+
+
+def ls(json: Json = False) -> None:
+    """List sessions."""
+    found = controller().sessions()
+    if wants_json(json):
+        printing.emit([printing.session(session) for session in found])
+        return
+    now = datetime.now(UTC)
+    printing.table(
+        ("NAME", "ID", "STATE", "CREATED", "IMAGE"),
+        ((s.name, s.id, s.state, printing.ago(s.created_at, now), printing.image(s.image)) for s in found),
+    )
+
+
+def rm(sessions: SessionRefs, json: Json = False) -> None:
+    """End sessions and delete them. Their snapshots stay."""
+    with controller() as holdfast:
+        found = list({session.id: session for session in map(holdfast.session, sessions)}.values())
+        for session in found:
+            session.remove()
+    if wants_json(json):
+        printing.emit([{"id": session.id, "name": session.name} for session in found])

@@ -1,0 +1,253 @@
+"""Verbs: exec, wait, send, screen."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.cli import long_json, printing, task_verbs
+from holdfast.runtime.cli.arguments import (
+    BusyWait,
+    Json,
+    Key,
+    LeaseWait,
+    Patience,
+    Raw,
+    Reason,
+    SessionRef,
+    Timeout,
+    command_text,
+    controller,
+    wants_json,
+)
+
+if TYPE_CHECKING:
+    from holdfast.runtime.api.session import Session
+    from holdfast.runtime.guest_rpc.results import ExecResult
+
+WAITS = 75
+"""Exit code for a command that waits: EX_TEMPFAIL of sysexits.h, "try again later"."""
+Wait = Annotated[bool, typer.Option("--wait", help="Keep waiting even while it waits for an answer.")]
+
+
+def exec_(
+    context: typer.Context,
+    session: SessionRef,
+    command: Annotated[
+        list[str],
+        typer.Argument(metavar="TEXT | -- ARG...", help="Text for bash, `-` for standard input, or words."),
+    ],
+    timeout: Timeout = None,
+    patience: Patience = None,
+    wait: Wait = False,
+    lease_wait: LeaseWait = None,
+    busy_wait: BusyWait = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Run it apart from the shell and print its id.")
+    ] = False,
+    name: Annotated[str | None, typer.Option(help="With --detach: a name for the task.")] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Only check the syntax: exit code 0, or 2 if bash cannot parse it."),
+    ] = False,
+    key: Key = None,
+    reason: Reason = None,
+    raw: Raw = False,
+    json: Json = False,
+) -> None:
+    """Run a command in the session's shell. Exits with the command's code, or 124 after a timeout.
+
+    75 means that it is waiting for input: answer with `send`, or follow it with `wait`.
+    """
+    text = command_text(command, separated=bool(context.meta.get("separated")))
+    found = controller().session(session)
+    if check:
+        raise typer.Exit(_checked(found, text, as_json=wants_json(json)))
+    if detach and key is not None:
+        raise InvalidArgument("cannot use a key with --detach", hint="give the task a --name instead")
+    if detach:
+        task_verbs.detach(found, text, name, lease_wait, json=wants_json(json))
+        return
+    how: dict[str, Any] = {"timeout": timeout, "wait": wait, "lease_wait": lease_wait}
+    how |= {"patience": patience, "busy_wait": busy_wait, "key": key, "reason": reason}
+    if wants_json(json):
+        result = found.exec(text, **how)
+        raise typer.Exit(_told(found, result, as_json=True))
+    try:
+        with printing.guest_output(raw=raw) as show:
+            result = found.exec(text, **how, on_bytes=show)
+    except BrokenPipeError:
+        found.interrupt(patience=0)  # nobody reads on: what still writes would hold the shell for ever
+        raise
+    if result.timed_out:
+        printing.note(f"the command was interrupted after {timeout:g} s")
+    raise typer.Exit(_told(found, result))
+
+
+def _checked(found: Session, text: str, *, as_json: bool) -> int:
+    """Tell what bash makes of a text that is not run, and return the exit code bash has for it."""
+    checked = found.check_syntax(text)
+    if as_json:
+        printing.emit({"id": found.id, "name": found.name, **checked.as_dict()})
+    elif not checked.ok:
+        printing.note(f"line {checked.line}: {checked.message}" + " (not finished)" * checked.incomplete)
+    return 0 if checked.ok else 2
+
+
+def wait(
+    session: SessionRef,
+    command: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="ID", help="Id of a command, or id or name of a task (default: the running command)."
+        ),
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="S", help="Stop waiting after this many seconds.")
+    ] = None,
+    through: Annotated[
+        bool, typer.Option("--wait", help="Keep waiting even while it waits for an answer.")
+    ] = False,
+    raw: Raw = False,
+    json: Json = False,
+) -> None:
+    """Wait for a running command to end, printing its output from the start. Exit codes as for `exec`."""
+    found = controller().session(session)
+    name = command or found.shell().command_id
+    if name is None:
+        raise InvalidArgument("cannot wait: no command runs in the shell", hint="`holdfast exec` runs one")
+    known = [] if command is None else found.tasks()
+    with _shown(as_json=wants_json(json), raw=raw) as show:
+        if command is not None and any(each.name == command or each.id.startswith(command) for each in known):
+            result = found.task(command).wait(on_bytes=show, wait=through, patience=timeout)
+        else:
+            result = found.join(name, wait=through, patience=timeout, on_bytes=show)
+    raise typer.Exit(_told(found, result, as_json=wants_json(json)))
+
+
+def _shown(*, as_json: bool, raw: bool) -> AbstractContextManager[Callable[[bytes], None] | None]:
+    """Where output goes as it comes: nowhere for programs, who get it with the result."""
+    return nullcontext() if as_json else printing.guest_output(raw=raw)
+
+
+def _told(found: Session, result: ExecResult, *, as_json: bool = False) -> int:
+    """Tell what a command came to, apart from its output, and return the exit code."""
+    if as_json:
+        told = {"id": found.id, "name": found.name, **printing.exec_result(result)}
+        long_json.emit(told, "output", result.output)
+    else:
+        _notes(found, result)
+    if result.waiting:
+        return WAITS
+    if result.timed_out or result.running:
+        return 124
+    return 1 if result.exit_code is None else result.exit_code & 0xFF
+
+
+def _notes(found: Session, result: ExecResult) -> None:
+    if result.recorded:
+        printing.note("it ran before under this key; this is what was recorded")
+    if result.lost and result.recorded:
+        printing.note(f"{printing.size(result.lost)} of its output are no longer kept")
+    elif result.lost:
+        printing.note(
+            f"{printing.size(result.lost)} of the output were lost: it came faster than it was read"
+        )
+    if result.message:
+        printing.note(result.message)
+    for event in result.news:
+        printing.note(f"since your last command: {event.text}; `holdfast events {found.name}`")
+    if result.shell_exited and not result.message:
+        printing.note("the shell ended; the next command gets a new one")
+    if result.running:
+        _note_running(found, result)
+
+
+def _note_running(found: Session, result: ExecResult) -> None:
+    from holdfast.base.suggestion import command
+    from holdfast.runtime.guest_rpc.wait_state import advice
+
+    if result.output and not result.output.endswith(b"\n"):
+        sys.stderr.write("\n")  # behind a prompt
+    shell = found.shell()
+    mine = shell.command_id == result.command_id
+    state = result.waiting or (shell.observed if mine else None)
+    printing.note(state.told(time.time()) if state and state.pid else "the command still runs")
+    if result.waiting:
+        printing.note(advice(found.name, result.waiting, "" if mine else result.command_id))
+    else:
+        printing.note(f"`{command('wait', found.name, result.command_id)}` follows it")
+
+
+def send(
+    session: SessionRef,
+    text: Annotated[
+        list[str] | None, typer.Argument(help="Text to type; arguments are joined by spaces.")
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option("--key", "-k", metavar="NAME", help="Then press a key, such as C-c or Up. Repeatable."),
+    ] = None,
+    enter: Annotated[bool, typer.Option("--enter", "-e", help="Then press Enter.")] = False,
+    through: Annotated[
+        bool, typer.Option("--wait", help="Then follow the running command, as `wait` does.")
+    ] = False,
+    patience: Annotated[
+        float | None,
+        typer.Option("--patience", metavar="S", help="With --wait: stop waiting after this many seconds."),
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option("--task", metavar="TASK", help="Type into this task's terminal.")
+    ] = None,
+    raw: Raw = False,
+    json: Json = False,
+) -> None:
+    """Type text and keys into the session's terminal."""
+    from holdfast.runtime.terminal.key_names import keys
+
+    data = " ".join(text or []).encode("utf-8", "surrogateescape") + keys(
+        [*(key or []), *(["Enter"] * enter)]
+    )
+    if not data:
+        raise InvalidArgument("cannot send: there is nothing to send", hint="give a text, --key or --enter")
+    found = controller().session(session)
+    as_json = wants_json(json)
+    wanted = found.task(task) if task else None
+    if wanted is not None:
+        wanted.send(data)
+    elif not through:
+        found.send(data)
+    if through:
+        with _shown(as_json=as_json, raw=raw) as show:
+            how: dict[str, Any] = {"on_bytes": show, "patience": patience}
+            result = wanted.wait(**how) if wanted else found.answer(data, **how)
+        raise typer.Exit(_told(found, result, as_json=as_json))
+    if as_json:
+        printing.emit({"id": found.id, "name": found.name, "bytes": len(data)})
+
+
+def screen(session: SessionRef, json: Json = False) -> None:
+    """Print what the session's terminal shows now."""
+    found = controller().session(session)
+    shown = found.terminal.screen()
+    if wants_json(json):
+        row, col = shown.cursor
+        printing.emit(
+            {
+                "id": found.id,
+                "name": found.name,
+                "text": shown.text,
+                "rows": shown.rows,
+                "cols": shown.cols,
+                "cursor": {"row": row, "col": col},
+                "title": shown.title,
+            }
+        )
+    else:
+        printing.say(shown.text)

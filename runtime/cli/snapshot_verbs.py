@@ -1,0 +1,141 @@
+"""Verbs: snapshot, restore, fork, suspend, resume, rmi."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.base.text import plain
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.cli import check_verbs as survival
+from holdfast.runtime.cli import fitness_verbs, printing
+from holdfast.runtime.cli.arguments import (
+    Allow,
+    EitherRef,
+    Json,
+    NameOption,
+    Network,
+    Reason,
+    SessionRef,
+    SnapshotRef,
+    SnapshotRefs,
+    controller,
+    wants_json,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+def snapshot(
+    session: SessionRef,
+    label: Annotated[str | None, typer.Option("--label", "-l", help="A name for the snapshot.")] = None,
+    kind: Annotated[str, typer.Option("--kind", help="`live` or `filesystem`.")] = "live",
+    reason: Reason = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only show what would survive; exit code 3 if something blocks.")
+    ] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="With --check: include the supervisor's own resources.")
+    ] = False,
+    force_drop: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--force-drop",
+            metavar="pid:N|fd:N/M",
+            help="Do without what blocks: end that process and its descendants first, or leave that "
+            "descriptor out of copies.",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Capture a session at one instant. It keeps running."""
+    if check:
+        found = controller().session(session)
+        raise typer.Exit(survival.check(found, everything=all_, as_json=wants_json(json)))
+    if kind not in ("live", "filesystem"):
+        raise InvalidArgument(
+            f"cannot take a snapshot of kind '{plain(kind, 40)}'", hint="live or filesystem"
+        )
+    dropped = force_drop or []
+    for name in dropped:
+        if name.startswith("pid:"):
+            printing.note(f"{name} and its descendants are ended in the session if they block")
+    taken = (
+        controller()
+        .session(session)
+        .snapshot(label, "live" if kind == "live" else "filesystem", reason=reason, force_drop=dropped)
+    )
+    if wants_json(json):
+        printing.emit(printing.snapshot(taken))
+    else:
+        printing.say(taken.name)
+
+
+def restore(
+    snapshot: SnapshotRef,
+    name: NameOption = None,
+    as_: fitness_verbs.As = None,
+    require: fitness_verbs.Require = None,
+    run_commands: Annotated[
+        bool, typer.Option("--run-commands", help="With --as commands: run them as well, in order.")
+    ] = False,
+    network: Network = None,
+    allow: Allow = None,
+    json: Json = False,
+) -> None:
+    """Start a new session from a snapshot. Exit code 3 if that is not possible on this machine."""
+    if run_commands and as_ != "commands":
+        raise InvalidArgument("cannot run commands without --as commands", hint="add it, or leave them")
+    found, as_json = controller().snapshot(snapshot), wants_json(json)
+    made = fitness_verbs.restore(
+        found, name, as_, require, network=network, allow=allow or (), as_json=as_json
+    )
+    again = fitness_verbs.run_commands(found, made, as_json=as_json) if run_commands else []
+    if as_json:
+        ran = {"commands": [one.as_dict() for one in again]} if run_commands else {}
+        printing.emit({**printing.session(made), **ran})
+    else:
+        printing.say(made.name)
+
+
+def fork(
+    source: EitherRef,
+    name: Annotated[str | None, typer.Option("--name", help="Name; with -n: NAME-1, NAME-2, …")] = None,
+    count: Annotated[int, typer.Option("-n", "--count", help="How many copies.")] = 1,
+    network: Network = None,
+    allow: Allow = None,
+    json: Json = False,
+) -> None:
+    """Start copies of a session's present state, or of a snapshot."""
+    made = controller().fork(source, count, name, network=network, allow=allow or ())
+    if wants_json(json):
+        printing.emit([printing.session(session) for session in made])
+    else:
+        for session in made:
+            printing.say(session.name)
+
+
+def suspend(session: SessionRef, json: Json = False) -> None:
+    """Capture a session and free its memory until it is resumed."""
+    found = controller().session(session).suspend()
+    if wants_json(json):
+        printing.emit(printing.session(found))
+
+
+def resume(session: SessionRef, json: Json = False) -> None:
+    """Continue a suspended session."""
+    found = controller().session(session).resume()
+    if wants_json(json):
+        printing.emit(printing.session(found))
+
+
+def rmi(snapshots: SnapshotRefs, json: Json = False) -> None:
+    """Delete snapshots."""
+    with controller() as holdfast:
+        found = list({item.id: item for item in map(holdfast.snapshot, snapshots)}.values())
+        for item in found:
+            item.remove()
+    if wants_json(json):
+        printing.emit([{"id": item.id, "name": item.name} for item in found])

@@ -1,0 +1,184 @@
+"""Verb: thaw."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.base.suggestion import command
+from holdfast.errors import InvalidArgument, LiveUnsupported
+from holdfast.runtime.cli import fitness_verbs, printing
+from holdfast.runtime.cli.arguments import (
+    Allow,
+    Json,
+    NameOption,
+    Network,
+    controller,
+    snapshot_names,
+    wants_json,
+)
+from holdfast.runtime.cli.transfer_verbs import (
+    PASSPHRASE,
+    OpeningPassphrase,
+    bar,
+    given,
+    opening_passphrase,
+)
+
+if TYPE_CHECKING:
+    from holdfast.runtime.api.thawing import Thawed
+
+
+def thaw(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SNAPSHOT|FILE|REFERENCE",
+            help="A snapshot, an exported file or a registry reference.",
+            autocompletion=snapshot_names,
+        ),
+    ],
+    as_: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="RUNG",
+            help="Take this: `live`; `commands` (files and a script of the recorded commands); `files`.",
+        ),
+    ] = None,
+    require: Annotated[
+        str | None,
+        typer.Option("--require", metavar="RUNG", help="Take the best that is possible, but at least this."),
+    ] = None,
+    name: NameOption = None,
+    memory: Annotated[str | None, typer.Option(help="Memory limit, such as 512m or 4g.")] = None,
+    cpus: Annotated[float | None, typer.Option(help="Limit in cores, such as 1.5.")] = None,
+    network: Network = None,
+    allow: Allow = None,
+    passphrase: OpeningPassphrase = False,
+    plain_http: Annotated[
+        bool, typer.Option("--plain-http", help="Do without TLS, even if the registry is on another machine.")
+    ] = False,
+    attach: Annotated[
+        bool | None,
+        typer.Option("--attach/--no-attach", help="Join its terminal afterwards (default if yours is one)."),
+    ] = None,
+    run_commands: Annotated[
+        bool, typer.Option("--run-commands", help="With --as commands: run them as well, in order.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Start a session from a captured failure, and join it where it failed.
+
+    If it cannot run here as it was captured, exits with 3 and says why, and what is possible.
+    """
+    from holdfast.runtime.api.thawing import told
+
+    as_json = wants_json(json)
+    if run_commands and as_ != "commands":
+        raise InvalidArgument("cannot run commands without --as commands", hint="add it, or leave them")
+    secret = opening_passphrase(ask=passphrase)
+    options = given(memory=memory, cpus=cpus, network=network, allow=allow)
+    with controller() as holdfast:
+        try:
+            with bar("taking it in") as progress:
+                done = holdfast.thaw(
+                    source,
+                    as_=fitness_verbs.rung(as_),
+                    require=fitness_verbs.rung(require),
+                    name=name,
+                    passphrase=secret,
+                    key_passphrase=os.environ.get(PASSPHRASE),
+                    plain_http=plain_http,
+                    progress=progress,
+                    **options,
+                )
+        except LiveUnsupported as error:
+            printing.fail(error, as_json=as_json)
+            raise typer.Exit(fitness_verbs.IMPOSSIBLE) from error
+        again = (
+            fitness_verbs.run_commands(done.snapshot, done.session, as_json=as_json) if run_commands else []
+        )
+        if as_json:
+            ran = {"ran": [one.as_dict() for one in again]} if run_commands else {}
+            printing.emit({**as_dict(done), **ran})
+            return
+        for line in [*_came_back(done), *(told(done.failure) if done.failure is not None else [])]:
+            printing.note(line)
+        on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+        if attach or (attach is None and on_terminal):
+            _attach(done)
+        else:
+            for line in how(done):
+                printing.note(line)
+            printing.say(done.session.name)
+
+
+def as_dict(done: Thawed) -> dict[str, Any]:
+    """What was thawed, for programs."""
+    debugger = done.debugger
+    return {
+        **printing.session(done.session),
+        "rung": done.rung,
+        "reasons": list(done.reasons),
+        "lost": list(done.lost),
+        "ladder": done.ladder.as_dict(),
+        "snapshot": printing.snapshot(done.snapshot) | {"origin": done.snapshot.row.details.get("origin")},
+        "failure": None if done.failure is None else done.failure.as_details(),
+        "debugger": None if debugger is None else debugger.model_dump(mode="json"),
+        "attach": how(done),
+        "commands": len(done.commands),
+    }
+
+
+def how(done: Thawed) -> list[str]:
+    """The commands by which one goes on looking."""
+    name, debugger = done.session.name, done.debugger
+    if debugger is not None and debugger.task:
+        task = debugger.task
+        found = [command("output", name, "-f", task), command("send", name, "--task", task, "-e", "TEXT")]
+        return [each for each in found if each] if not task.startswith("-") else []
+    text = debugger.command if debugger is not None else None
+    # In front of a blank it is no option.
+    first = command("exec", name, text if not text.startswith("-") else f" {text}") if text else ""
+    return [*([first] if first else []), command("attach", name)]
+
+
+def _came_back(done: Thawed) -> list[str]:
+    """How much of it is here, in few lines."""
+    found = done.verification
+    if done.rung == "live":
+        deviations = len(found.deviations) if found is not None else 0
+        seen = (
+            f"compared with the freeze: {deviations or 'no'} deviations"
+            if found is not None
+            else "not compared"
+        )
+        return [f"{done.session.name} continues from {done.snapshot.name}; {seen}"]
+    kept = f"{done.session.name} has the files of {done.snapshot.name}"
+    if done.rung == "commands":
+        from holdfast.runtime.restore.compat import command_script
+
+        kept += f", and {len(done.commands)} recorded commands in {command_script.PATH}"
+    lines = [kept]
+    if done.snapshot.kind == "live":
+        lines += [f"not live: {reason}" for reason in done.reasons]
+        lines.append(f"it lacks {', '.join(done.lost)}")
+    return lines
+
+
+def _attach(done: Thawed) -> None:
+    debugger, session = done.debugger, done.session
+    if debugger is not None and debugger.task:
+        for line in how(done):
+            printing.note(line)
+        printing.say(session.name)
+        return
+    if debugger is not None and debugger.command:
+        session.send(debugger.command + "\n")
+    printing.note(f"C-] leaves; `holdfast attach {session.name}` comes back")
+    reason = session.terminal.attach()
+    printing.note(f"{reason} from session {session.name}" if reason == "detached" else f"closed: {reason}")

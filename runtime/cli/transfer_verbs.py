@@ -1,0 +1,186 @@
+"""Verbs: export, import."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.runtime.cli import printing
+from holdfast.runtime.cli.arguments import Allow, Json, Network, SnapshotRef, controller, wants_json
+from holdfast.runtime.transfer import bundle_trust
+
+if TYPE_CHECKING:
+    from holdfast.runtime.api.bundle_files import Progress
+    from holdfast.runtime.api.snapshot import Snapshot
+
+PASSPHRASE = "HOLDFAST_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
+BUNDLE_PASSPHRASE = "HOLDFAST_BUNDLE_PASSPHRASE"  # noqa: S105 - the name of a variable
+
+KeyName = Annotated[
+    str | None,
+    typer.Option("--key", metavar="NAME", help="Sign with this key (default: the only one, or `default`)."),
+]
+Compression = Annotated[
+    str,
+    typer.Option(
+        "--compression", help="Compression of file layers: gzip, or zstd (needs Docker 23 or newer)."
+    ),
+]
+EncryptTo = Annotated[
+    list[str] | None,
+    typer.Option("--encrypt-to", metavar="KEY", help="Encrypt it for x25519:…. Repeatable."),
+]
+WithPassphrase = Annotated[
+    bool, typer.Option("--passphrase", help=f"Encrypt it with one: asked for, or from {BUNDLE_PASSPHRASE}.")
+]
+Secrets = Annotated[
+    str | None,
+    typer.Option(
+        "--secrets",
+        metavar="warn|refuse|ignore",
+        help="What to do about secrets found in memory and files (default: as scrub.json says, else warn).",
+    ),
+]
+RefuseSecrets = Annotated[bool, typer.Option("--refuse-secrets", help="Same as --secrets refuse.")]
+OpeningPassphrase = Annotated[
+    bool, typer.Option("--passphrase", help=f"It is encrypted with one: asked for, or {BUNDLE_PASSPHRASE}.")
+]
+Label = Annotated[str | None, typer.Option("--label", "-l", help="A name for the snapshot here.")]
+Memory = Annotated[
+    str | None,
+    typer.Option("--memory", help="Memory limit of sessions restored from it, such as 512m or 4g."),
+]
+Cores = Annotated[float | None, typer.Option("--cpus", help="Cores.")]
+FilesOnly = Annotated[
+    bool,
+    typer.Option(
+        "--files-only", help="Import the files without memory and processes; needs no trusted signature."
+    ),
+]
+
+
+def export(
+    snapshot: SnapshotRef,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write; replaced if it exists.")],
+    key: KeyName = None,
+    compression: Compression = "gzip",
+    encrypt_to: EncryptTo = None,
+    passphrase: WithPassphrase = False,
+    secrets: Secrets = None,
+    refuse_secrets: RefuseSecrets = False,
+    json: Json = False,
+) -> None:
+    """Write a snapshot to a signed file that can be imported elsewhere."""
+    secret = bundle_passphrase(wanted=passphrase)
+    with controller() as holdfast, bar("exporting") as progress:
+        done = holdfast.snapshot(snapshot).export(
+            file,
+            key=key,
+            passphrase=os.environ.get(PASSPHRASE),
+            compression=compression,
+            secrets="refuse" if refuse_secrets else secrets,
+            encrypt_to=encrypt_to or (),
+            bundle_passphrase=secret,
+            progress=progress,
+        )
+    notes(done.warnings, encrypted=bool(secret or encrypt_to))
+    if done.new_key:
+        printing.note(bundle_trust.made(done.signed_by))
+    if wants_json(json):
+        printing.emit(
+            {
+                "path": str(done.path),
+                "digest": done.digest,
+                "bytes": done.bytes,
+                "signed_by": done.signed_by,
+                "new_key": done.new_key,
+                "warnings": list(done.warnings),
+                "findings": [one.as_dict() for one in done.findings],
+                "scrubbed": dict(done.scrubbed),
+            }
+        )
+    else:
+        printing.say(f"{done.path} {printing.size(done.bytes)}")
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file written by `holdfast export`.")],
+    label: Label = None,
+    files_only: FilesOnly = False,
+    memory: Memory = None,
+    cpus: Cores = None,
+    network: Network = None,
+    allow: Allow = None,
+    passphrase: OpeningPassphrase = False,
+    json: Json = False,
+) -> None:
+    """Import a snapshot from a file. It must be signed by a key you trust."""
+    limits = given(memory=memory, cpus=cpus, network=network, allow=allow)
+    secret = opening_passphrase(ask=passphrase)
+    with controller() as holdfast, bar("importing") as progress:
+        found = holdfast.import_(
+            file,
+            label=label,
+            files_only=files_only,
+            passphrase=secret,
+            key_passphrase=os.environ.get(PASSPHRASE),
+            progress=progress,
+            **limits,
+        )
+    arrived(found, as_json=wants_json(json))
+
+
+def given(**limits: Any) -> dict[str, Any]:
+    """Limits of sessions, those that were said."""
+    return {key: value for key, value in limits.items() if value is not None}
+
+
+def arrived(found: Snapshot, *, as_json: bool) -> None:
+    """Tell of a snapshot that was taken in."""
+    if as_json:
+        printing.emit(printing.snapshot(found) | {"origin": found.row.details.get("origin")})
+    else:
+        printing.say(found.name)
+
+
+def notes(warnings: Sequence[str], *, encrypted: bool) -> None:
+    """What whoever gives a snapshot away should know."""
+    for warning in warnings:
+        printing.note(warning)
+    if warnings and not encrypted:
+        printing.note("anyone who gets it can read them; encrypt with --encrypt-to KEY or --passphrase")
+
+
+def bundle_passphrase(*, wanted: bool) -> str | None:
+    """The passphrase to encrypt with, if one is wanted."""
+    if not wanted:
+        return None
+    given = os.environ.get(BUNDLE_PASSPHRASE)
+    return given or str(typer.prompt("passphrase", hide_input=True, confirmation_prompt=True, err=True))
+
+
+def opening_passphrase(*, ask: bool) -> str | None:
+    """The passphrase of something encrypted, if there is one; who is to be asked is, unless it is known."""
+    given = os.environ.get(BUNDLE_PASSPHRASE)
+    return str(typer.prompt("passphrase", hide_input=True, err=True)) if ask and not given else given
+
+
+@contextmanager
+def bar(what: str) -> Iterator[Progress]:
+    """Progress for a person who looks on; nothing for anybody else."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _all: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(what, total=None)
+        yield lambda done, all_: shown.update(task, completed=done, total=all_)

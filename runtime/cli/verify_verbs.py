@@ -1,0 +1,46 @@
+"""Verb: verify."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from holdfast.base.text import plain
+from holdfast.runtime.cli import printing
+from holdfast.runtime.cli.arguments import Json, controller, snapshot_names, wants_json
+
+
+def verify(
+    snapshots: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SNAPSHOT...]", help="Labels or ids.", autocompletion=snapshot_names),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Check every stored byte of snapshots and repair what can be. Exit code 1 if one is damaged."""
+    with controller() as holdfast:
+        found = holdfast.verify(*(snapshots or []))
+    if wants_json(json):
+        printing.emit(
+            {
+                "ok": found.ok,
+                "snapshots": found.snapshots,
+                "bytes": found.bytes,
+                "damaged": found.damaged,
+                "findings": [
+                    {"snapshot": one.snapshot, "name": one.name, "text": one.text, "repaired": one.repaired}
+                    for one in found.findings
+                ],
+            }
+        )
+    else:
+        for one in found.findings:
+            printing.say(plain(str(one), 400))
+        repaired = sum(one.repaired for one in found.findings)
+        facts = [f"{found.snapshots} snapshots", f"{printing.size(found.bytes)} compared"]
+        facts += [f"{len(found.damaged)} damaged"] if found.damaged else []
+        facts += [f"{repaired} repaired"] if repaired else []
+        printing.say(", ".join(facts) + ("" if found.findings else ": all whole"))
+    if not found.ok:
+        raise typer.Exit(1)

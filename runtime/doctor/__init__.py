@@ -1,0 +1,1 @@
+"""What a machine must offer, and whether it does."""

@@ -1,0 +1,193 @@
+"""What Holdfast needs of a host, looked at one thing after the other.
+
+Each check says what it found and, where it is not good, what to do.  None stops the others.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from holdfast.base.text import plain
+from holdfast.engine import disk_limits
+from holdfast.errors import HoldfastError
+from holdfast.runtime.guest_rpc.results import Check
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+
+# pids.max, seccomp filters by argument and file-based capabilities as used here.
+ENGINE_LEAST = (20, 10)
+# A session image is about 1 GB, a snapshot as large as what it captures.
+DISK_LEAST = 5 << 30
+
+
+def checks(context: Context) -> list[Check]:
+    """All checks, in the order in which one builds on the other."""
+    found = [
+        guarded("state directory", lambda: _home(context)),
+        guarded("disk space", lambda: _disk(context)),
+    ]
+    engine = guarded("engine", lambda: engine_check(context))
+    found += [engine, guarded("kernel", _kernel)]
+    if not engine.ok:
+        return found
+    found += [
+        guarded("session image", lambda: _image(context, "session")),
+        guarded("toolbox image", lambda: _image(context, "toolbox")),
+        guarded("shared folder", lambda: _shared_folder(context)),
+        guarded("disk limit", lambda: _disk_limit(context)),
+        guarded("proxies", lambda: _proxies(context)),
+        *([guarded("gateway", lambda: _gateway(context))] if context.home.has_gateway else []),
+        guarded("leftovers", lambda: _leftovers(context)),
+    ]
+    images_ready = all(check.ok for check in found if check.name.endswith("image"))
+    return found + _snapshots(context, images_ready)
+
+
+def guarded(name: str, look: Callable[[], Check]) -> Check:
+    """What a look finds; an error of it is a finding."""
+    try:
+        return look()
+    except HoldfastError as error:
+        return Check(name, False, str(error), error.hint)
+    except OSError as error:
+        return Check(name, False, plain(str(error)))
+
+
+def _home(context: Context) -> Check:
+    context.store.operations.open()
+    root = context.home.root
+    if not os.access(root, os.W_OK):
+        return Check(
+            "state directory", False, f"{root} is read-only", "set HOLDFAST_HOME to a folder that is writable"
+        )
+    return Check("state directory", True, str(root))
+
+
+def _disk(context: Context) -> Check:
+    free = shutil.disk_usage(context.home.root).free
+    hint = "" if free >= DISK_LEAST else "free some space, or set HOLDFAST_HOME to a folder on another disk"
+    return Check("disk space", not hint, f"{free / (1 << 30):.1f} GiB free", hint)
+
+
+def engine_check(context: Context) -> Check:
+    """Which engine it is, and whether sessions are known to work with it."""
+    info = context.engine.info()
+    version = str(info.get("ServerVersion", "?"))
+    cgroup, driver = info.get("CgroupVersion", "1"), info.get("Driver", "?")
+    detail = plain(f"Docker {version}, {driver}, cgroup v{cgroup}")
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    if numbers < ENGINE_LEAST:
+        return Check("engine", False, detail, "upgrade Docker to 20.10 or newer")
+    if driver not in ("overlay2", "overlayfs"):
+        return Check(
+            "engine", False, detail, "use the overlay2 storage driver: live snapshots are tested with it only"
+        )
+    return Check("engine", True, detail)
+
+
+def _kernel() -> Check:
+    return Check("kernel", True, f"Linux {platform.release()} on {platform.machine()}")
+
+
+def _image(context: Context, kind: str) -> Check:
+    from holdfast.images import build
+
+    tag = build.reference(kind)
+    ready = context.engine.images.exists(tag)
+    return Check(
+        f"{kind} image",
+        ready,
+        tag if ready else f"{tag} is not built",
+        "" if ready else "`holdfast image build`",
+    )
+
+
+def _shared_folder(context: Context) -> Check:
+    """Whether a session can fill the state directory through the folder that it shares with this host."""
+    from holdfast.runtime.sessions import shared_folder
+    from holdfast.snapshots.checkpointer import rooms
+
+    trouble = shared_folder.trouble(context.engine, context.home)
+    if not trouble:
+        return Check("shared folder", True, f"at most {rooms.SIZE >> 20} MiB and {rooms.INODES} files each")
+    return Check(
+        "shared folder",
+        False,
+        f"sessions can fill {context.home.root} through it: {trouble}",
+        "run where the engine runs, in its mount namespace, or put the state directory on a disk of its own",
+    )
+
+
+def _disk_limit(context: Context) -> Check:
+    """Whether the files of sessions are limited. It is no fault if they are not, but people should know."""
+    why = context.engine.disk_fault
+    if why:
+        return Check("disk limit", True, f"a session may fill the engine's disk: {why}")
+    return Check("disk limit", True, f"{disk_limits.DEFAULT >> 30} GiB of files each, or what --disk says")
+
+
+def _proxies(context: Context) -> Check:
+    """Whether sessions can go through a proxy. It may be wanted, but people should know."""
+    from holdfast.runtime.egress import home_file
+
+    found = ", ".join(str(one) for one in home_file.ways_out(context.home))
+    if not found:
+        return Check("proxies", True, "none is open for sessions")
+    told = f"sessions reach whatever is reached through {plain(found, 200)}"
+    return Check("proxies", True, f"{told}; `close` in {home_file.NAME} of the state directory shuts it")
+
+
+def _gateway(context: Context) -> Check:
+    """Whether it answers, if a session needs it: as to somebody who is none of its sessions."""
+    from holdfast.runtime.egress import gateway
+    from holdfast.runtime.sessions.session_options import SessionOptions
+
+    rows = [row for row in context.store.sessions() if row.state == "running"]
+    count = sum(SessionOptions.parse(**row.options).by_gateway for row in rows)
+    place = gateway.known(context.home)
+    if not count or place is None:
+        return Check("gateway", True, "no session needs it")
+    where = f"{place.address}:{place.port}"
+    if gateway.refuses_strangers(place):
+        return Check("gateway", True, f"{count} sessions reach the network through it, at {where}")
+    return Check(
+        "gateway",
+        False,
+        f"{count} sessions have no way out: no valid answer from {where}",
+        "the next session that needs it starts it; `docker logs holdfast-gateway-…` says why it ended",
+    )
+
+
+def _leftovers(context: Context) -> Check:
+    known = {row.container_id for row in context.store.sessions()}
+    busy = {row.id for row in context.store.operations.open()}
+    found = [
+        container
+        for container, labels in context.engine.containers(
+            holdfast_home=context.home.digest, holdfast_role="session"
+        ).items()
+        if container not in known
+        and labels.get("holdfast.operation") not in busy
+        # It serves all sessions of the home, and ends by itself when it has nothing to do.
+        and labels.get("holdfast.role") != "checkpointer"
+    ]
+    if not found:
+        return Check("leftovers", True, "nothing is left of operations that failed")
+    some = " ".join(container[:12] for container in found[:5])
+    return Check(
+        "leftovers", False, f"{len(found)} containers belong to no session", f"`docker rm -f {some}`"
+    )
+
+
+def _snapshots(context: Context, ready: bool) -> list[Check]:
+    """Live snapshots, tried out; that takes a few seconds, and minutes if images had to be built for it."""
+    from holdfast.runtime.doctor import round_trip
+
+    if not ready:
+        return [Check("live capture", False, "not tried without the images", "`holdfast image build`")]
+    return round_trip.checks(context)

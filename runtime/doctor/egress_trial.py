@@ -1,0 +1,68 @@
+"""Tries out for real whether a session of the default kind reaches this host.
+
+For a moment the host listens at every address it has; a program in the session connects to each.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import TYPE_CHECKING
+
+from holdfast.base.text import plain
+from holdfast.runtime.egress import home_file, host_network
+from holdfast.runtime.guest_rpc.results import Check
+
+if TYPE_CHECKING:
+    from holdfast.base.home import Home
+    from holdfast.runtime.api.session import Session
+
+METADATA = ("169.254.169.254", 80)
+SECONDS = 3.0
+"""Until an address counts as not reached. A refusal comes at once."""
+_STEP = 60.0
+# `connected`, or why not; by place.
+_CONNECT = """
+import json, socket
+def tried(place):
+    try:
+        socket.create_connection(place, {seconds}).close()
+    except OSError as error:
+        return str(error)
+    return "connected"
+print(json.dumps([tried(tuple(place)) for place in {places}]))
+"""
+
+
+def check(session: Session, home: Home) -> Check:
+    """What the session reached that it should not. Raises what the session's kernel raises."""
+    with _listening() as listener:
+        port = listener.getsockname()[1]
+        addresses = [str(one) for one in host_network.look().addresses if not one.is_link_local]
+        places = [[address, port] for address in addresses] + [list(METADATA)]
+        told = session.cell(_CONNECT.format(seconds=SECONDS, places=places), timeout=_STEP).stdout
+    said = json.loads(told)
+    reached = [place for (place, _), word in zip(places, said, strict=True) if word == "connected"]
+    if reached:
+        where = ", ".join(map(str, reached))
+        return Check(
+            "network",
+            False,
+            f"a session reached this host at {plain(where, 200)}",
+            "do not run programs you do not trust; report this with the output of `nft list ruleset`",
+        )
+    return Check("network", True, f"closed to {len(places)} addresses of host and cloud{_opened(home)}")
+
+
+def _listening() -> socket.socket:
+    """A listener at all addresses of all families there are."""
+    if socket.has_dualstack_ipv6():
+        return socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server(("0.0.0.0", 0))  # noqa: S104 - to see that nobody gets here
+
+
+def _opened(home: Home) -> str:
+    known = home_file.read(home)
+    resolvers = ", ".join(str(one) for one in host_network.look().resolvers)
+    opened = ", ".join(map(str, known.every))
+    return f"; names by {resolvers}" + (f"; open for all sessions: {plain(opened, 300)}" if opened else "")

@@ -1,0 +1,317 @@
+"""What the facts about a machine mean for who runs untrusted code on it. Pure.
+
+A line is `ok`; `limit`, where nothing can be done with live snapshots; `better`, where the machine could do
+more; or `weak`, where something that Holdfast promises does not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from holdfast.engine.machine_facts import MachineFacts
+
+Level = Literal["ok", "limit", "better", "weak"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line: what is there, why it matters, and how to improve it (empty: nothing is to be done)."""
+
+    name: str
+    level: Level
+    state: str
+    why: str
+    improve: str = ""
+
+
+def judge(facts: MachineFacts) -> list[Finding]:
+    """All lines, from what holds a session most directly to what is around it."""
+    return [found for rule in _RULES for found in rule(facts)]
+
+
+def _users(facts: MachineFacts) -> Iterator[Finding]:
+    why = "in a user namespace, root of a session would be nobody on the host"
+    used = facts.engine.options & {"userns", "rootless"}
+    if used:
+        what = "rootless Docker" if "rootless" in used else "userns-remap"
+        yield Finding(
+            "user namespace",
+            "weak",
+            f"{what}: sessions cannot run on this engine",
+            why,
+            "use an engine without it: CRIU cannot restore there (docs/decisions/0016)",
+        )
+    else:
+        yield Finding("user namespace", "limit", "none: CRIU cannot restore into one", why)
+
+
+def _labels(facts: MachineFacts) -> Iterator[Finding]:
+    why = "denies mounts and writes to /proc and /sys even if a capability or filter is lost"
+    options = facts.engine.options
+    if "apparmor" in options:
+        yield Finding("access control", "ok", "AppArmor, the engine's profile, after a restore, too", why)
+    elif "selinux" in options:
+        yield Finding(
+            "access control",
+            "better",
+            "SELinux: a restored session that would lose its label is refused",
+            why,
+            "CRIU as Debian builds it cannot give labels back; live snapshots want AppArmor",
+        )
+    elif facts.apparmor:
+        yield Finding(
+            "access control",
+            "better",
+            "the kernel has AppArmor, the engine does not use it",
+            why,
+            "install apparmor (for apparmor_parser) and restart Docker",
+        )
+    else:
+        yield Finding(
+            "access control",
+            "better",
+            "neither AppArmor nor SELinux",
+            why,
+            "boot a kernel with AppArmor (Debian's and Ubuntu's have it), and restart Docker",
+        )
+
+
+def _seccomp(facts: MachineFacts) -> Iterator[Finding]:
+    why = "keeps system calls that sessions do not need out of reach"
+    if "seccomp" in facts.engine.options:
+        yield Finding("seccomp", "ok", "our own profile, an allowlist", why)
+    else:
+        yield Finding(
+            "seccomp",
+            "weak",
+            "the engine has none: every system call is open",
+            why,
+            "use an engine and a kernel with seccomp filters (CONFIG_SECCOMP_FILTER)",
+        )
+
+
+def _privileges(facts: MachineFacts) -> Iterator[Finding]:
+    why = "stops setuid programs from gaining rights, within the capabilities of a session at most"
+    if "no-new-privileges" in facts.engine.options:
+        yield Finding("no_new_privs", "ok", "set by the engine; sudo does not work in sessions", why)
+    else:
+        yield Finding("no_new_privs", "limit", "not set, so that sudo works in sessions", why)
+
+
+def _limits(facts: MachineFacts) -> Iterator[Finding]:
+    engine = facts.engine
+    why = "bounds what a session takes of memory, processors and process ids"
+    if engine.missing_limits:
+        missing = ", ".join(engine.missing_limits)
+        yield Finding(
+            "cgroups",
+            "weak",
+            f"v{engine.cgroup_version}; no limits of {missing}",
+            why,
+            "enable these cgroup controllers (kernel command line: cgroup_enable=memory)",
+        )
+    elif engine.cgroup_version == "2":
+        yield Finding("cgroups", "ok", "v2, with limits", why)
+    else:
+        yield Finding(
+            "cgroups",
+            "better",
+            "v1, with limits",
+            why + "; v2 accounts for page cache and writes, too",
+            "boot with systemd.unified_cgroup_hierarchy=1",
+        )
+
+
+def _storage(facts: MachineFacts) -> Iterator[Finding]:
+    why = "without one, a session can fill the disk that all containers share"
+    if facts.quota and facts.engine.backing == "xfs":
+        yield Finding("storage quota", "ok", f"{facts.engine.data_root} is XFS with project quotas", why)
+    else:
+        yield Finding(
+            "storage quota",
+            "better",
+            f"none: {facts.engine.driver or '?'} on {facts.engine.backing or '?'}",
+            why,
+            "put Docker's data root on XFS mounted with pquota",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Switch:
+    """A protection of the kernel: at least this value of a sysctl is wanted."""
+
+    name: str
+    least: int
+    why: str
+
+
+_SWITCHES = (
+    _Switch("kernel.kptr_restrict", 1, "hides addresses of the kernel, which exploits need"),
+    _Switch("kernel.dmesg_restrict", 1, "hides the kernel's messages, which reveal addresses and devices"),
+    _Switch("kernel.unprivileged_bpf_disabled", 1, "keeps the BPF verifier, a frequent target, from users"),
+    _Switch("kernel.perf_event_paranoid", 2, "keeps kernel profiling from users"),
+    _Switch("kernel.yama.ptrace_scope", 1, "a process may trace its own children only"),
+)
+
+
+def _kernel(facts: MachineFacts) -> Iterator[Finding]:
+    for switch in _SWITCHES:
+        text = facts.sysctls.get(switch.name, "")
+        if not text:
+            yield Finding(
+                switch.name, "better", "this kernel does not have it", switch.why, "boot a kernel with it"
+            )
+        elif text.lstrip("-").isdigit() and int(text) >= switch.least:
+            yield Finding(switch.name, "ok", text, switch.why)
+        else:
+            yield Finding(switch.name, "better", text, switch.why, f"sysctl -w {switch.name}={switch.least}")
+
+
+def _processor(facts: MachineFacts) -> Iterator[Finding]:
+    why = "containers share the processor: without mitigations one can read what others hold in memory"
+    if facts.weaknesses is None:
+        yield Finding("processor", "better", "the kernel does not report its vulnerabilities", why, "")
+    elif facts.weaknesses:
+        listed = ", ".join(facts.weaknesses)
+        yield Finding(
+            "processor", "better", f"vulnerable: {listed}", why, "update microcode, firmware and kernel"
+        )
+    else:
+        yield Finding("processor", "ok", "every known vulnerability is mitigated", why)
+
+
+_OTHER_KERNELS = ("runsc", "kata")
+"""Parts of the usual names of runtimes that give containers a kernel of their own."""
+
+
+def _runtimes(facts: MachineFacts) -> Iterator[Finding]:
+    why = "every session shares the host's kernel: an exploit of it is not stopped"
+    listed = ", ".join(facts.engine.runtimes) or "?"
+    default = facts.engine.default_runtime
+    if any(word in default for word in _OTHER_KERNELS):
+        yield Finding(
+            "runtime",
+            "weak",
+            f"{default} by default: snapshots there have no files of a session, and no processes",
+            why,
+            '"default-runtime": "runc" in /etc/docker/daemon.json (docs/decisions/0023)',
+        )
+        return
+    yield Finding("runtime", "limit", f"{listed}: containers on Linux {facts.kernel}".rstrip(), why)
+
+
+def _home(facts: MachineFacts) -> Iterator[Finding]:
+    home = facts.home
+    why = "who writes to it controls sessions; who reads it has the memory in snapshots"
+    mode = f"{home.path} is {home.mode:04o}"
+    if not home.own:
+        yield Finding("home", "weak", f"{home.path} belongs to another user", why, "use a home of your own")
+    elif home.mode & 0o022:
+        yield Finding("home", "weak", f"{mode}: others can write", why, f"chmod 700 {home.path}")
+    elif home.mode & 0o077:
+        yield Finding("home", "better", f"{mode}: others can look inside", why, f"chmod 700 {home.path}")
+    else:
+        yield Finding("home", "ok", mode, why)
+
+
+def _socket(facts: MachineFacts) -> Iterator[Finding]:
+    socket = facts.socket
+    why = "who can write to the engine's socket is root on this machine"
+    if not socket.path:
+        return
+    mode = f"{socket.path} is {socket.mode:04o}"
+    if socket.mode & 0o002:
+        yield Finding("engine's socket", "weak", f"{mode}: everybody", why, f"chmod 660 {socket.path}")
+    elif socket.mode & 0o020 and socket.members:
+        listed = ", ".join(socket.members[:5])
+        yield Finding(
+            "engine's socket",
+            "limit",
+            f"{mode}: group {socket.group}, that is {listed}",
+            why,
+        )
+    else:
+        yield Finding("engine's socket", "ok", f"{mode}: root only", why)
+
+
+def _exposed(facts: MachineFacts) -> Iterator[Finding]:
+    why = "who reaches such a port is root on this machine"
+    if facts.engine.exposed:
+        yield Finding(
+            "engine on TCP",
+            "weak",
+            "its API is open without TLS",
+            why,
+            "remove tcp:// from the daemon's hosts, or use --tlsverify",
+        )
+    else:
+        yield Finding("engine on TCP", "ok", "not without TLS", why)
+
+
+def _live_restore(facts: MachineFacts) -> Iterator[Finding]:
+    why = "sessions outlive a restart of the engine, so that security updates need not wait"
+    if facts.engine.live_restore:
+        yield Finding("live-restore", "ok", "on", why)
+    else:
+        yield Finding("live-restore", "better", "off", why, '"live-restore": true in /etc/docker/daemon.json')
+
+
+def _network(facts: MachineFacts) -> Iterator[Finding]:
+    why = "keeps sessions from each other and from what is not theirs to reach"
+    if facts.network is None:
+        yield Finding("sessions' network", "weak", "not known", why, "`holdfast doctor`")
+    else:
+        holds, state = facts.network
+        improve = "" if holds else "`holdfast doctor` says what to do"
+        yield Finding("sessions' network", "ok" if holds else "weak", state, why, improve)
+
+
+def _images(facts: MachineFacts) -> Iterator[Finding]:
+    why = "what runs as init in sessions, and what captures and restores them"
+    missing = [tag for tag, ready in facts.images.items() if not ready]
+    criu = f"; CRIU {facts.criu}" if facts.criu else ""
+    if missing:
+        listed = ", ".join(missing)
+        yield Finding("images", "better", f"not built: {listed}", why, "`holdfast image build`")
+    else:
+        yield Finding("images", "ok", ", ".join(facts.images) + criu, why)
+
+
+def _capabilities(_facts: MachineFacts) -> Iterator[Finding]:
+    from holdfast.runtime.sessions.session_options import CAPABILITIES
+
+    why = "root of a session is the host's root without the rest of its rights"
+    yield Finding("capabilities", "ok", f"{len(CAPABILITIES)}: {', '.join(CAPABILITIES).lower()}", why)
+
+
+_RULES: tuple[Callable[[MachineFacts], Iterator[Finding]], ...] = (
+    _users,
+    _capabilities,
+    _seccomp,
+    _labels,
+    _privileges,
+    _limits,
+    _storage,
+    _network,
+    _home,
+    _socket,
+    _exposed,
+    _live_restore,
+    _images,
+    _runtimes,
+    _kernel,
+    _processor,
+)
+
+
+def plain_row(found: Finding) -> Mapping[str, str]:
+    """A finding as JSON has it."""
+    return {
+        "name": found.name,
+        "level": found.level,
+        "state": found.state,
+        "why": found.why,
+        "improve": found.improve,
+    }

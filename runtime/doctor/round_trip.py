@@ -1,0 +1,178 @@
+"""A live snapshot tried out for real: what a session holds is captured, restored, and asked for again.
+
+A verdict per capability, so that a machine on which only some of it works says which. Sessions and the
+snapshot it makes are removed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holdfast.base.text import plain
+from holdfast.errors import HoldfastError
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.doctor import egress_trial
+from holdfast.runtime.guest_rpc.results import Check
+from holdfast.runtime.lifecycle.create import create
+from holdfast.runtime.storage import remove_snapshot
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+
+# Seconds for one step inside the session.
+STEP = 30.0
+_ADVICE = "live snapshots of sessions that use this are not reliable on this machine; `--kind filesystem` is"
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """Something to set up in a session, and how to see that it is still there."""
+
+    name: str
+    detail: str
+    prepare: Callable[[Session], None]
+    holds: Callable[[Session], bool]
+
+
+def checks(context: Context) -> list[Check]:
+    """Make a session, see what it reaches, capture and restore it, then look at each part of it."""
+    with _scratch(context) as sessions:
+        try:
+            session = Session(context, create(context))
+        except HoldfastError as error:
+            return [Check("session", False, plain(str(error), 300), error.hint)]
+        sessions.append(session)
+        return [_network(context, session), *_live(session, sessions)]
+
+
+def _network(context: Context, session: Session) -> Check:
+    try:
+        return egress_trial.check(session, context.home)
+    except (HoldfastError, OSError, ValueError) as error:
+        return Check("network", False, f"cannot be tried: {plain(str(error), 300)}")
+
+
+def _live(session: Session, sessions: list[Session]) -> list[Check]:
+    try:
+        for probe in PROBES:
+            probe.prepare(session)
+        taken = session.snapshot()
+    except HoldfastError as error:
+        return [Check("live capture", False, plain(str(error), 300), error.hint)]
+    frozen = taken.row.details.get("frozen_seconds", 0.0)
+    found = [Check("live capture", True, f"{len(PROBES)} kinds of state, frozen for {frozen * 1000:.0f} ms")]
+    try:
+        restored = taken.restore()
+        sessions.append(restored)
+    except HoldfastError as error:
+        return [*found, Check("live restore", False, plain(str(error), 300), error.hint)]
+    found += [_verdict(probe, restored) for probe in PROBES]
+    undisturbed = all(_verdict(probe, session).ok for probe in PROBES)
+    detail = "resumed with all of it" if undisturbed else "lost something"
+    return [*found, Check("captured session", undisturbed, detail, "" if undisturbed else _ADVICE)]
+
+
+@contextmanager
+def _scratch(context: Context) -> Iterator[list[Session]]:
+    """Sessions that are removed at the end, with the snapshots taken of them."""
+    sessions: list[Session] = []
+    try:
+        yield sessions
+    finally:
+        ours = {session.id for session in sessions}
+        for session in sessions:
+            session.remove()
+        for row in context.store.snapshots():
+            if row.session_id in ours:
+                remove_snapshot.remove_snapshot(context, row)
+
+
+def _verdict(probe: _Probe, session: Session) -> Check:
+    try:
+        ok = probe.holds(session)
+        detail = probe.detail if ok else f"{probe.detail}: not as it was"
+    except HoldfastError as error:
+        ok, detail = False, plain(str(error), 300)
+    return Check(probe.name, ok, detail, "" if ok else _ADVICE)
+
+
+def _shell(command: str) -> Callable[[Session], None]:
+    return lambda session: _discard(session.exec(command, timeout=STEP))
+
+
+def _shell_says(command: str, expected: str) -> Callable[[Session], bool]:
+    return lambda session: session.exec(command, timeout=STEP).text.strip() == expected
+
+
+def _kernel(code: str) -> Callable[[Session], None]:
+    return lambda session: _discard(session.cell(code, timeout=STEP))
+
+
+def _kernel_says(code: str, expected: str) -> Callable[[Session], bool]:
+    return lambda session: session.cell(code, timeout=STEP).stdout.strip() == expected
+
+
+def _discard(_result: object) -> None:
+    return
+
+
+PROBES = (
+    _Probe(
+        "shell and jobs",
+        "variables and a background job of the shell",
+        _shell("cd /srv; hf_probe=kept; sleep 100000 &"),
+        _shell_says('echo "$PWD $hf_probe $(jobs -r | grep -c 100000)"', "/srv kept 1"),
+    ),
+    _Probe(
+        "terminal",
+        "a PTY pair with text on its way, and its modes",
+        _kernel(
+            "import os, pty, termios, tty\nm, s = pty.openpty(); tty.setraw(s); os.write(m, b'on its way')"
+        ),
+        _kernel_says("print(os.read(s, 99).decode()); os.write(m, b'on its way') and None", "on its way"),
+    ),
+    _Probe(
+        "ZMQ pair",
+        "two connected ZMQ sockets with a message between them",
+        _kernel(
+            "import zmq; z = zmq.Context.instance(); p = z.socket(zmq.PAIR); q = z.socket(zmq.PAIR)\n"
+            "p.bind('ipc:///tmp/hf-probe'); q.connect('ipc:///tmp/hf-probe'); p.send(b'held')"
+        ),
+        _kernel_says("print(q.recv().decode()); p.send(b'held')", "held"),
+    ),
+    _Probe(
+        "loopback TCP",
+        "a connection within the session, data in flight",
+        _kernel(
+            "import socket; v = socket.create_server(('127.0.0.1', 0))\n"
+            "c = socket.create_connection(v.getsockname()); a, _ = v.accept(); c.sendall(b'in flight')"
+        ),
+        _kernel_says("print(a.recv(99).decode()); c.sendall(b'in flight')", "in flight"),
+    ),
+    _Probe(
+        "shared memory",
+        "a block in /dev/shm",
+        _kernel(
+            "from multiprocessing import shared_memory\n"
+            "b = shared_memory.SharedMemory(create=True, size=4096); b.buf[:4] = b'kept'"
+        ),
+        _kernel_says(
+            "print(open(f'/dev/shm/{b.name}', 'rb').read(4).decode(), bytes(b.buf[:4]).decode())", "kept kept"
+        ),
+    ),
+    _Probe(
+        "other users",
+        "a process of another uid",
+        _shell("setpriv --reuid 65534 --regid 65534 --clear-groups sleep 100001 &"),
+        _shell_says("ps -o uid= -C sleep | sort -n | tail -n 1 | tr -d ' '", "65534"),
+    ),
+    _Probe(
+        "deleted files",
+        "an open file without a name",
+        _shell("exec 9<>/var/tmp/hf-gone; echo kept >&9; rm /var/tmp/hf-gone"),
+        _shell_says("cat /proc/$$/fd/9", "kept"),
+    ),
+)

@@ -1,0 +1,222 @@
+"""Closes the network of a container that has just started, and lets its first process go.
+
+Nothing runs in the container before this is done: its first process waits. If it cannot be done, nothing ever
+does. A container without a network needs no rules, and no checkpointer.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from ipaddress import ip_interface, ip_network
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import EngineError, HoldfastError, InvalidArgument, NetworkNotClosed, StoreError
+from holdfast.runtime.egress import home_file, host_network, reach
+from holdfast.runtime.sessions import init_program, network_exceptions
+from holdfast.runtime.sessions.network_exceptions import Allowed
+from holdfast.snapshots.checkpointer import netrules
+from holdfast.snapshots.checkpointer.netrules import Rules
+from holdfast.snapshots.checkpointer.tree import waits_unconfined
+from holdfast.snapshots.link import LinkLost, Refused
+
+if TYPE_CHECKING:
+    from holdfast.base.home import Home
+    from holdfast.engine.engine import ContainerState, Engine
+    from holdfast.runtime.sessions.session_options import SessionOptions
+    from holdfast.snapshots.checkpointer.netrules import Opening
+
+RESOLVERS = "resolvers"
+"""The folder of the home with what sessions find at /etc/resolv.conf, one file for each content."""
+_WAIT_SECONDS = 20.0
+_POLL_SECONDS = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """Of sessions of one home, on one engine."""
+
+    engine: Engine
+    home: Home
+    progress: Callable[[str], None]
+
+    @contextmanager
+    def ahead(self, options: SessionOptions) -> Iterator[None]:
+        """Start the checkpointer, if need be, while the block makes a container.
+
+        That it cannot be started is not said here, but when it is needed.
+        """
+        if options.network == "none":
+            yield
+            return
+        with ThreadPoolExecutor(1, thread_name_prefix="network") as pool:
+            pool.submit(self._ready, options.by_gateway)
+            yield
+
+    def close(self, options: SessionOptions, container_id: str) -> Rules | None:
+        """Close the network of a started container, and let its first process go. Returns the rules.
+
+        Raises:
+            NetworkNotClosed: it cannot be done; nothing runs in the container.
+            EngineError, ImageError, StoreError: as asking the checkpointer does.
+        """
+        state = self._running(container_id)
+        if options.network == "none":
+            if not Path(f"/proc/{state.pid}").exists():  # this process is in a container itself
+                self._ask(state, Rules(), load=True, release=True)
+            else:
+                self._let_go(state)
+            return None
+        rules = self._rules(options, state)
+        self._ask(state, rules, load=True, release=True)
+        return rules
+
+    def renew(self, options: SessionOptions, container_id: str) -> None:
+        """Let the gateway know a session again, by the address it has now. Raises as `close` does."""
+        if options.by_gateway:
+            self._rules(options, self._running(container_id))
+
+    def check(self, container_id: str, rules: Rules | None) -> None:
+        """See that the rules are in force. Raises as `close` does."""
+        if rules is not None:
+            self._ask(self._running(container_id), rules, load=False, release=False)
+
+    def change(self, options: SessionOptions, state: ContainerState) -> list[dict[str, object]]:
+        """Replace the rules of a container that runs; returns what the old ones had refused (`attempts`).
+
+        Raises:
+            NetworkNotClosed: it cannot be done, or not be seen to be done.
+        """
+        what = "change the network of the session"
+        rules = self._rules(options, state)
+        done = self._ask(state, rules, load=True, release=False, what=what)
+        refused: list[dict[str, object]] = done["refused"]
+        return refused
+
+    def check_names(self, options: SessionOptions) -> None:
+        """Refuse what is to be opened by a name that has no address. Raises InvalidArgument."""
+        _, unknown = network_exceptions.openings(map(Allowed.parse, options.allow), home_file.lookup)
+        if unknown:
+            raise InvalidArgument(
+                f"cannot allow {unknown[0]}: no address is known for that name",
+                hint="check how it is written",
+            )
+
+    def _opened(self, options: SessionOptions) -> list[Opening]:
+        items = [*map(Allowed.parse, options.allow), *home_file.read(self.home).every]
+        found, unknown = network_exceptions.openings(items, home_file.lookup)
+        for name in unknown:
+            self.progress(f"network: no address is known for {name}; it stays closed")
+        return found
+
+    def _rules(self, options: SessionOptions, state: ContainerState) -> Rules:
+        """The rules of a session whose container runs; what the gateway lets it do is written down."""
+        machine = host_network.look()
+        rules = reach.rules(options.network, machine, _bridge(state), self._opened(options))
+        return replace(rules, gateway=self._gateway(options, state, machine, rules))
+
+    def _gateway(
+        self, options: SessionOptions, state: ContainerState, machine: reach.Machine, rules: Rules
+    ) -> Opening | None:
+        """Where the gateway is that lets this session through, if one is to; nobody else's policy is left."""
+        if not options.by_gateway:
+            if self.home.has_gateway:
+                from holdfast.runtime.egress import session_policy
+
+                session_policy.clear(self.home, state.addresses)
+            return None
+        from holdfast.runtime.egress import session_policy
+
+        # By itself such a session reaches nothing; through the gateway what is of the internet.
+        if options.network == "domains":
+            rules = reach.rules("internet", machine, _bridge(state), rules.opened)
+        caller = session_policy.Caller(state.labels["holdfast.session"], state.addresses, state.gateways)
+        place = session_policy.begin(self.engine, self.home, self.progress, options, caller, rules)
+        return netrules.Opening(ip_network(place.address), place.port)
+
+    def _ready(self, by_gateway: bool) -> None:
+        from holdfast.snapshots import service
+
+        with suppress(HoldfastError, Refused):
+            if by_gateway:  # its image takes a minute, the first time
+                from holdfast.images import build
+
+                build.ensure(self.engine.client, "gateway", self.progress)
+            service.start_early(self.engine, self.home, self.progress)
+
+    def _running(self, container_id: str) -> ContainerState:
+        state = self.engine.inspect(container_id)
+        if state is None or not state.running:
+            raise NetworkNotClosed("cannot start session: its container ended at once")
+        return state
+
+    def _ask(
+        self, state: ContainerState, rules: Rules, *, load: bool, release: bool, what: str = "start session"
+    ) -> dict[str, Any]:
+        from holdfast.snapshots import service
+
+        asked = {"container": state.id, "init_pid": state.pid, "rules": rules.as_dict()}
+        try:
+            with service.ask(
+                self.engine, self.home, self.progress, "confine", load=load, release=release, **asked
+            ) as link:
+                return link.until("done")
+        except Refused as refusal:
+            raise _not_closed(what, str(refusal)) from refusal
+        except (LinkLost, EngineError) as error:
+            raise _not_closed(what, f"the checkpointer is not there ({error})") from error
+        except HoldfastError as error:
+            raise _not_closed(what, str(error)) from error
+
+    def _let_go(self, state: ContainerState) -> None:
+        """Without the checkpointer: the engine sends the signal, once the process waits for it.
+
+        Which program it runs is asked where this user may ask. That it is ours does not depend on that: the
+        engine starts the path that our file is mounted over, and nothing in the container runs before. Nor is
+        anything gained by another one: it has the rights of every process there, no network either, and
+        whatever is privileged asks again (`first_process`).
+        """
+        deadline = time.monotonic() + _WAIT_SECONDS
+        while not waits_unconfined(state.pid):
+            if time.monotonic() > deadline:
+                raise NetworkNotClosed("cannot start session: its first process does not wait to be let go")
+            time.sleep(_POLL_SECONDS)
+        if init_program.is_another(self.home, state.pid):
+            raise NetworkNotClosed("cannot start session: its first process is not Holdfast's own")
+        self.engine.signal(state.id, signal.SIGUSR1)
+
+
+def resolver_file(home: Home) -> Path:
+    """The file that a session is given as its resolv.conf. Raises StoreError."""
+    from hashlib import sha256
+
+    text = host_network.resolver_file()
+    path = home.root / RESOLVERS / f"{sha256(text.encode()).hexdigest()[:12]}.conf"
+    try:
+        if not path.exists():
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            aside = path.with_name(f".{path.name}.{os.getpid()}")
+            aside.write_text(text)
+            aside.chmod(0o644)  # programs of any user in a session read it
+            aside.replace(path)
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
+    return path
+
+
+def _bridge(state: ContainerState) -> reach.Bridge:
+    subnets = tuple(ip_interface(text).network for text in state.subnets)
+    return reach.Bridge(subnets, tuple(ip_interface(text).ip for text in state.gateways))
+
+
+def _not_closed(what: str, why: str) -> NetworkNotClosed:
+    return NetworkNotClosed(
+        f"cannot {what}: its network cannot be closed: {why}",
+        hint="`holdfast doctor` says what is missing; a session with `--network none` needs none of it",
+    )

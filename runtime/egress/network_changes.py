@@ -1,0 +1,268 @@
+"""What a session reaches, told and changed: while it runs, or for when it goes on.
+
+A change is all or nothing: the kernel replaces the rules in one step, they are read back, and only then the
+session's options are changed. Whatever fails before that puts the old rules back, in another process if need
+be.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base.locks import exclusive
+from holdfast.errors import InvalidArgument, NetworkNotClosed, SessionBusy
+from holdfast.runtime.egress import attempt_log, home_file, host_network, session_policy
+from holdfast.runtime.egress.attempt_log import Refusal
+from holdfast.runtime.egress.close_network import Closing
+from holdfast.runtime.journal import host_events
+from holdfast.runtime.operations.operation import carry_out, is_orphan
+from holdfast.runtime.operations.undo_table import undoes
+from holdfast.runtime.sessions.network_exceptions import Allowed
+from holdfast.runtime.sessions.session_lock import turn
+from holdfast.runtime.sessions.session_options import SessionOptions
+from holdfast.runtime.store.rows import OperationKind
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import OperationRow, OperationState, SessionRow
+
+OPTIONS = ("network", "allow", "domains")
+"""What of a session's options is about the network."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a session reaches.
+
+    Attributes:
+        network: `internet`, `none`, `open` or `domains`.
+        allow: exceptions of the session, HOST:PORT.
+        domains: names it reaches through the gateway.
+        secrets: variables that the gateway puts values in for, and the hosts that get them.
+        home_allow: exceptions of all sessions of the home.
+        resolvers: the addresses that answer names.
+        refused: destinations that were refused lately, the latest first.
+        refused_more: there are so many of them that others may have been refused without being recorded.
+    """
+
+    network: str
+    allow: tuple[str, ...]
+    home_allow: tuple[str, ...]
+    resolvers: tuple[str, ...]
+    refused: tuple[Refusal, ...]
+    refused_more: bool = False
+    domains: tuple[str, ...] = ()
+    secrets: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "network": self.network,
+            "allow": list(self.allow),
+            "home_allow": list(self.home_allow),
+            "resolvers": list(self.resolvers),
+            "refused": [one.as_dict() for one in self.refused],
+            "refused_more": self.refused_more,
+            "domains": list(self.domains),
+            "secrets": {name: list(hosts) for name, hosts in self.secrets},
+        }
+
+
+def reach(context: Context, session: SessionRow) -> Reach:
+    """What a session reaches. Of one that does not run: what it will, and what it was refused.
+
+    Raises:
+        StoreError: `network.json` cannot be used.
+        HoldfastError: the rules of a running session cannot be read.
+    """
+    options = SessionOptions.parse(**session.options)
+    refused = tuple(attempt_log.read(context, session))
+    more = attempt_log.is_full(refused, time.time())
+    if options.network == "none":
+        return Reach(options.network, (), (), (), refused, more)
+    resolvers = tuple(map(str, host_network.look().resolvers))
+    known = tuple(map(str, home_file.read(context.home).every))
+    secrets = tuple((one.name, tuple(map(str, one.hosts))) for one in options.secrets)
+    if options.network == "domains":
+        resolvers = ()
+    return Reach(options.network, options.allow, known, resolvers, refused, more, options.domains, secrets)
+
+
+def changed(
+    options: Mapping[str, Any],
+    *,
+    network: str | None = None,
+    allow: Iterable[str] = (),
+    disallow: Iterable[str] = (),
+    domains: Iterable[str] = (),
+    no_domains: Iterable[str] = (),
+) -> dict[str, Any]:
+    """A session's options with another network, with more exceptions and domains or with fewer. Pure.
+
+    Raises:
+        InvalidArgument: that cannot be, or what is taken away is not there.
+    """
+    now = SessionOptions.parse(**options)
+    more = [str(Allowed.parse(text)) for text in allow]
+    less = [str(Allowed.parse(text)) for text in disallow]
+    for item in less:
+        if item in more:
+            raise InvalidArgument(f"cannot allow and disallow {item} at once", hint="leave one out")
+        if item not in now.allow:
+            known = ", ".join(now.allow) or "none"
+            raise InvalidArgument(
+                f"cannot disallow {item}: it is not an exception of this session",
+                hint=f"its exceptions: {known}; those of all sessions are in network.json of the home",
+            )
+    chosen: dict[str, Any] = {
+        "network": network or now.network,
+        "domains": _domains(now, domains, no_domains),
+    }
+    if network == "none":
+        chosen |= {"allow": more, "domains": [], "secrets": []}
+    else:
+        kept = [item for item in now.allow if item not in less]
+        chosen["allow"] = list(dict.fromkeys((*kept, *more)))
+        _check_gateway(now, chosen["network"])
+    return SessionOptions.parse(**{**options, **chosen}).model_dump(mode="json")
+
+
+def _domains(now: SessionOptions, more: Iterable[str], less: Iterable[str]) -> list[str]:
+    added = [str(session_policy.parse_domain(text)) for text in more]
+    taken = [str(session_policy.parse_domain(text)) for text in less]
+    if (added or taken) and now.network != "domains":
+        raise InvalidArgument(
+            "cannot change the domains of this session: it was not made with --network domains",
+            hint="`holdfast new --network domains --domain NAME`",
+        )
+    for item in taken:
+        if item not in now.domains or item in added:
+            known = ", ".join(now.domains) or "none"
+            raise InvalidArgument(f"cannot take domain {item} away", hint=f"the session's domains: {known}")
+    return list(dict.fromkeys([*(item for item in now.domains if item not in taken), *added]))
+
+
+def _check_gateway(now: SessionOptions, network: str) -> None:
+    """Programs learn of the gateway when the session is made, and keep what they learned."""
+    if (network == "domains") != (now.network == "domains"):
+        raise InvalidArgument(
+            f"cannot change the network from {now.network} to {network}: programs go by names through a "
+            "proxy, and are told of that when the session is made",
+            hint=f"make another session: `holdfast new --network {network}`",
+        )
+
+
+def carried(session: Mapping[str, Any], snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a snapshot with the network of a session that goes back to it. Pure.
+
+    What a person closed since then stays closed. Only a snapshot of another session can go by domains where
+    this one does not: it reaches no more than that.
+    """
+    if snapshot.get("network") == "domains" != session.get("network"):
+        return dict(snapshot)
+    return {**snapshot, **{key: session[key] for key in OPTIONS if key in session}}
+
+
+def change(
+    context: Context,
+    session: SessionRow,
+    *,
+    network: str | None = None,
+    allow: Iterable[str] = (),
+    disallow: Iterable[str] = (),
+    domains: Iterable[str] = (),
+    no_domains: Iterable[str] = (),
+) -> SessionRow:
+    """Change what a session reaches; at once if it runs, else from when it goes on. Returns its row.
+
+    The rules are made anew in any case: names count as the addresses they have now.
+
+    Raises:
+        InvalidArgument: it cannot be; nothing was changed.
+        NetworkNotClosed, StoreError, EngineError: it could not be done; rules and options are the old ones.
+    """
+    with turn(context, session, "change the network of", usable=False) as row:
+        if row.state == "creating":
+            raise SessionBusy(f"cannot change the network of session {row.name}: it is being made")
+        _check_kinds(row, network)
+        options = changed(
+            row.options,
+            network=network,
+            allow=allow,
+            disallow=disallow,
+            domains=domains,
+            no_domains=no_domains,
+        )
+        more, less = _difference(row.options, options)
+        closing = Closing(context.engine, context.home, context.progress)
+        closing.check_names(SessionOptions.parse(allow=[item for item in more if item in options["allow"]]))
+        with carry_out(context, OperationKind.NETWORK, session_id=row.id) as operation:
+            _apply(context, row, options)
+            context.store.operations.complete(operation.id, sessions={row.id: {"options": options}})
+    host_events.note(
+        context,
+        row.id,
+        "network",
+        network=options["network"],
+        allowed=", ".join(more) or None,
+        disallowed=", ".join(less) or None,
+    )
+    return context.store.session(row.id)
+
+
+def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Exceptions and domains that came, and those that went."""
+    old, new = ([*of.get("allow", []), *of.get("domains", [])] for of in (before, after))
+    return [item for item in new if item not in old], [item for item in old if item not in new]
+
+
+@undoes(OperationKind.NETWORK)
+def undo_change(context: Context, operation: OperationRow) -> OperationState | None:
+    """Put the rules in force that belong to the options of the session.
+
+    Raises:
+        SessionBusy: somebody else has the session; EngineError, StoreError: as `change` does.
+    """
+    session_id = operation.session_id or ""
+    # Whoever began the change holds the session's lock, unless that process is gone.
+    orphaned = is_orphan(operation)
+    lock = exclusive(context.home.locks, session_id, "change its network") if orphaned else nullcontext()
+    with lock:
+        row = next((row for row in context.store.sessions() if row.id == session_id), None)
+        try:
+            if row is not None:
+                _apply(context, row, row.options)
+        except NetworkNotClosed as error:
+            context.progress(f"the network of session {session_id} may not be what it should be: {error}")
+            return None
+    return "failed"
+
+
+def _apply(context: Context, row: SessionRow, options: Mapping[str, Any]) -> None:
+    """Have the rules of these options in force, if the session's container runs."""
+    if row.state != "running" or row.container_id is None:
+        return
+    state = context.engine.inspect(row.container_id)
+    if state is None or not state.running:
+        return
+    closing = Closing(context.engine, context.home, context.progress)
+    refused = closing.change(SessionOptions.parse(**options), state)
+    attempt_log.keep(context, row, state.id, refused, emptied=True)
+
+
+def _check_kinds(row: SessionRow, network: str | None) -> None:
+    now = row.options.get("network", "internet")
+    if now == "none":
+        raise InvalidArgument(
+            f"cannot change the network of session {row.name}: it was made without one and has no interface",
+            hint="take a snapshot and `holdfast restore SNAPSHOT --network internet`",
+        )
+    if network == "none":
+        raise InvalidArgument(
+            f"cannot take the network of session {row.name} away: its interface stays while it is there",
+            hint="take a snapshot and `holdfast restore SNAPSHOT --network none`",
+        )

@@ -1,0 +1,122 @@
+"""Finds the first snapshot of a line from which a command fails, by trying it in copies of ever fewer.
+
+The chain and the search are pure; trying is `many`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.flaky.repeat import Series, retry
+from holdfast.runtime.history.lineage.between import Ran
+from holdfast.runtime.history.lineage.overview import overview
+
+if TYPE_CHECKING:
+    from holdfast.runtime.flaky.spread import Spread
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import SnapshotRow
+
+
+@dataclass(frozen=True, slots=True)
+class Bisected:
+    """What was found: in `bad`, the command fails; in `good`, right before it, it does not.
+
+    `ran` is what was run between them; `tried` how it went, by the names of the snapshots, in order.
+    """
+
+    good: SnapshotRow
+    bad: SnapshotRow
+    ran: Ran
+    tried: tuple[tuple[str, Spread], ...]
+
+    @property
+    def text(self) -> str:
+        """In one line."""
+        between = self.ran.text or "nothing that the journal knows of"
+        return f"fails from {self.bad.name} on, not yet in {self.good.name}; between them: {between}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "good": self.good.name,
+            "bad": self.bad.name,
+            "between": self.ran.as_dict(),
+            "tried": [{"snapshot": name, **spread.as_dict()} for name, spread in self.tried],
+        }
+
+
+def bisect(
+    context: Context,
+    good: SnapshotRow,
+    bad: SnapshotRow,
+    series: Series,
+    told: Callable[[str, Spread], None] = lambda _name, _spread: None,
+) -> Bisected:
+    """Search between two snapshots; one fails if any of the runs in it does.
+
+    Raises:
+        InvalidArgument: `good` does not come before `bad`, fails already, or `bad` does not fail.
+        LiveUnsupported, RestoreFailed, SnapshotDamaged: one of them cannot be tried.
+    """
+    seen = overview(context)
+    line = chain(seen.snapshots, seen.above, good, bad)
+    tried: list[tuple[str, Spread]] = []
+
+    def fails(row: SnapshotRow) -> bool:
+        spread = retry(context, row, replace(series, keep="none", until_differs=False))
+        tried.append((row.name, spread))
+        told(row.name, spread)
+        return not all(run.passed for run in spread.runs)
+
+    if fails(line[0]):
+        raise InvalidArgument(
+            f"cannot bisect: the command fails in {line[0].name} already ({tried[-1][1].text})",
+            hint="begin with an earlier snapshot",
+        )
+    if not fails(line[-1]):
+        raise InvalidArgument(
+            f"cannot bisect: the command does not fail in {line[-1].name} ({tried[-1][1].text})",
+            hint="if it fails now and then, try it more often: -n 10",
+        )
+    at = search(len(line), lambda number: fails(line[number]))
+    return Bisected(line[at - 1], line[at], seen.ran.get(line[at].id, Ran()), tuple(tried))
+
+
+def chain(
+    snapshots: Sequence[SnapshotRow], above: Any, good: SnapshotRow, bad: SnapshotRow
+) -> list[SnapshotRow]:
+    """The snapshots from `good` to `bad`, each after the one it comes after.
+
+    Raises:
+        InvalidArgument: `bad` does not come after `good`.
+    """
+    known = {row.id: row for row in snapshots}
+    found, at, seen = [bad], bad.id, {bad.id}
+    while at != good.id:
+        up = above.get(at)
+        if up is None or up in seen or up not in known:
+            raise InvalidArgument(
+                f"cannot bisect: {bad.name} does not come after {good.name}",
+                hint="`holdfast snapshots --tree` shows what comes after what",
+            )
+        seen.add(up)
+        found.append(known[up])
+        at = up
+    if len(found) < 2:
+        raise InvalidArgument("cannot bisect: these are the same snapshot")
+    return found[::-1]
+
+
+def search(count: int, fails: Callable[[int], bool]) -> int:
+    """The first number that fails, where 0 does not and `count - 1` does."""
+    low, high = 0, count - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if fails(middle):
+            high = middle
+        else:
+            low = middle
+    return high

@@ -1,0 +1,275 @@
+"""Runs a command in many copies of one moment, some at a time, and keeps those that are worth a look.
+
+All copies carry names that were written down beforehand, so that whoever comes after a killed process knows
+which to remove; what is kept is let go at the end. Decisions are `spread`'s and `room`'s.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from holdfast.base import ids
+from holdfast.base.background import Background
+from holdfast.errors import (
+    HoldfastError,
+    InvalidArgument,
+    LiveUnsupported,
+    SessionExists,
+    SessionNotFound,
+    SnapshotNotFound,
+)
+from holdfast.runtime.flaky import memory_room, single_run
+from holdfast.runtime.flaky.spread import Run, Spread, to_keep
+from holdfast.runtime.guest_rpc.session_channel import Line
+from holdfast.runtime.lifecycle.teardown import finish_removal
+from holdfast.runtime.operations.operation import carry_out
+from holdfast.runtime.operations.undo_table import undoes
+from holdfast.runtime.storage import snapshot_lock
+from holdfast.runtime.store.rows import OperationKind
+from holdfast.snapshots import manifest
+
+if TYPE_CHECKING:
+    from holdfast.runtime.api.session import Session
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import SnapshotRow
+
+undoes(OperationKind.RETRY)(finish_removal)
+
+Keep = Literal["diverging", "all", "none"]
+KeepAs = Literal["sessions", "snapshots"]
+MOST = 256
+AT_ONCE = 4
+KEPT = 8
+"""Copies of diverging runs that are kept at most."""
+LOOK = 0.5
+"""Seconds between two looks for memory that others may have given back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """What is to be run, how often, and what is to be kept of it. `limit` in seconds for each run."""
+
+    command: str
+    n: int = 20
+    at_once: int = AT_ONCE
+    limit: float | None = None
+    keep: Keep = "diverging"
+    keep_as: KeepAs = "sessions"
+    until_differs: bool = False
+    compare_output: bool = False
+    name: str | None = None
+
+    def checked(self) -> Series:
+        """Itself. Raises InvalidArgument."""
+        if not 1 <= self.n <= MOST:
+            raise InvalidArgument(f"cannot run it {self.n} times: the number must be from 1 to {MOST}")
+        if self.at_once < 1:
+            raise InvalidArgument(f"cannot run {self.at_once} at once: at least 1")
+        if self.limit is not None and not 0 < self.limit < 1e9:
+            raise InvalidArgument("cannot use this timeout: it must be more than 0 seconds")
+        if not self.command.strip():
+            raise InvalidArgument("cannot run the command: it is empty")
+        if self.keep not in ("diverging", "all", "none") or self.keep_as not in ("sessions", "snapshots"):
+            raise InvalidArgument("cannot keep that", hint="diverging, all or none; as sessions or snapshots")
+        return self
+
+
+def retry(
+    context: Context,
+    snapshot: SnapshotRow,
+    series: Series,
+    told: Callable[[Run], None] = lambda _run: None,
+) -> Spread:
+    """Run it, and return how it went; `told` is given each run when it is over.
+
+    Raises:
+        InvalidArgument, SessionExists: nothing was begun.
+        LiveUnsupported, RestoreFailed, SnapshotDamaged: copies cannot be made; nothing is left of any.
+    """
+    names = _names(context, snapshot, series.checked())
+    details = {"names": names, "of": snapshot.id}
+    with snapshot_lock.used(context, snapshot), carry_out(context, OperationKind.RETRY, details=details):
+        many = _Many(context, snapshot, series, names, told)
+        spread = many.run()
+        return spread.keeping(many.settle(spread))
+
+
+def _names(context: Context, snapshot: SnapshotRow, series: Series) -> list[str]:
+    prefix = series.name or f"{snapshot.name[:40]}-run"
+    names = [ids.check_name(f"{prefix}-{number}") for number in range(1, series.n + 1)]
+    taken = {row.name for row in context.store.sessions()} & set(names)
+    labels = {row.label for row in context.store.snapshots()} & set(names)
+    if series.keep_as == "snapshots" and series.keep != "none":
+        taken |= {label for label in labels if label}
+    if taken:
+        first = sorted(taken)[0]
+        raise SessionExists(
+            f"cannot name a copy '{first}': the name is taken",
+            hint=f"`holdfast rm {first}`, or choose others with --name",
+        )
+    return names
+
+
+@dataclass
+class _Many:
+    context: Context
+    snapshot: SnapshotRow
+    series: Series
+    names: list[str]
+    told: Callable[[Run], None]
+    _runs: list[Run] = field(default_factory=list)
+    _held: dict[int, Session] = field(default_factory=dict)
+    _coming: int = 0
+    _active: int = 0
+    _next: int = 1
+    _memory: int = 0
+    _failure: BaseException | None = None
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def run(self) -> Spread:
+        """All runs, as many at once as are wanted and have room."""
+        self._memory = _memory(self.context, self.snapshot)
+        threads = [
+            threading.Thread(target=self._work, name=f"retry-{number}", daemon=True)
+            for number in range(min(self.series.at_once, self.series.n))
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(LOOK)
+        except BaseException:
+            self._give_up()
+            for thread in threads:
+                thread.join()
+            raise
+        if self._failure is not None:
+            raise self._failure
+        return self._spread()
+
+    def settle(self, spread: Spread) -> dict[int, str]:
+        """Keep what is to be kept, remove the rest, and return the names of what was kept."""
+        wanted: set[int] = set()
+        if self.series.keep == "all":
+            wanted = {run.number for run in spread.runs}
+        elif self.series.keep == "diverging" and len(spread.kinds) > 1:
+            wanted = (
+                set(to_keep(spread.runs, most=KEPT)) if not self.series.compare_output else set(self._held)
+            )
+        kept: dict[int, str] = {}
+        for number, session in sorted(self._held.items()):
+            if number in wanted and (name := self._keep(session)) is not None:
+                kept[number] = name
+            else:
+                self._remove(session)
+        return kept
+
+    def _keep(self, session: Session) -> str | None:
+        if self.series.keep_as == "sessions":
+            return session.name if session.refresh().state == "running" else None
+        try:
+            session.snapshot(session.name)
+        except LiveUnsupported:
+            session.snapshot(session.name, "filesystem")
+        except HoldfastError as error:
+            self.context.progress(f"{session.name} could not be kept: {error}")
+            return None
+        finally:
+            self._remove(session)
+        return session.name
+
+    def _work(self) -> None:
+        # A connection to the engine is for one thread.
+        with closing(replace(self.context, background=Background())) as own:
+            while (number := self._take()) is not None:
+                try:
+                    self._one(own, number)
+                except BaseException as error:  # noqa: BLE001 - raised again where it was asked for
+                    with self._changed:
+                        self._failure = self._failure or error
+                finally:
+                    with self._changed:
+                        self._active -= 1
+                        self._changed.notify_all()
+
+    def _take(self) -> int | None:
+        """The number of the next run, when there is room for it; None when there is none."""
+        with self._changed:
+            while True:
+                if self._failure is not None or self._next > self.series.n or self._differs():
+                    return None
+                available, total = memory_room.look()
+                if self._active == 0 or memory_room.fits(available, total, self._memory, self._coming):
+                    break
+                self._changed.wait(LOOK)
+            number, self._next = self._next, self._next + 1
+            self._active += 1
+            self._coming += 1
+            return number
+
+    def _one(self, own: Context, number: int) -> None:
+        from holdfast.runtime.api.session import Session
+        from holdfast.runtime.restore import restore_service
+
+        try:
+            row = restore_service.restore(own, self.snapshot, self.names[number - 1], 1)[0]
+        finally:
+            with self._changed:
+                self._coming -= 1
+        session = Session(own, row)
+        with self._changed:
+            self._held[number] = Session(self.context, row)
+        found = single_run.run(
+            session, Line(own, lambda: row), number, self.series.command, self.series.limit
+        )
+        with self._changed:
+            self._runs.append(found)
+            drop = self._worthless()
+        for held in drop:
+            self._remove(held)
+        self.told(found)
+
+    def _worthless(self) -> list[Session]:
+        """Copies whose runs are over and that will not be kept, whatever comes: removed from those held."""
+        if self.series.keep == "all":
+            return []
+        over = [run for run in self._runs if run.number in self._held]
+        good = set() if self.series.keep == "none" else set(to_keep(self._runs, most=KEPT))
+        if self.series.compare_output and self.series.keep != "none":
+            good |= {kind.first.number for kind in self._spread().kinds[:KEPT]}
+        return [self._held.pop(run.number) for run in over if run.number not in good]
+
+    def _differs(self) -> bool:
+        return self.series.until_differs and len(self._spread().kinds) > 1
+
+    def _spread(self) -> Spread:
+        series, runs = self.series, sorted(self._runs, key=lambda run: run.number)
+        return Spread(series.command, self.snapshot.name, series.n, tuple(runs), series.compare_output)
+
+    def _give_up(self) -> None:
+        """Somebody interrupted: no new copy is begun, and what runs in the others ends with them."""
+        with self._changed:
+            self._failure = self._failure or KeyboardInterrupt()
+            held = list(self._held.values())
+            self._changed.notify_all()
+        for session in held:
+            self._remove(session)
+
+    def _remove(self, session: Session) -> None:
+        with suppress(SessionNotFound):
+            session.remove()
+
+
+def _memory(context: Context, snapshot: SnapshotRow) -> int:
+    if snapshot.kind == "filesystem":
+        return 0
+    try:
+        processes = manifest.read(context.home.snapshots / snapshot.id).processes
+    except SnapshotNotFound:
+        return 0
+    return processes.memory_bytes if processes is not None else 0

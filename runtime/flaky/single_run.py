@@ -1,0 +1,79 @@
+"""One run: a command in a copy, where the captured shell stood, followed to an end, a limit or a question."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from holdfast.base.text import plain
+from holdfast.errors import HoldfastError, InvalidArgument, SessionBusy
+from holdfast.runtime.flaky import output_masking
+from holdfast.runtime.flaky.spread import End, Run
+from holdfast.runtime.guest import layout
+from holdfast.runtime.guest_rpc.shell_calls import ShellCall
+
+if TYPE_CHECKING:
+    from holdfast.runtime.api.session import Session
+    from holdfast.runtime.guest_rpc.results import ExecResult
+    from holdfast.runtime.guest_rpc.session_channel import Line
+
+
+class _Patient(ShellCall):
+    """A command that goes on when its caller's patience is over, to be looked at as it hangs."""
+
+    def __init__(self, line: Line, command: str, patience: float | None) -> None:
+        super().__init__(
+            line.client(),
+            line.persistence(),
+            command,
+            shell=layout.MAIN,
+            timeout=None,
+            on_bytes=lambda _data: None,  # keeps the end alone
+        )
+        self._until = None if patience is None else time.monotonic() + patience
+
+
+def run(session: Session, line: Line, number: int, command: str, limit: float | None) -> Run:
+    """Run a command in a copy; whatever it comes to is a result."""
+    started = time.monotonic()
+    apart = False
+    try:
+        try:
+            with line.explained():
+                result = _Patient(line, command, limit).run()
+        except SessionBusy:
+            # The captured command still runs in the shell: beside it there is room for another.
+            apart = True
+            result = session.detach(command).wait(on_bytes=lambda _data: None, patience=limit)
+    except InvalidArgument:
+        raise  # it could not be run anywhere
+    except HoldfastError as error:
+        ended = plain(str(error).rpartition(": ")[2], 200)
+        return Run(number, "died", detail=ended, duration=time.monotonic() - started, apart=apart)
+    end, code, detail = _end(result)
+    row = session.row
+    lines = output_masking.lines(result.output)
+    names = tuple(name for name in (row.name, row.id, (row.container_id or "")[:12]) if name)
+    return Run(
+        number,
+        end,
+        code,
+        detail,
+        time.monotonic() - started,
+        tuple(lines),
+        names,
+        output_masking.digest(lines, names),
+        apart,
+    )
+
+
+def _end(result: ExecResult) -> tuple[End, int | None, str]:
+    if result.waiting is not None:
+        return "waiting", None, plain(result.waiting.detail or "", 60)
+    if result.shell_exited and result.exit_code is None:
+        return "shell ended", None, ""
+    if result.signal is not None:
+        return "signal", result.signal, ""
+    if result.exit_code is None:
+        return "timeout", None, ""
+    return "exit", result.exit_code, ""

@@ -1,0 +1,181 @@
+"""How runs of one command from one moment came out: grouped, counted, and told. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+from holdfast.base.text import plain
+from holdfast.runtime.flaky import output_masking
+
+End = Literal["exit", "signal", "timeout", "waiting", "shell ended", "died"]
+SHOWN = 200
+"""Characters of a line that is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run. `end` is how it ended, or why it was not waited for any longer.
+
+    `code` is the exit code or the signal's number; `detail` what it waits for, or what became of its session.
+    `output` has its lines (the last MiB), `digest` stands for them without what differs between any two
+    runs. `apart`: it ran as a task, as the shell was busy. `kept` is the name it was kept under.
+    """
+
+    number: int
+    end: End
+    code: int | None = None
+    detail: str = ""
+    duration: float = 0.0
+    output: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    digest: str = ""
+    apart: bool = False
+    kept: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether it ended by itself with 0."""
+        return self.end == "exit" and self.code == 0
+
+    @property
+    def status(self) -> str:
+        """How it ended, in a few words."""
+        match self.end:
+            case "exit" | "signal":
+                return f"{self.end} {self.code}"
+            case "waiting":
+                return f"waits for {self.detail or 'input'}"
+            case "died":
+                return f"its session ended ({self.detail})" if self.detail else "its session ended"
+        return self.end
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Runs that came to the same: status, and output but for what always differs."""
+
+    status: str
+    passed: bool
+    runs: tuple[Run, ...]
+
+    @property
+    def first(self) -> Run:
+        """The one that is shown."""
+        return self.runs[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first line that is another in the first run of one kind than in that of the commonest.
+
+    `line` counts from 1; None where one output ended before.
+    """
+
+    line: int
+    runs: tuple[int, int]
+    texts: tuple[str | None, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """All of it. `asked` is how many runs were wanted; there are fewer if one that differed ended it."""
+
+    command: str
+    snapshot: str
+    asked: int
+    runs: tuple[Run, ...]
+    compare_output: bool = False
+    kinds: tuple[Kind, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kinds", grouped(self.runs, compare_output=self.compare_output))
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether all runs ended in the same way."""
+        return len({run.status for run in self.runs}) <= 1
+
+    @property
+    def differences(self) -> list[Difference]:
+        """Where each other kind parts from the commonest."""
+        pairs = [(self.kinds[0].first, kind.first) for kind in self.kinds[1:]]
+        return [found for one, other in pairs if (found := differ(one, other)) is not None]
+
+    @property
+    def text(self) -> str:
+        """The verdict in one line."""
+        failed = [kind for kind in self.kinds if not kind.passed]
+        if not self.deterministic:
+            passes = sum(run.passed for run in self.runs)
+            told = f"flaky: {passes} pass, {len(self.runs) - passes} fail"
+            return told + (f" ({len(failed)} kinds)" if len(failed) > 1 else "")
+        told = f"deterministic: {len(self.runs)} of {len(self.runs)} {self.runs[0].status}"
+        return told + (f", with {len(self.kinds)} kinds of output" if len(self.kinds) > 1 else "")
+
+    def keeping(self, names: dict[int, str]) -> Spread:
+        """With the names that runs were kept under."""
+        return replace(self, runs=tuple(replace(run, kept=names.get(run.number)) for run in self.runs))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For programs; of outputs, the differences."""
+        told: dict[str, Any] = {"command": self.command, "snapshot": self.snapshot, "asked": self.asked}
+        told |= {"deterministic": self.deterministic, "verdict": self.text}
+        told["kinds"] = [
+            {"status": kind.status, "passed": kind.passed, "runs": [run.number for run in kind.runs]}
+            for kind in self.kinds
+        ]
+        told["differences"] = [asdict(one) for one in self.differences]
+        told["runs"] = [
+            {
+                "number": run.number,
+                "end": run.end,
+                "status": run.status,
+                "code": run.code,
+                "detail": run.detail,
+                "duration": round(run.duration, 3),
+                "digest": run.digest,
+                "apart": run.apart,
+                "kept": run.kept,
+            }
+            for run in self.runs
+        ]
+        return told
+
+
+def grouped(runs: Sequence[Run], *, compare_output: bool = False) -> tuple[Kind, ...]:
+    """Kinds, the commonest first. Output of runs that passed counts only with `compare_output`."""
+    found: dict[tuple[str, str], list[Run]] = {}
+    for run in sorted(runs, key=lambda run: run.number):
+        counts = compare_output or not run.passed
+        found.setdefault((run.status, run.digest if counts else ""), []).append(run)
+    kinds = [Kind(members[0].status, members[0].passed, tuple(members)) for members in found.values()]
+    return tuple(sorted(kinds, key=lambda kind: (-len(kind.runs), kind.first.number)))
+
+
+def differ(one: Run, other: Run) -> Difference | None:
+    """The first line in which two outputs differ in more than what always differs; None if there is none."""
+    most = max(len(one.output), len(other.output))
+    for at in range(most):
+        texts = [run.output[at] if at < len(run.output) else None for run in (one, other)]
+        same = [
+            None if text is None else output_masking.masked(text, run.names)
+            for text, run in zip(texts, (one, other), strict=True)
+        ]
+        if same[0] != same[1]:
+            shown = tuple(None if text is None else plain(text, SHOWN) for text in texts)
+            return Difference(at + 1, (one.number, other.number), (shown[0], shown[1]))
+    return None
+
+
+def to_keep(runs: Sequence[Run], *, most: int) -> list[int]:
+    """Which of the runs so far are worth keeping: the first of each kind, then second ones; their numbers.
+
+    The output of those that passed does not count here.
+    """
+    kinds = grouped(runs)
+    picked = [kind.runs[0].number for kind in kinds][:most]
+    for kind in kinds[1:]:
+        picked += [run.number for run in kind.runs[1:2]][: max(0, most - len(picked))]
+    return sorted(picked)

@@ -1,0 +1,1 @@
+"""Captures as the guest sees them: asked for, paused for, told of."""

@@ -1,0 +1,129 @@
+"""How programs of the session reach the supervisor to be captured, and how it answers them.
+
+Both ways are FIFOs in the container's own file system, which are in copies as they were: one for all that
+ask, and one of each that waits. What is asked for is in a file beside that, for a line of a FIFO is short.
+All of it belongs to programs of the session: it is checked and bounded. Decisions are in `captures.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from holdfast.runtime.guest.captures.captures import Answer, Request
+from holdfast.runtime.guest.layout import IdentityPaths
+
+READ_SIZE = 16 << 10
+LONGEST = 64 << 10
+"""Bytes of a request."""
+LONGEST_ANSWER = 4096
+"""Bytes of an answer: so many are written as one (PIPE_BUF, pipe(7))."""
+LONGEST_TEXT = 800
+MOST_LEFT = 1000
+_NAME = re.compile(rb"[1-9][0-9]{0,9}-[0-9a-f]{8}")
+
+
+class Asking:
+    """The FIFO of requests. `asked` is called with each that has the agreed form."""
+
+    def __init__(self, paths: IdentityPaths, asked: Callable[[Request], None]) -> None:
+        self._paths = paths
+        self._asked = asked
+        self._rest = b""
+        self._fd = -1
+
+    def begin(self) -> None:
+        """Make the FIFO and listen. Without room on the disk, or with a folder gone, nobody can ask."""
+        path = self._paths.captures
+        with suppress(OSError):
+            self._paths.asking.mkdir(exist_ok=True)
+            self._paths.asking.chmod(0o1777)
+            path.unlink(missing_ok=True)
+            os.mkfifo(path, 0o600)
+            path.chmod(0o622)  # programs of every user may write into it
+            self._fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+            asyncio.get_running_loop().add_reader(self._fd, self._take)
+
+    def give(self, asker: str, answer: Answer) -> None:
+        """Answer a program; one that is gone takes what it left with it."""
+        path = self._paths.asking / asker
+        try:
+            fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            self._forget(path)
+            return
+        try:
+            if stat.S_ISFIFO(os.fstat(fd).st_mode):
+                with suppress(OSError):
+                    os.write(fd, line(answer))
+        finally:
+            os.close(fd)
+
+    def waits(self, asker: str) -> bool:
+        """Whether the program still waits for its answer."""
+        try:
+            os.close(os.open(self._paths.asking / asker, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW))
+        except OSError:
+            self._forget(self._paths.asking / asker)
+            return False
+        return True
+
+    def _take(self) -> None:
+        with suppress(BlockingIOError):
+            *names, self._rest = (self._rest + os.read(self._fd, READ_SIZE)).split(b"\n")
+            self._rest = self._rest[-64:]
+            for name in names:
+                if _NAME.fullmatch(name) and (found := self._request(name.decode())) is not None:
+                    self._asked(found)
+
+    def _request(self, asker: str) -> Request | None:
+        try:
+            fd = os.open(
+                self._paths.asking / f"{asker}.json",
+                os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC,
+            )
+        except OSError:
+            return None
+        try:
+            data = os.read(fd, LONGEST + 1) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+        except OSError:
+            return None
+        finally:
+            os.close(fd)
+        return parse(asker, data)
+
+    def _forget(self, path: Path) -> None:
+        with suppress(OSError):
+            path.with_name(f"{path.name}.json").unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
+
+
+def parse(asker: str, data: bytes) -> Request | None:
+    """Return the request in a file of a program, or None if it is none. Pure."""
+    try:
+        told: Any = json.loads(data) if len(data) <= LONGEST else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(told, dict):
+        return None
+    generation = told.pop("generation", 0)
+    if not isinstance(generation, int) or isinstance(generation, bool):
+        return None
+    return Request(asker, generation, told)
+
+
+def line(answer: Answer) -> bytes:
+    """Return an answer as a line that is written as one. Pure."""
+    short = {key: value[:LONGEST_TEXT] if isinstance(value, str) else value for key, value in answer.items()}
+    data = json.dumps(short).encode() + b"\n"
+    if len(data) > LONGEST_ANSWER:  # of characters that JSON writes with six
+        short = {key: value[:80] if isinstance(value, str) else value for key, value in short.items()}
+        data = json.dumps(short).encode() + b"\n"
+    return data

@@ -1,0 +1,134 @@
+"""What the session holds besides files, at this moment: processes, ports, shells, kernels.
+
+It gathers and shortens; what changed is decided by who compares. Values that look like secrets are masked
+here: they never leave the session this way.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from holdfast.runtime.guest.pulse import access
+from holdfast.runtime.guest.pulse.listening import Listening
+from holdfast.runtime.guest.records import masking
+from holdfast.runtime.guest.shells.shell_state import ShellState, Variable
+
+if TYPE_CHECKING:
+    from holdfast.kernels.guest.kernel import Kernel
+    from holdfast.runtime.guest.guest import Guest
+
+PATIENCE = 5.0
+"""Seconds an idle kernel may take to tell its names, on a machine that has much to do."""
+MAX_PROCESSES = 2000
+MAX_NAMES = 3000
+SUBSHELL = "(subshell)"
+"""Stands for a fork of a shell, whose command line is the shell's own."""
+_COMMAND = 120
+
+Named = dict[str, list[Any]]
+"""Variables by name, each as attributes, size, digest, and the value to show or None."""
+
+
+async def holdings(guest: Guest) -> dict[str, Any]:
+    """Return everything. Takes milliseconds, or seconds where a kernel does not answer."""
+    kernels = {name: await kernel_of(kernel) for name, kernel in guest.kernels.items()}
+    # What was not written down yet is, so that the entries of the journal lead from any of them to here.
+    for name, found in kernels.items():
+        guest.changes.seen(name, found)
+    guest.changes.settle()
+    return {
+        "at": round(time.time(), 6),
+        "seq": guest.journal.last,
+        "generation": guest.identity.generation,
+        "processes": processes(guest),
+        "shells": {
+            name: {"pid": shell.pid or 0, **shell_of(shell.held())} for name, shell in guest.shells.items()
+        },
+        "kernels": kernels,
+    }
+
+
+def processes(guest: Guest) -> list[dict[str, Any]]:
+    """Return the processes of the session, with the role of those that are its own."""
+    roles = {1: "supervisor", os.getpid(): "supervisor"}
+    roles |= {shell.pid: "shell" for shell in guest.shells.values() if shell.pid}
+    roles |= {kernel.pid: "kernel" for kernel in guest.kernels.values() if kernel.pid}
+    table = guest.lineage.look()[:MAX_PROCESSES]
+    ports = Listening().ports(frozenset(each.pid for each in table))
+    shells = {command_of(pid) for pid, role in roles.items() if role == "shell"}
+    zero = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    found = []
+    for each in table:
+        origin = guest.lineage.origin(each.pid) or {}
+        command = command_of(each.pid)
+        if command in shells and each.pid not in roles:
+            command = SUBSHELL
+        found.append(
+            {
+                "pid": each.pid,
+                "command": command,
+                "started": round(zero + each.start, 2),
+                "ports": list(ports.get(each.pid, ())),
+                "role": roles.get(each.pid, ""),
+                "origin": origin.get("id", ""),
+            }
+        )
+    return found
+
+
+def command_of(pid: int) -> str:
+    """Return what a process was started as, shortened."""
+    words = (access.read(f"/proc/{pid}/cmdline", 1000) or b"").split(b"\0")
+    text = b" ".join(words).decode("utf-8", "replace").strip()
+    if not text:
+        name = (access.read(f"/proc/{pid}/comm") or b"").decode("utf-8", "replace").strip()
+        text = f"[{name}]"
+    return masking.command(text)[:_COMMAND]
+
+
+def shell_of(held: ShellState) -> dict[str, Any]:
+    """Return the state of a shell."""
+    return {
+        "cwd": _clean(held.cwd or ""),
+        "umask": held.umask,
+        "variables": named(held.variables),
+        "functions": named(held.functions, values=False),
+        "aliases": named(held.aliases),
+    }
+
+
+def named(table: Mapping[str, Variable], *, values: bool = True) -> Named:
+    """Return variables as they go over the wire."""
+    found: Named = {}
+    for one in list(table.values())[:MAX_NAMES]:
+        value = None if one.value is None or not values else masking.shown(one.name, _clean(one.value))
+        found[_clean(one.name)] = [one.attributes, one.size, one.digest, value]
+    return found
+
+
+async def kernel_of(kernel: Kernel) -> dict[str, Any]:
+    """Return the names of a kernel in words, or as they were when it was asked last; None if it never was."""
+    found = await kernel.variables(PATIENCE)
+    names = None
+    if found.as_of is not None:
+        names = {_clean(str(row["name"])): about(row) for row in found.rows}
+    return {"epoch": kernel.epoch, "names": names, "stale": not found.current}
+
+
+def about(row: Mapping[str, Any]) -> list[str]:
+    """Return what a name of a kernel stands for, in words, and a digest where a small value has one."""
+    kind = str(row.get("kind", "value"))
+    words = str(row.get("type", "?")).rpartition(".")[2] if kind == "value" else kind
+    if isinstance(shape := row.get("shape"), list):
+        words += " " + "x".join(str(side) for side in shape)
+    elif isinstance(length := row.get("length"), int) and not row.get("digest"):
+        words += f" of {length}"
+    return [words[:_COMMAND], str(row.get("digest", ""))[:32]]
+
+
+def _clean(text: str) -> str:
+    """Bytes that are no text cannot go into JSON."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

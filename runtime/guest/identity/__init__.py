@@ -1,0 +1,1 @@
+"""Who the session is, and whose processes it starts."""

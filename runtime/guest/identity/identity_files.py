@@ -1,0 +1,123 @@
+"""Tells everybody in the session who it is: files for programs, and the environment of what is started.
+
+Who that is, is decided elsewhere (`identity.py`); what a running shell does with it is in `bash_self.h`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fcntl import ioctl
+from ipaddress import IPv6Address
+from pathlib import Path
+from typing import Any
+
+from holdfast.runtime.guest.identity.identity import Identity
+from holdfast.runtime.guest.layout import IdentityPaths
+
+NAMES = ("HOLDFAST_SESSION", "HOLDFAST_NAME", "HOLDFAST_GENERATION", "HOLDFAST_IDENTITY")
+"""Variables that are the session's own; `bash_state.h` does not take them for changes of the user."""
+_SIOCGIFADDR = 0x8915
+_IFREQ = "16sH2x4s16x"
+"""Of ioctl(2) for network interfaces: a name, then a family, a port and an address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Awakening:
+    """How the session came to go on: `event` is started, resumed or restored, `snapshot` the one it is about,
+    `before` who it was in that snapshot.
+    """
+
+    event: str
+    snapshot: str = ""
+    before: Identity = field(default_factory=Identity)
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Awakening:
+        """Return that of a supervisor that begins: in a container of its own, or from a snapshot of files."""
+        snapshot, before = told.get("snapshot"), told.get("before")
+        if not isinstance(snapshot, str) or not isinstance(before, dict):
+            return cls("started")
+        return cls("restored", snapshot, Identity().updated(before))
+
+
+def variables(identity: Identity, paths: IdentityPaths) -> dict[str, str]:
+    """Return what the environment of everything in the session says of it. Pure."""
+    values = (identity.session, identity.name, str(identity.generation), str(paths.facts))
+    return dict(zip(NAMES, values, strict=True))
+
+
+def told(environment: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment as a shell tells it, with the facts, which the shell leaves out, as they are in
+    `own`. Pure.
+    """
+    hostname = {"HOSTNAME": own["HOSTNAME"]} if "HOSTNAME" in own else {}
+    return {**hostname, **environment, **{name: own[name] for name in NAMES if name in own}}
+
+
+def publish(paths: IdentityPaths, identity: Identity, awakening: Awakening) -> None:
+    """Write the files, and change this process's environment, which all that it starts begins with."""
+    before, own = awakening.before, variables(identity, paths)
+    hostname = socket.gethostname()
+    os.environ.update(own, HOSTNAME=hostname)
+    facts = {
+        "session": identity.session,
+        "name": identity.name,
+        "generation": identity.generation,
+        "container": identity.container,
+        "hostname": hostname,
+        "addresses": addresses(),
+        "event": awakening.event,
+        "snapshot": awakening.snapshot or None,
+        "parent": {"session": before.session, "name": before.name, "generation": before.generation}
+        if awakening.event == "restored"
+        else None,
+        "at": round(time.time(), 6),
+    }
+    # A full disk, or root who removed the folder: the session goes on all the same.
+    with suppress(OSError):
+        paths.folder.mkdir(parents=True, exist_ok=True)
+        paths.folder.chmod(0o755)
+        paths.listeners.mkdir(exist_ok=True)
+        paths.listeners.chmod(0o1777)
+        _replace(paths.facts, json.dumps(facts, indent=1).encode() + b"\n")
+        _replace(paths.variables, b"".join(f"{key}={value}\0".encode() for key, value in own.items()))
+        _rewrite(paths.generation, b"%d\n" % identity.generation)
+
+
+def addresses() -> list[str]:
+    """Return the addresses of this network namespace, loopback left out."""
+    found: list[str] = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            request = struct.pack(_IFREQ, name.encode()[:15], socket.AF_INET, b"")
+            with suppress(OSError):
+                found.append(socket.inet_ntoa(ioctl(probe, _SIOCGIFADDR, request)[20:24]))
+    with suppress(OSError):
+        lines = Path("/proc/net/if_inet6").read_text().splitlines()
+        found += [str(IPv6Address(bytes.fromhex(line.split()[0]))) for line in lines]
+    return [one for one in found if not one.startswith(("127.", "fe80:")) and one != "::1"]
+
+
+def _replace(path: Path, data: bytes) -> None:
+    new = path.with_suffix(".new")
+    new.write_bytes(data)
+    new.chmod(0o644)
+    new.replace(path)
+
+
+def _rewrite(path: Path, data: bytes) -> None:
+    """Write into the very file, in one call: who has it open, or watches it, sees the change."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    try:
+        os.fchmod(fd, 0o644)
+        os.pwrite(fd, data, 0)
+        os.ftruncate(fd, len(data))
+    finally:
+        os.close(fd)

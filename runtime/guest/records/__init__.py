@@ -1,0 +1,1 @@
+"""What a session writes down: journal, recordings, keyed runs."""

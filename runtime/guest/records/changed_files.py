@@ -1,0 +1,152 @@
+"""What is known of files that changed: their times and sizes, and which package they came with.
+
+The paths come from outside, with the records of packages that may own them. Nothing is opened but those
+records, and they are read with limits: a user of the session may have put anything there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.runtime.guest.shells import shell_state
+
+MAX_RECORD = 8 << 20
+EDITED_AFTER = 100_000_000
+"""Nanoseconds behind a package's record after which a change of one of its files is somebody's edit."""
+_DPKG_STATUS = "/var/lib/dpkg/status"
+_DPKG_LOG = "/var/log/dpkg.log"
+_MERGED = ("/bin/", "/sbin/", "/lib/", "/lib64/")
+_KINDS = {stat.S_IFREG: "f", stat.S_IFDIR: "d", stat.S_IFLNK: "l"}
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A package by its manager, name, and the file that lists what it has, if one does."""
+
+    manager: str
+    name: str
+    record: str
+
+
+def facts(path: str) -> list[Any] | None:
+    """Return kind, size, ctime and mtime (nanoseconds) of a path, or None if it is not there."""
+    try:
+        found = os.lstat(path)
+    except (OSError, ValueError):
+        return None
+    return [_KINDS.get(stat.S_IFMT(found.st_mode), "o"), found.st_size, found.st_ctime_ns, found.st_mtime_ns]
+
+
+class Owners:
+    """Which of some packages a file came with."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self._owners: dict[str, tuple[int, int]] = {}
+        self._trees: list[tuple[str, int]] = []
+        for number, one in enumerate(records):
+            written = facts(one.record)
+            if written is None:
+                continue
+            if one.manager == "npm":
+                self._trees.append((one.record.removesuffix("package.json"), number))
+            for path in _listed(one):
+                self._owners[path] = (number, written[2])
+
+    def of(self, path: str, mtime: int) -> int:
+        """Return the number of the package, or -1. A file that was edited after it came is nobody's."""
+        found = self._owners.get(path)
+        if found is not None:
+            return found[0] if mtime <= found[1] + EDITED_AFTER else -1
+        return next((number for tree, number in self._trees if path.startswith(tree)), -1)
+
+
+def versions(records: Iterable[Record], since: float) -> dict[int, dict[str, str]]:
+    """Return versions that names do not tell, by number: `new` as of now, `old` where a log says it."""
+    found: dict[int, dict[str, str]] = {}
+    numbered = list(enumerate(records))
+    debian = {one.name: number for number, one in numbered if one.manager == "apt"}
+    if debian:
+        installed = _dpkg_versions(debian)
+        replaced = _dpkg_replaced(debian, since)
+        for name, number in debian.items():
+            found[number] = {"new": installed.get(name, "")}
+            if name in replaced:
+                found[number]["old"] = replaced[name]
+    for number, one in numbered:
+        if one.manager == "npm":
+            found[number] = {"new": _npm_version(one.record)}
+    return found
+
+
+def _listed(one: Record) -> Iterable[str]:
+    if one.manager == "pip":
+        return _pip_files(one.record)
+    if one.manager == "apt":
+        return _dpkg_files(one.record)
+    return ()
+
+
+def _pip_files(record: str) -> Iterable[str]:
+    """The RECORD of a wheel: paths relative to the folder beside it, with digest and size behind commas."""
+    site = os.path.dirname(os.path.dirname(record))  # noqa: PTH120
+    for line in _lines(record):
+        path = line.rsplit(",", 2)[0].strip('"')
+        yield os.path.normpath(os.path.join(site, path))  # noqa: PTH118
+
+
+def _dpkg_files(record: str) -> Iterable[str]:
+    for path in _lines(record):
+        yield path
+        if path.startswith(_MERGED):
+            yield f"/usr{path}"  # /bin is a link to it
+
+
+def _dpkg_versions(wanted: Mapping[str, int]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    name, installed = "", False
+    for line in _lines(_DPKG_STATUS):
+        if line.startswith("Package: "):
+            name, installed = line[9:], False
+        elif line.startswith("Status: "):
+            installed = line.endswith(" installed")
+        elif line.startswith("Version: ") and installed and name in wanted:
+            found[name] = line[9:]
+    return found
+
+
+def _dpkg_replaced(wanted: Mapping[str, int], since: float) -> dict[str, str]:
+    """Lines such as `2026-01-31 12:00:00 upgrade jq:amd64 1.6 1.7`, in local time; the first one counts."""
+    begin = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since))
+    found: dict[str, str] = {}
+    for line in _lines(_DPKG_LOG):
+        fields = line.split(" ")
+        if len(fields) == 6 and fields[2] in ("upgrade", "remove", "purge", "install") and line[:19] >= begin:
+            name = fields[3].partition(":")[0]
+            if name in wanted:
+                found.setdefault(name, "" if fields[4] == "<none>" else fields[4])
+    return found
+
+
+def _npm_version(path: str) -> str:
+    try:
+        told = json.loads(_text(path) or "null")
+    except (ValueError, RecursionError):
+        return ""
+    version = told.get("version") if isinstance(told, dict) else None
+    return version[:64] if isinstance(version, str) else ""
+
+
+def _lines(path: str) -> list[str]:
+    return _text(path).splitlines()
+
+
+def _text(path: str) -> str:
+    data = shell_state.read(Path(path), MAX_RECORD)
+    return (data or b"").decode("utf-8", "surrogateescape")

@@ -1,0 +1,128 @@
+"""A bounded record of an endless stream of bytes, in files, read by absolute offset.
+
+Memory stays flat however much is written and however slowly it is read: readers read the files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+
+from holdfast.runtime.guest.records.segments import SegmentIndex, Span
+
+SEGMENT_SIZE = 4 << 20
+
+
+class StreamLog:
+    """Appends to segment files, drops the oldest, and wakes readers that wait for more."""
+
+    def __init__(self, folder: Path, capacity: int, segment_size: int = SEGMENT_SIZE) -> None:
+        """Start an empty stream in folder; what was in it is removed."""
+        self._folder = folder
+        self._index = SegmentIndex(segment_size, capacity)
+        self._open: tuple[int, int] | None = None
+        self._waiters: list[asyncio.Future[None]] = []
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True, mode=0o700)
+
+    @property
+    def start(self) -> int:
+        """Offset of the oldest byte that is kept."""
+        return self._index.start
+
+    @property
+    def end(self) -> int:
+        """Offset behind the newest byte."""
+        return self._index.end
+
+    def clamp(self, offset: int) -> int:
+        """Return the kept offset nearest to the one asked for; negative ones count from the end."""
+        return self._index.clamp(offset)
+
+    def append(self, data: bytes) -> None:
+        """Add data at the end. If the disk is full, all that was kept is lost: a gap, never wrong bytes."""
+        at, whole = 0, True
+        for span in self._index.append(len(data)):
+            whole = whole and self._write(span, data[at : at + span.length])
+            at += span.length
+        for segment in self._index.trim() if whole else self._index.forget(self._index.end):
+            self._drop(segment)
+        self.wake()
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return up to `length` bytes from `offset` on; empty at the end.
+
+        Raises ValueError if the stream is no longer kept there.
+        """
+        parts = []
+        while length > 0 and (span := self._index.locate(offset, length)):
+            parts.append(self._span(span.segment, span.position, span.length))
+            offset += span.length
+            length -= span.length
+        return b"".join(parts)
+
+    async def more(self) -> None:
+        """Wait until something was appended or `wake` was called."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        finally:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+    def rest(self) -> None:
+        """Keep no file open until more is appended."""
+        if self._open:
+            os.close(self._open[1])
+            self._open = None
+
+    def remove(self) -> None:
+        """Remove all that was kept, for good; readers are told."""
+        self.rest()
+        self._index.forget(self._index.end)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self.wake()
+
+    def wake(self) -> None:
+        """Let waiting readers look again."""
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _write(self, span: Span, data: bytes) -> bool:
+        try:
+            return os.pwrite(self._segment(span.segment), data, span.position) == len(data)
+        except OSError:
+            return False
+
+    def _drop(self, segment: int) -> None:
+        if self._open and self._open[0] == segment:
+            os.close(self._open[1])
+            self._open = None
+        self._path(segment).unlink(missing_ok=True)
+
+    def _span(self, segment: int, position: int, length: int) -> bytes:
+        try:
+            fd = os.open(self._path(segment), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return bytes(length)
+        try:
+            data = os.pread(fd, length, position)
+        finally:
+            os.close(fd)
+        return data.ljust(length, b"\0")
+
+    def _segment(self, segment: int) -> int:
+        if self._open and self._open[0] == segment:
+            return self._open[1]
+        self.rest()
+        fd = os.open(self._path(segment), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._open = (segment, fd)
+        return fd
+
+    def _path(self, segment: int) -> Path:
+        return self._folder / f"{segment:016d}"

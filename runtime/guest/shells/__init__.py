@@ -1,0 +1,1 @@
+"""Shells on their terminals: commands, marks, leases, typing, waiting."""

@@ -1,0 +1,161 @@
+"""Starts bash so that it writes marks, and passes it commands through files.
+
+It knows the files of `images/session/bash_marks.c`; it does not know why or when a command is passed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shlex
+import stat
+from pathlib import Path
+
+from holdfast.runtime.guest.identity.account import OOM_SCORE, Account, working_directory
+from holdfast.runtime.guest.layout import Layout, ShellPaths
+from holdfast.runtime.guest.shells.shell_state import StateFile, read
+from holdfast.runtime.guest.shells.terminal import Size, Terminal
+
+TAKE_COMMAND = b"\x1b[9517~"
+"""The key that makes the shell take the command from its file."""
+MAX_TYPED = 64 << 10
+END_OF_PASTE = b"\x1b[201~"
+"""Ends a bracketed paste whose end never came; until then readline takes every key for text."""
+TERM = "xterm-256color"
+
+
+class Bash:
+    """One shell's files, and how to start it again and again with the same nonce."""
+
+    def __init__(self, paths: ShellPaths, layout: Layout, account: Account) -> None:
+        self.nonce = secrets.token_hex(8)
+        self._paths = paths
+        self._layout = layout
+        self._account = account
+        self._laid_out = 0
+        self.state = StateFile(paths.state)
+
+    def lay_out(self) -> None:
+        """Create the files the shell reads when it starts."""
+        paths = self._paths
+        paths.control.mkdir(parents=True, exist_ok=True)
+        paths.control.chmod(0o700)
+        for path in (paths.command, paths.abort, paths.ended, *paths.control.glob("typed-*")):
+            path.unlink(missing_ok=True)
+        _write(paths.nonce, f"{self.nonce}\n".encode())
+        _write(paths.pid, b"")
+        paths.rcfile.write_text(_rcfile(self._layout.marks, paths.control))
+        # Laid out anew, it must go on with higher numbers: marks with lower ones are taken for repetitions.
+        _write(paths.epoch, b"%d\n" % (self._laid_out << 16))
+        self._laid_out += 1
+        self._account.own(paths.control, paths.nonce, paths.pid, paths.epoch)
+
+    def start(self, size: Size) -> Terminal:
+        """Start a shell. Raises OSError if there is no bash or no terminal."""
+        account, pid_file = self._account, self._paths.pid
+        if not pid_file.exists():
+            self.lay_out()
+
+        def in_child() -> None:
+            _overwrite(pid_file, str(os.getpid()).encode())
+            _overwrite(Path("/proc/self/oom_score_adj"), OOM_SCORE.encode())
+            account.become()
+
+        env = account.environment(os.environ)
+        env["TERM"] = TERM
+        env["HOLDFAST_SHELL"] = self._paths.folder.name
+        self.state.begin(env)
+        return Terminal(
+            ["/bin/bash", "--rcfile", str(self._paths.rcfile)],
+            cwd=working_directory(self._layout.workspace, account),
+            env=env,
+            size=size,
+            in_child=in_child,
+        )
+
+    def offer(self, serial: int, command: bytes) -> None:
+        """Leave a command for the shell to take. An offer not taken before is replaced."""
+        self.resume()
+        text = b"%d\n%s" % (serial, command)
+        try:
+            _write(self._paths.command, text)
+        except FileNotFoundError:  # the user removed the folder
+            self.lay_out()
+            _write(self._paths.command, text)
+        self._account.own(self._paths.command)
+
+    def withdraw(self) -> bool:
+        """Take an offer back. Returns False if the shell has taken it."""
+        try:
+            self._paths.command.unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def offers(self) -> bool:
+        """Whether an offer is there that the shell has not taken."""
+        return os.path.lexists(self._paths.command)
+
+    def typed(self, number: int) -> bytes | None:
+        """Take the line that was typed, by the number of its mark. None if the shell did not leave it."""
+        path = self._paths.control / f"typed-{number}"
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            return os.read(fd, MAX_TYPED) if stat.S_ISREG(os.fstat(fd).st_mode) else None
+        except OSError:
+            return None
+        finally:
+            os.close(fd)
+            path.unlink(missing_ok=True)
+
+    def failed_fast(self) -> bool:
+        """Whether `set -e` ended the shell; said once."""
+        found = read(self._paths.ended, limit=64) == b"errexit\n"
+        with contextlib.suppress(OSError):  # the user may have put a folder there
+            self._paths.ended.unlink()
+        return found
+
+    def abort(self) -> None:
+        """Make the shell drop the lines of the current command that it has not run yet."""
+        _write(self._paths.abort, b"")
+        self._account.own(self._paths.abort)
+
+    def resume(self) -> None:
+        """Undo `abort`."""
+        self._paths.abort.unlink(missing_ok=True)
+
+
+def _rcfile(library: Path, control: Path) -> str:
+    path, folder = shlex.quote(str(library)), shlex.quote(str(control))
+    return (
+        "# Read by the session's shell when it starts.\n"
+        "[ -r ~/.bashrc ] && . ~/.bashrc\n"
+        f"enable holdfast_marks 2>/dev/null || enable -f {path} holdfast_marks\n"
+        f"holdfast_marks {folder}\n"
+    )
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file at once. Its folder belongs to the user, who may have put anything there."""
+    temporary = path.with_suffix(".new")
+    temporary.unlink(missing_ok=True)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        while data:
+            data = data[os.write(fd, data) :]
+    finally:
+        os.close(fd)
+    temporary.rename(path)
+
+
+def _overwrite(path: Path, data: bytes) -> None:
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return
+    os.write(fd, data)
+    os.close(fd)

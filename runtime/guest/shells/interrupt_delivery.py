@@ -1,0 +1,122 @@
+"""Interrupts a command until the signal has found what runs.
+
+A signal is lost on a program that ended, and on a copy of the shell that is about to become the next one;
+the shell itself forgets the program it just started when it is interrupted then. So each is signalled when
+it surely heeds it: a program when it is one, the shell when it has kept the terminal for some looks. What
+got the signal and goes on has decided so, and is left alone.
+"""
+
+from __future__ import annotations
+
+import signal
+from asyncio import TimerHandle
+from collections.abc import Callable
+from typing import Protocol
+
+from holdfast.runtime.guest.shells.process_progress import Group, group_state, interrupt_waits
+
+SOON, AGAIN = 0.005, 0.05
+"""Seconds from one look to the next: at first, and later."""
+EARLY = 20
+"""So many looks follow each other soon."""
+LOOKS = 200
+SETTLED = 4
+"""So many looks that find the same program at work, with no signal waiting for it: it has the signal."""
+QUIET = 3
+"""So many looks in a row find only the shell before it is interrupted: it is not between programs."""
+PATIENCE = 10
+"""So many looks find a copy of the shell before it is taken for a program with a handler."""
+
+
+class Foreground(Protocol):
+    """What it must know of a terminal."""
+
+    pid: int
+
+    def foreground(self) -> int | None:
+        """Return the foreground process group."""
+
+    def signal_group(self, group: int, number: int, /) -> None:
+        """Send a signal at once to a process group."""
+
+
+class Clock(Protocol):
+    """What it must know of an event loop."""
+
+    def call_later(self, delay: float, callback: Callable[[], object], /) -> TimerHandle:
+        """Call back after so many seconds."""
+
+
+class Pursuit:
+    """One interruption of one command. `runs` tells whether it is not over, in the same terminal."""
+
+    def __init__(
+        self,
+        loop: Clock,
+        terminal: Foreground,
+        runs: Callable[[], bool],
+        begun: Callable[[], bool],
+        state: Callable[[int, int], Group] = group_state,
+        waits: Callable[[int], bool] = interrupt_waits,
+    ) -> None:
+        """`begun` tells whether the command runs already; `state` tells of a group, by it and the shell.
+
+        `waits` tells whether a group was sent the signal and has not taken it yet.
+        """
+        self._loop = loop
+        self._terminal = terminal
+        self._runs = runs
+        self._begun = begun
+        self._state = state
+        self._waits = waits
+        self._hit: set[int] = set()
+        self._hit_as_copies: set[int] = set()
+        self._found: int | None = None
+        self._same = 0
+        self._looks = 0
+        self._timer: TimerHandle | None = None
+
+    def begin(self) -> None:
+        """Interrupt, as soon as it can be done."""
+        self._look()
+
+    def end(self) -> None:
+        """Look no more."""
+        if self._timer:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        if not self._runs():
+            return
+        if self._begun() and (now := self._terminal.foreground()) is not None:
+            self._judge(now)
+        self._looks += 1
+        if self._looks < LOOKS and not self._settled():
+            self._timer = self._loop.call_later(SOON if self._looks < EARLY else AGAIN, self._look)
+
+    def _settled(self) -> bool:
+        """Whether a program has the signal, and goes on: on a busy machine it may not have run since."""
+        found = self._found
+        if found is None or found == self._terminal.pid or found not in self._hit or self._same < SETTLED:
+            return False
+        return not self._waits(found)
+
+    def _judge(self, now: int) -> None:
+        state = self._state(now, self._terminal.pid)
+        if now != self._found or state is Group.ENDED:
+            self._found, self._same = now, 0
+        if state is Group.ENDED:
+            return
+        if state is Group.RUNS and now in self._hit_as_copies:  # it is a program now, which got nothing
+            self._hit_as_copies.remove(now)
+            self._hit.remove(now)
+        self._same += 1
+        wait = QUIET if now == self._terminal.pid else 1
+        if state is Group.BEING_STARTED:
+            wait = PATIENCE
+        if now not in self._hit and self._same >= wait:
+            self._hit.add(now)
+            if state is Group.BEING_STARTED and now != self._terminal.pid:
+                self._hit_as_copies.add(now)
+            self._same = 0
+            self._terminal.signal_group(now, signal.SIGINT)

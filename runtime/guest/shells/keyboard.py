@@ -1,0 +1,76 @@
+"""Types into a shell for people and agents, and keeps what may be kept of it.
+
+What that is, `typed.py` decides. It goes to the recording at once, and to the journal as bursts: a line, or
+what came without a pause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from holdfast.runtime.guest.shells.line_limit import LineLimit
+from holdfast.runtime.guest.shells.shell import Shell
+from holdfast.runtime.guest.shells.typed import Burst, Echo, Typing
+
+PAUSE = 1.0
+"""Seconds without input that end a burst."""
+
+
+class Keyboard:
+    """The keyboard of one shell."""
+
+    def __init__(self, shell: Shell, note: Callable[..., object]) -> None:
+        """`note(kind, **fields)` writes into the journal."""
+        self._shell = shell
+        self._note = note
+        self._typing = Typing()
+        self._limit, self._prompts = LineLimit(), 0
+        self._burst: Burst | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def excess(self, data: bytes) -> int:
+        """Return how long the line is of which the terminal would drop a part, or 0."""
+        terminal = self._shell.terminal
+        if terminal is None:
+            return 0
+        if self._shell.echo() is Echo.PROMPT:
+            return self._limit.later_excess(data)
+        return self._limit.excess(data, terminal.line_ends(), begun=self._prompts == self._shell.prompts)
+
+    async def type(self, actor: str, data: bytes) -> None:
+        """Type data for an actor; returns when the terminal has taken all of it."""
+        shell = self._shell
+        shell.chronicle.typist = actor
+        before, prompts = shell.echo(), shell.prompts
+        self._limit.typed(data, shell.terminal.line_ends() if shell.terminal else b"")
+        self._prompts = prompts
+        await shell.write(data)
+        parts = self._typing.judge(data, before, shell.echo(), prompts)
+        shell.chronicle.hidden |= any(part.text is None for part in parts)
+        for part in parts:
+            shell.recording.input(part)
+        if self._burst is None or self._burst.actor != actor:
+            self.flush()
+            self._burst = Burst(actor)
+        self._burst.add(parts)
+        if data.endswith((b"\r", b"\n")):
+            self.flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(PAUSE, self.flush)
+
+    def flush(self) -> None:
+        """End the burst: write it into the journal."""
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+        burst, self._burst = self._burst, None
+        if burst and burst.size:
+            self._note(
+                "input",
+                shell=self._shell.name,
+                actor=burst.actor,
+                bytes=burst.size,
+                hidden=burst.hidden,
+                text=burst.text,
+            )

@@ -1,0 +1,51 @@
+"""What the result of a command says in words, where its exit code alone would leave its caller to guess."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.runtime.guest.shells import syntax
+from holdfast.runtime.guest.shells.shell_fsm import Exec
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest.guest import Guest
+    from holdfast.runtime.guest.shells.shell import Shell
+
+LOOKED_AT = 64 << 10
+"""Bytes of the newest output in which bash may have complained."""
+COMPLAINT = b"syntax error"
+BAD_USAGE = 2
+"""What bash exits with after a syntax error, and many others for other reasons."""
+SECONDS = 2.0
+"""How late a result may be for it, which takes milliseconds unless somebody has replaced bash."""
+_HOW = "close its quotes, blocks or here-document"
+
+
+async def explained(guest: Guest, shell: Shell, command: Exec) -> str:
+    """Return what explains the end of a command, or an empty string."""
+    if command.incomplete:
+        fault = await _fault(guest, shell, command)
+        why = f" ({fault.told()})" if fault and fault.incomplete else ""
+        return f"the command is not finished{why}: {_HOW}; what the shell had not run of it was dropped"
+    if command.exit_code == BAD_USAGE or _complains(shell, command):
+        fault = await _fault(guest, shell, command)
+        if fault is not None:
+            return f"bash could not read all of the command: {fault.told()}"
+    return ""
+
+
+def _complains(shell: Shell, command: Exec) -> bool:
+    """Return whether the output has what bash writes then. The lines after it run all the same."""
+    end = command.end_offset or 0
+    start = max(command.start_offset, end - LOOKED_AT, shell.log.start)
+    return start < end and COMPLAINT in shell.log.read(start, end - start)
+
+
+async def _fault(guest: Guest, shell: Shell, command: Exec) -> syntax.Fault | None:
+    text = shell.text_of(command)
+    if text is None:
+        return None
+    try:
+        return await syntax.check(text, shell.held(), guest.account, guest.reaper, SECONDS)
+    except syntax.CannotCheck:
+        return None

@@ -1,0 +1,406 @@
+"""Drives one shell: its terminal, its recorded output, and the commands it runs.
+
+All decisions about commands are `machine.ShellMachine`'s; this file carries them out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+
+from holdfast.runtime.guest.identity.account import Account
+from holdfast.runtime.guest.identity.actor import Who
+from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
+from holdfast.runtime.guest.pulse.deaths import End, Notice
+from holdfast.runtime.guest.pulse.origins import Origins
+from holdfast.runtime.guest.pulse.process_lineage import Origin
+from holdfast.runtime.guest.pulse.state import State as Observed
+from holdfast.runtime.guest.records.command_journal import Chronicle
+from holdfast.runtime.guest.records.streamlog import StreamLog
+from holdfast.runtime.guest.records.terminal_recording import Recording
+from holdfast.runtime.guest.shells.bash import END_OF_PASTE, TAKE_COMMAND, Bash
+from holdfast.runtime.guest.shells.interrupt_delivery import Pursuit
+from holdfast.runtime.guest.shells.marks import Kind, MarkFilter, MarkReader, Piece
+from holdfast.runtime.guest.shells.process_progress import at_work
+from holdfast.runtime.guest.shells.screen_modes import Picture
+from holdfast.runtime.guest.shells.shell_fsm import Action, Exec, Phase, ShellMachine, State
+from holdfast.runtime.guest.shells.shell_output import Gap, T, no_pause, visible
+from holdfast.runtime.guest.shells.shell_state import ShellState, Variable
+from holdfast.runtime.guest.shells.shell_watch import Watching
+from holdfast.runtime.guest.shells.terminal import Size, Terminal, command_of
+from holdfast.runtime.guest.shells.typed import Echo, echo_of
+from holdfast.runtime.guest.tasks.reaper import Reaper
+
+OUTPUT_CAPACITY = 256 << 20
+KEPT_COMMANDS = 1000
+FAILED_FAST = (
+    "`set -e` ended the shell when a command failed: its variables, its directory and its jobs are gone; "
+    "`(set -e; …)` ends only itself"
+)
+_RESPAWN_PATIENCE = 1.0
+_MAX_RESPAWN_DELAY = 5.0
+_SIGNALS = {Action.TERMINATE: signal.SIGTERM, Action.KILL: signal.SIGKILL}
+
+logger = logging.getLogger(__name__)
+
+
+class Shell:
+    """One persistent bash. A new one follows at once when it ends, in the same stream."""
+
+    def __init__(
+        self,
+        name: str,
+        layout: Layout,
+        account: Account,
+        reaper: Reaper,
+        origins: Origins,
+        notice: Notice,
+        chronicle: Chronicle,
+    ) -> None:
+        self.name = name
+        self.chronicle = chronicle
+        self._origins = origins
+        self._notice = notice
+        self._origin = Origin("shell", name)
+        self.size = Size(DEFAULT_ROWS, DEFAULT_COLUMNS)
+        self._bash = Bash(layout.shell(name), layout, account)
+        self._reaper = reaper
+        self._loop = asyncio.get_running_loop()
+        self._machine = ShellMachine()
+        self._terminal: Terminal | None = None
+        self._commands: dict[str, Exec] = {}
+        self._newest: tuple[Exec, bytes] | None = None
+        self._serial = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._pursuit: Pursuit | None = None
+        self._started_at = 0.0
+        self._hasty_ends = 0
+        self._bash.lay_out()
+        self.log = StreamLog(layout.shell(name).output, OUTPUT_CAPACITY)
+        self.recording = Recording(layout.shell(name).recording, self.size)
+        self.picture = Picture()
+        self.prompts = 0
+        self.touched = 0.0
+        """When something was last typed or interrupted, by the loop's clock."""
+        self._marks = MarkReader(self._bash.nonce)
+        self._filter = MarkFilter(self._bash.nonce)
+        self.watching = Watching(self)
+
+    @property
+    def terminal(self) -> Terminal | None:
+        """The terminal, while a shell runs."""
+        return self._terminal
+
+    @property
+    def pid(self) -> int | None:
+        """Process of the shell, if one runs."""
+        return self._terminal.pid if self._terminal else None
+
+    @property
+    def stream(self) -> str:
+        """Tells the stream that offsets are of from that of another supervisor."""
+        return self._bash.nonce
+
+    @property
+    def state(self) -> str:
+        """One of prompt, busy and exited, as clients know it."""
+        if self._terminal is None:
+            return State.EXITED
+        return (
+            State.PROMPT if self._machine.state is State.PROMPT and not self._machine.current else State.BUSY
+        )
+
+    @property
+    def current(self) -> Exec | None:
+        """The command that holds the shell."""
+        return self._machine.current
+
+    def start(self) -> None:
+        """Start a shell."""
+        self._started_at = self._loop.time()
+        try:
+            terminal = self._bash.start(self.size)
+        except OSError:
+            logger.exception("cannot start shell %s", self.name)
+            self._hasty_ends += 1
+            self._start_later()
+            return
+        logger.info("shell %s: started, pid %d", self.name, terminal.pid)
+        self._terminal = terminal
+        self._origins.own(terminal.pid, self._origin)
+        self._loop.add_reader(terminal.fd, self._readable)
+        self._reaper.watch(terminal.pid, self._ended, self._stopped)
+        self.watching.follow(State.STARTING)
+
+    def stop(self) -> None:
+        """Hang up, for good."""
+        if self._terminal:
+            self._reaper.forget(self._terminal.pid)
+            os.kill(self._terminal.pid, signal.SIGHUP)
+            self._hang_up()
+
+    def submit(self, id_: str, command: bytes, timeout: float | None, who: Who) -> Exec:
+        """Begin a command. Raises machine.Busy; then nothing has changed."""
+        self._serial += 1
+        request = Exec(id_, self._serial, timeout)
+        actions = self._machine.submit(request, self._loop.time())
+        self._newest = request, command
+        self._commands[id_] = request
+        self.chronicle.given(request, command, who)
+        self._do(actions)
+        if len(self._commands) > KEPT_COMMANDS:
+            # At most one command is not over, and it is the newest: the oldest of all is over.
+            del self._commands[next(iter(self._commands))]
+        return request
+
+    def find(self, id_: str) -> Exec | None:
+        """Return the command of that id, if it is known."""
+        return self._commands.get(id_)
+
+    def text_of(self, command: Exec) -> bytes | None:
+        """Return the text of a command; only that of the newest is kept."""
+        return self._newest[1] if self._newest and self._newest[0] is command else None
+
+    def forget(self, id_: str) -> None:
+        """Forget a command that was refused: its id may be used again."""
+        self._commands.pop(id_, None)
+
+    async def write(self, data: bytes) -> None:
+        """Type data into the terminal."""
+        if self._terminal:
+            self.touched = self._loop.time()
+            self.watching.typed(data)
+            await self._terminal.write(data)
+
+    def resize(self, size: Size) -> None:
+        """Change the size of the terminal."""
+        self.size = size
+        self.recording.resize(size)
+        if self._terminal:
+            self._terminal.resize(size)
+
+    def echo(self) -> Echo:
+        """Return who shows what is typed now."""
+        terminal, machine = self._terminal, self._machine
+        if terminal is None:
+            return Echo.NOBODY
+        canonical, echo = terminal.line_modes()
+        at_prompt = machine.state is State.PROMPT and not machine.current
+        return echo_of(
+            canonical=canonical, echo=echo, at_prompt=at_prompt and terminal.foreground() == terminal.pid
+        )
+
+    def interrupt(self) -> None:
+        """Do what Ctrl-C does; of a running command, drop the lines that have not run yet."""
+        if self._terminal is None:
+            return
+        self.touched = self._loop.time()
+        self.watching.typed(b"")
+        current = self._machine.current
+        if current and current.phase is not Phase.WAITING:
+            self._bash.abort()
+            self._pursue(current, self._terminal)
+        else:
+            self._terminal.interrupt()
+
+    def _pursue(self, current: Exec, terminal: Terminal) -> None:
+        if self._pursuit:
+            self._pursuit.end()
+        self._pursuit = Pursuit(
+            self._loop,
+            terminal,
+            lambda: self._machine.current is current and self._terminal is terminal,
+            lambda: current.phase is Phase.RUNNING,
+        )
+        self._pursuit.begin()
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the foreground process group, never to the shell itself."""
+        if self._terminal:
+            self._terminal.signal_foreground(number)
+
+    def foreground(self) -> str:
+        """Return what has the terminal, for people to read."""
+        if self._terminal is None:
+            return "nothing: it is being started"
+        group = self._terminal.foreground()
+        if group == self._terminal.pid:
+            return "the shell itself: a line that was typed, or a prompt that is not ready"
+        return command_of(group) or "an unknown command"
+
+    def held(self, *, first: bool = False) -> ShellState:
+        """Return what the shell held at its last prompt, or at its first."""
+        return self._bash.state.state(self.pid, first=first)
+
+    def state_version(self) -> tuple[int, int, int]:
+        """Return what is another whenever the shell holds something else."""
+        return self._bash.state.version()
+
+    def variables(self) -> dict[str, Variable]:
+        """Return the variables of the shell by name."""
+        return dict(self.held().variables)
+
+    def exported(self) -> dict[str, str]:
+        """Return the environment of what the shell starts."""
+        return self._bash.state.exported(self.pid)
+
+    def cwd(self) -> str:
+        """Return the directory the shell is in."""
+        return self._bash.state.cwd(self.pid) or "/"
+
+    def clock(self) -> float:
+        """Return the time commands are measured by, in seconds."""
+        return self._loop.time()
+
+    def observed(self) -> Observed:
+        """Return what the shell, or what runs in it, does now."""
+        return self.watching.state()
+
+    def output(
+        self, start: int, until: Callable[[], int | None], pause: Callable[[int], T | None] = no_pause
+    ) -> AsyncIterator[Piece | Gap | T]:
+        """Yield the output from `start` on, without marks. See `output.visible`."""
+        return visible(self.log, self._filter, start, until, pause)
+
+    def hold(self, *, hold: bool) -> None:
+        """Let what writes to the terminal wait, or go on."""
+        if self._terminal:
+            self._terminal.hold_output(hold=hold)
+
+    def drain(self) -> None:
+        """Record what the terminal holds now."""
+        for _ in range(64):
+            if self._terminal is None or not (data := self._terminal.read()):
+                return
+            self._take(data)
+
+    def _readable(self) -> None:
+        assert self._terminal
+        data = self._terminal.read()
+        if data is None:
+            self._loop.remove_reader(self._terminal.fd)
+        else:
+            self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        if not data:
+            return
+        # Readers only run after this: they never see output behind the end of a command.
+        self.picture.feed(data, self.log.end)
+        self.log.append(data)
+        self.recording.output(self.log.end)
+        if self.log.start:
+            self.recording.trim(self.log.start)
+        for mark in self._marks.feed(data):
+            self.prompts += mark.kind is Kind.READY
+            now = self._loop.time()
+            self.chronicle.mark(mark, now, self._bash.typed)
+            current = self._machine.current
+            actions = self._machine.mark(mark, now)
+            if current and current.over:
+                current.cwd = self.cwd()
+                self._rest()
+            self._do(actions)
+
+    def _rest(self) -> None:
+        """End what an interrupt began: it was for the command that is over."""
+        if self._pursuit:
+            self._pursuit.end()
+            self._pursuit = None
+            self._bash.resume()
+
+    def _do(self, actions: list[Action]) -> None:
+        """Carry out what the machine decided, and wake who waits for its state."""
+        for action in actions:
+            self._carry_out(action)
+        self.watching.follow(self._machine.state)
+        self.chronicle.look()
+        if self._machine.state is State.PROMPT:
+            self._hasty_ends = 0
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+        if self._machine.wake_at is not None:
+            self._timer = self._loop.call_at(self._machine.wake_at, self._tick)
+        self.log.wake()
+
+    def _carry_out(self, action: Action) -> None:
+        current, terminal = self._machine.current, self._terminal
+        if action is Action.OFFER and current:
+            self._offer(current)
+            return
+        if action is Action.WITHDRAW:
+            self._machine.withdrawn(gone=not self._bash.withdraw())
+        if terminal is None:
+            return
+        logger.info("shell %s: %s, command %s", self.name, action, current and current.id)
+        match action:
+            case Action.NUDGE | Action.WITHDRAW:
+                terminal.restart_output()
+                # A shell that has the command, or not read the first key, would leave these to the command.
+                if action is Action.NUDGE and self._bash.offers() and terminal.takes_keys():
+                    terminal.write_now(END_OF_PASTE + TAKE_COMMAND)
+            case Action.CANCEL_INPUT:
+                terminal.interrupt()
+            case Action.INTERRUPT:
+                self.interrupt()
+            case Action.TERMINATE | Action.KILL:
+                terminal.signal_foreground(_SIGNALS[action])
+            case Action.KILL_SHELL:
+                os.kill(terminal.pid, signal.SIGKILL)
+
+    def _offer(self, current: Exec) -> None:
+        self.chronicle.offered()
+        try:
+            self._bash.offer(current.serial, self.text_of(current) or b"")
+        except OSError as error:
+            self._machine.refuse(f"its text cannot be left for the shell ({error.strerror})")
+            return
+        if self._terminal:
+            self._terminal.write_now(TAKE_COMMAND)
+
+    def _tick(self) -> None:
+        self._do(self._machine.tick(self._loop.time(), self._at_work))
+
+    def _at_work(self) -> bool:
+        return self._terminal is not None and at_work(self._terminal.pid)
+
+    def _stopped(self) -> None:
+        """Let a shell go on that stopped itself (`suspend`): there is no shell above it that could."""
+        if self._terminal:
+            self._terminal.resume()
+
+    def _ended(self) -> None:
+        assert self._terminal
+        _, status = os.waitpid(self._terminal.pid, 0)
+        code = os.waitstatus_to_exitcode(status)
+        logger.info("shell %s: pid %d ended with %d", self.name, self._terminal.pid, code)
+        self._notice("shell_ended", End.of_returncode(code), shell=self.name, pid=self._terminal.pid)
+        self.drain()
+        self._hang_up()
+        now = self._loop.time()
+        self._hasty_ends = self._hasty_ends + 1 if now - self._started_at < _RESPAWN_PATIENCE else 0
+        exit_code, number = (code, None) if code >= 0 else (None, -code)
+        if (current := self._machine.current) and self._bash.failed_fast():
+            current.message = FAILED_FAST
+        self.chronicle.shell_ended(self.log.end, now, exit_code=exit_code, signal=number)
+        self._do(self._machine.exited(self.log.end, now, exit_code=exit_code, signal=number))
+        self._start_later()
+
+    def _start_later(self) -> None:
+        """Start the next shell, at once unless shells end as fast as they are started."""
+        if self._hasty_ends <= 2:
+            self.start()
+        else:
+            self._loop.call_later(min(0.1 * 2**self._hasty_ends, _MAX_RESPAWN_DELAY), self.start)
+
+    def _hang_up(self) -> None:
+        assert self._terminal
+        self._loop.remove_reader(self._terminal.fd)
+        self._origins.disown(self._terminal.pid)
+        self._terminal.close()
+        self._terminal = None
+        self.watching.follow(State.EXITED)

@@ -1,0 +1,285 @@
+"""Who is at a shell: its attached terminals, the lease among them, and the size that follows from both.
+
+The rules of the lease are `lease.py`'s. This keeps its connections, its clock, its entries in the journal and
+those who wait for it. What is typed and shown passes by elsewhere.
+
+The size of the shell's terminal is that of whoever may write: it follows their terminal when they attach,
+change its size or type. Viewers never change it, also where they could type now. When the last writer
+leaves, it is again what it was without them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.runtime.guest.shells.lease import Change, Held, Lease
+from holdfast.runtime.guest.shells.terminal import Size
+from holdfast.runtime.guest.wire.connection import Refusal
+
+PERSON = "person:"
+TERM_SECONDS = 15 * 60.0
+"""How long a lease lasts that no connection keeps and for which no time was named."""
+
+MAX_LEFT = 64
+"""Lost terminals of which is known how much they typed, should they come back."""
+
+Note = Callable[..., object]
+
+
+@dataclass(slots=True, eq=False)
+class Seat:
+    """One attached terminal. `token` is its client's and stays over reconnections."""
+
+    token: str
+    actor: str
+    size: Size
+    view: bool
+    leads: bool = False
+    """Whether the terminal's size follows this one's: its user may write, and attached or typed as such."""
+    typed: int = 0
+    """How many bytes its client has typed, over all its connections."""
+
+
+class Desk:
+    """The people and agents at one shell."""
+
+    def __init__(self, shell: str, size: Size, resize: Callable[[Size], None], note: Note) -> None:
+        """`resize` sets the terminal's size; `note(kind, **fields)` writes into the journal."""
+        self.lease = Lease()
+        self.seats: list[Seat] = []
+        self._left: dict[str, int] = {}
+        self._shell = shell
+        self._base = size
+        self._size = size
+        self._resize = resize
+        self._note = note
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiters: list[asyncio.Future[None]] = []
+        self._skew = time.time() - self._loop.time()
+        self._arriving = False
+        """Whether programs of this copy may not run yet. One that is told of a size then does not leave its
+        call, so the size waits, also when a terminal that was lost with the capture is put away meanwhile.
+        """
+
+    def describe(self) -> dict[str, Any]:
+        """Return who holds the lease and who is attached, for clients."""
+        lease = self.lease
+        return {
+            "lease": lease.holder
+            and {
+                "holder": lease.holder,
+                "since": self._unix(lease.since),
+                "active": self._unix(lease.active),
+                "until": self._unix(lease.until),
+            },
+            "attached": [
+                {
+                    "actor": seat.actor,
+                    "rows": seat.size.rows,
+                    "cols": seat.size.columns,
+                    "writes": self.writes(seat),
+                }
+                for seat in self.seats
+            ],
+        }
+
+    def writes(self, seat: Seat) -> bool:
+        """Whether what this terminal's user types would reach the shell."""
+        return not seat.view and self.lease.allows(seat.actor)
+
+    # What may be done.
+
+    def require(self, actor: str, what: str) -> None:
+        """Note that an actor is about to use the shell. Raises Refusal if somebody else holds it."""
+        try:
+            self.lease.require(actor)
+        except Held as held:
+            raise self._refusal(held, what) from None
+        self.lease.used(actor, self._loop.time())
+
+    async def admitted(self, actor: str, what: str, patience: float | None) -> None:
+        """As `require`, but wait up to `patience` seconds for the lease."""
+        if patience is not None and not self.lease.allows(actor):
+            try:
+                async with asyncio.timeout(patience):
+                    while not self.lease.allows(actor):
+                        await self.changed()
+            except TimeoutError:
+                pass
+        self.require(actor, what)
+
+    async def changed(self) -> None:
+        """Wait until the lease or the size changes."""
+        waiter = self._loop.create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        finally:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+    # Attached terminals.
+
+    @contextmanager
+    def seated(self, seat: Seat, *, force: bool) -> Iterator[None]:
+        """Have a terminal attached; a person's takes the lease if it is free."""
+        self.seats.append(seat)
+        seat.typed = self._left.pop(seat.token, 0)
+        lost = True
+        try:
+            if (
+                not seat.view
+                and (force or seat.actor.startswith(PERSON))
+                and (force or self.lease.allows(seat.actor))
+            ):
+                self._tell(self.lease.take(seat.actor, self._loop.time(), token=seat.token, force=force))
+            self._note("attached", shell=self._shell, actor=seat.actor, view=seat.view)
+            self._adopt(seat)
+            yield
+            lost = False
+        finally:
+            self.seats.remove(seat)
+            if lost and seat.typed:
+                self._left[seat.token] = seat.typed
+                while len(self._left) > MAX_LEFT:
+                    del self._left[next(iter(self._left))]
+            self._note("detached", shell=self._shell, actor=seat.actor, lost=lost)
+            self._tell(self.lease.left(seat.token, lost=lost))
+            self._settle()
+
+    def typing(self, seat: Seat) -> bool:
+        """Note typing at a terminal; False if it may not. A person takes a free lease by it."""
+        if not self.writes(seat):
+            return False
+        now = self._loop.time()
+        if self.lease.holder is None and seat.actor.startswith(PERSON):
+            self._tell(self.lease.take(seat.actor, now, token=seat.token))
+        self.lease.used(seat.actor, now)
+        self._adopt(seat)
+        return True
+
+    def resized(self, seat: Seat, size: Size) -> None:
+        """An attached terminal has another size now."""
+        seat.size = size
+        if seat.leads:
+            self._adopt(seat)
+
+    def set_size(self, size: Size) -> None:
+        """Somebody who is not attached wants this size: it holds while no writer is attached."""
+        self._base = size
+        self._settle()
+
+    # The lease without a terminal.
+
+    def take(self, actor: str, *, seconds: float | None, force: bool) -> None:
+        """Take the lease for a time."""
+        now = self._loop.time()
+        try:
+            self._tell(self.lease.take(actor, now, until=now + (seconds or TERM_SECONDS), force=force))
+        except Held as held:
+            raise self._refusal(held, "take the lease") from None
+
+    def give(self, actor: str, to: str, *, seconds: float | None) -> None:
+        """Hand the lease over."""
+        now = self._loop.time()
+        tokens = {seat.token for seat in self.seats if seat.actor == to and not seat.view}
+        until = now + (seconds or TERM_SECONDS)
+        try:
+            self._tell(self.lease.give(actor, to, now, until=until, tokens=tokens))
+        except Held as held:
+            raise self._refusal(held, "hand over the lease") from None
+
+    def give_back(self, actor: str) -> None:
+        """Return the lease."""
+        try:
+            self._tell(self.lease.give_back(actor))
+        except Held as held:
+            raise self._refusal(held, "return the lease") from None
+
+    # Captures.
+
+    def cut(self) -> None:
+        """A capture is about to cut all connections."""
+        self.lease.cut()
+
+    def woken(self, *, copy: bool) -> None:
+        """A capture is over; in a copy nobody holds the lease.
+
+        In a copy, the size waits for `arrived`.
+        """
+        self._skew = time.time() - self._loop.time()
+        self._tell(self.lease.woken(self._loop.time(), copy=copy))
+        self._arriving = copy
+        self._settle()
+
+    def arrived(self) -> None:
+        """All programs of a copy run."""
+        self._arriving = False
+        self._settle()
+
+    def _adopt(self, seat: Seat) -> None:
+        if self.writes(seat):
+            seat.leads = True
+            self._become(seat.size)
+
+    def _settle(self) -> None:
+        """Take the size of a writer who is left; without any, nor one about to come back, the first size."""
+        if self._arriving:
+            return
+        writers = [seat for seat in self.seats if seat.leads]
+        if any(seat.size == self._size for seat in writers):
+            return
+        if writers:
+            self._become(writers[-1].size)
+        elif self.lease.holder is None:
+            self._become(self._base)
+
+    def _become(self, size: Size) -> None:
+        if size != self._size:
+            self._size = size
+            self._resize(size)
+            self._note("resized", shell=self._shell, rows=size.rows, cols=size.columns)
+            self._wake()
+
+    def _tell(self, changes: list[Change]) -> None:
+        for change in changes:
+            self._note(
+                "lease",
+                shell=self._shell,
+                action=str(change.action),
+                holder=change.holder,
+                before=change.before,
+            )
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+        if (wake_at := self.lease.wake_at) is not None:
+            self._timer = self._loop.call_at(wake_at, self._tick)
+        if changes:
+            for seat in self.seats:
+                seat.leads = seat.leads and self.writes(seat)
+            self._wake()
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._tell(self.lease.tick(self._loop.time()))
+        self._settle()
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _refusal(self, held: Held, what: str) -> Refusal:
+        since = time.strftime("%H:%M:%S", time.gmtime(self._unix(held.since)))
+        return Refusal("held", f"cannot {what}: the shell is held by {held.holder} since {since} UTC")
+
+    def _unix(self, moment: float | None) -> float | None:
+        return None if moment is None else round(moment + self._skew, 3)

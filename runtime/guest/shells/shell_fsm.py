@@ -1,0 +1,297 @@
+"""The life of a shell as its supervisor sees it: which command may follow which, and how one ends.
+
+No process, file or clock here: marks, exits and the time come in, actions come out. Every decision about a
+command (start, end, refusal, escalation after a timeout) is made in this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from holdfast.runtime.guest.shells.marks import Kind, Mark
+
+PROMPT_PATIENCE = 10.0
+"""Seconds to wait for the prompt of a shell that starts, or that still works on its last prompt."""
+BUSY_PATIENCE = 0.5
+"""Seconds to wait for the end of what a person runs: it may be ending, or be over in no time."""
+OFFER_PATIENCE = 1.0
+"""Seconds until the shell is asked again to take a command: a half-typed key may have eaten the first."""
+OFFERS = 5
+EXTENSIONS = 9
+"""How often a patience begins anew for a shell that is at work: on a busy machine it may be slow."""
+CANCEL_PATIENCE = 0.25
+"""Seconds until an unfinished command is cancelled again: readline misses a signal just before it waits."""
+CANCELS = 20
+GRACE = 2.0
+"""Seconds between SIGINT, SIGTERM and SIGKILL."""
+LAST_RESORT = 10.0
+"""Seconds after SIGINT when the shell itself is killed: nothing in it could be interrupted."""
+
+
+class State(StrEnum):
+    """What the shell does."""
+
+    STARTING = "starting"
+    PROMPT = "prompt"
+    SETTLING = "settling"
+    BUSY = "busy"
+    EXITED = "exited"
+
+
+class Phase(StrEnum):
+    """How far a command has come."""
+
+    WAITING = "waiting"
+    OFFERED = "offered"
+    RUNNING = "running"
+    FINISHED = "finished"
+    REFUSED = "refused"
+
+
+class Action(StrEnum):
+    """What the driver shall do. All are about the current command."""
+
+    OFFER = "offer"
+    NUDGE = "nudge"
+    WITHDRAW = "withdraw"
+    CANCEL_INPUT = "cancel input"
+    INTERRUPT = "interrupt"
+    TERMINATE = "terminate"
+    KILL = "kill"
+    KILL_SHELL = "kill shell"
+
+
+class Busy(Exception):
+    """Another command has the shell."""
+
+    def __init__(self, holder: str) -> None:
+        super().__init__(holder)
+        self.holder = holder
+
+
+@dataclass(slots=True)
+class Exec:
+    """One command, from its request to its result. Offsets are those of the shell's stream."""
+
+    id: str
+    serial: int
+    timeout: float | None = None
+    phase: Phase = Phase.WAITING
+    start_offset: int = 0
+    end_offset: int | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    timed_out: bool = False
+    shell_exited: bool = False
+    incomplete: bool = False
+    began: float = 0.0
+    duration: float = 0.0
+    refusal: str = ""
+    """Why it was refused, if not because the shell is busy."""
+    cwd: str | None = None
+    """Where the shell was at its end."""
+    message: str | None = None
+    """What explains its end; None as long as nobody has looked."""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing about it will change any more."""
+        return self.phase in (Phase.FINISHED, Phase.REFUSED)
+
+
+@dataclass(slots=True)
+class ShellMachine:
+    """Follows one shell and the one command it may be running for us."""
+
+    state: State = State.STARTING
+    current: Exec | None = None
+    wake_at: float | None = None
+    """When `tick` wants to be called."""
+    _offers: int = 0
+    _extensions: int = 0
+    _cancels: int = 0
+    _steps: Iterator[tuple[float, Action]] | None = field(default=None, repr=False)
+    _next: Action | None = None
+
+    def submit(self, request: Exec, now: float) -> list[Action]:
+        """Begin a command. Raises Busy; then nothing has changed."""
+        if self.current:
+            raise Busy(self.current.id)
+        self.current = request
+        self._extensions = 0
+        if self.state is State.PROMPT:
+            return self._offer(now)
+        self.wake_at = now + (BUSY_PATIENCE if self.state is State.BUSY else PROMPT_PATIENCE)
+        # Somebody may have stopped the output that the prompt is a part of.
+        return [Action.NUDGE] if self.state is State.SETTLING else []
+
+    def mark(self, mark: Mark, now: float) -> list[Action]:
+        """Take the next mark of the stream."""
+        if mark.kind in (Kind.PROMPT, Kind.READY) and (lost := self._running()):
+            # A prompt ends every command. Its marks may be lost: Ctrl-C makes the terminal drop output.
+            self._finish(lost, now, end=mark.start, exit_code=mark.status)
+        match mark.kind:
+            case Kind.PROMPT:
+                self.state = State.SETTLING
+            case Kind.READY:
+                self.state = State.PROMPT
+                if self.current and self.current.phase is Phase.WAITING:
+                    return self._offer(now)
+            case Kind.ACCEPTED:
+                return self._accepted(mark, now)
+            case Kind.MORE:
+                return self._more(mark, now)
+            case Kind.EXECUTED | Kind.DONE:
+                self.state = State.SETTLING
+                current = self._running() or self._taken(mark, now)
+                if current and (mark.kind is Kind.DONE or mark.serial == current.serial):
+                    self._finish(current, now, end=mark.start, exit_code=mark.status)
+        return []
+
+    def withdrawn(self, *, gone: bool) -> None:
+        """Hear how WITHDRAW ended. If the offer was gone the shell has it, and its mark is on the way."""
+        current = self.current
+        if current is None or current.phase is not Phase.OFFERED:
+            return
+        if not gone:
+            if self.state is State.PROMPT:  # it does not take it
+                self._refuse(current)
+            else:
+                current.phase = Phase.WAITING
+        elif self.state is State.STARTING:  # the shell died with it in hand
+            current.shell_exited = True
+            self._finish(current, current.began, end=current.start_offset, exit_code=None)
+
+    def exited(self, end: int, now: float, *, exit_code: int | None, signal: int | None) -> list[Action]:
+        """Hear that the shell's process is gone and a new one will follow; its stream ended at `end`."""
+        self.state = State.STARTING
+        current = self.current
+        if current is None:
+            return []
+        if current.phase is Phase.OFFERED:
+            self.wake_at = now + PROMPT_PATIENCE
+            current.start_offset, current.began, current.signal = end, now, signal
+            return [Action.WITHDRAW]
+        if current.phase is Phase.RUNNING:
+            current.shell_exited = True
+            current.signal = signal
+            self._finish(current, now, end=end, exit_code=exit_code)
+        return []
+
+    def tick(self, now: float, at_work: Callable[[], bool] = lambda: False) -> list[Action]:
+        """Do what the time asks for. `at_work` tells whether a shell that keeps us waiting does something."""
+        current = self.current
+        if current is None or self.wake_at is None or now < self.wake_at:
+            return []
+        if current.phase is Phase.WAITING:
+            if self.state is State.BUSY or not self._extended(at_work):
+                self._refuse(current)
+            else:
+                self.wake_at = now + PROMPT_PATIENCE
+            return []
+        if current.phase is Phase.OFFERED:
+            self.wake_at = now + OFFER_PATIENCE
+            self._offers += 1
+            if self._offers < OFFERS or self._extended(at_work):
+                return [Action.NUDGE]
+            return [Action.WITHDRAW]
+        if current.incomplete and self._cancels < CANCELS:
+            return self._cancel(now)
+        current.timed_out = True
+        return self._escalate(now)
+
+    def refuse(self, reason: str) -> None:
+        """Hear that the current command could not even be offered."""
+        if self.current:
+            self.current.refusal = reason
+            self._refuse(self.current)
+
+    def _extended(self, at_work: Callable[[], bool]) -> bool:
+        self._extensions += 1
+        return self._extensions <= EXTENSIONS and at_work()
+
+    def _offer(self, now: float) -> list[Action]:
+        assert self.current
+        self.current.phase = Phase.OFFERED
+        self.wake_at = now + OFFER_PATIENCE
+        self._offers = 0
+        return [Action.OFFER]
+
+    def _accepted(self, mark: Mark, now: float) -> list[Action]:
+        self.state = State.BUSY
+        current = self.current
+        if current is None or current.phase is not Phase.OFFERED:
+            return []
+        if mark.serial != current.serial:  # a person was faster
+            self.wake_at = now + BUSY_PATIENCE
+            return [Action.WITHDRAW]
+        current.phase = Phase.RUNNING
+        current.start_offset = mark.end
+        current.began = now
+        self.wake_at = None if current.timeout is None else now + current.timeout
+        self._steps = None
+        return []
+
+    def _more(self, mark: Mark, now: float) -> list[Action]:
+        self.state = State.BUSY
+        current = self._running()
+        if current is None or current.incomplete:
+            return []
+        current.incomplete = True
+        current.end_offset = mark.start
+        self._cancels = 0
+        return self._cancel(now)
+
+    def _cancel(self, now: float) -> list[Action]:
+        self._cancels += 1
+        self.wake_at = now + CANCEL_PATIENCE
+        return [Action.CANCEL_INPUT]
+
+    def _escalate(self, now: float) -> list[Action]:
+        if self._steps is None:
+            self._steps = _escalation(now)
+        action = self._next or Action.INTERRUPT
+        self.wake_at, self._next = next(self._steps)
+        return [action]
+
+    def _taken(self, mark: Mark, now: float) -> Exec | None:
+        """Return the offered command if this mark tells that it ran: the mark of its start was lost."""
+        current = self.current
+        if current is None or current.phase is not Phase.OFFERED or mark.serial != current.serial:
+            return None
+        current.start_offset, current.began = mark.start, now
+        return current
+
+    def _running(self) -> Exec | None:
+        return self.current if self.current and self.current.phase is Phase.RUNNING else None
+
+    def _finish(self, current: Exec, now: float, *, end: int, exit_code: int | None) -> None:
+        current.phase = Phase.FINISHED
+        current.exit_code = 2 if current.incomplete and not current.shell_exited else exit_code
+        if current.end_offset is None:
+            current.end_offset = end
+        current.duration = now - current.began
+        self._release()
+
+    def _refuse(self, current: Exec) -> None:
+        current.phase = Phase.REFUSED
+        self._release()
+
+    def _release(self) -> None:
+        self.current = self.wake_at = self._steps = self._next = None
+
+
+def _escalation(begin: float) -> Iterator[tuple[float, Action]]:
+    """When to do what after the first SIGINT. A loop may start new children as fast as they are killed."""
+    yield begin + GRACE, Action.TERMINATE
+    at = begin + 2 * GRACE
+    while at < begin + LAST_RESORT:
+        yield at, Action.KILL
+        at += 0.5
+        yield at, Action.INTERRUPT
+        at += 0.5
+    while True:
+        yield at, Action.KILL_SHELL
+        at += GRACE

@@ -1,0 +1,71 @@
+"""Recorded terminal output as readers get it: without marks, by offset, with every gap told."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from holdfast.runtime.guest.records.streamlog import StreamLog
+from holdfast.runtime.guest.shells.marks import MAX_MARK, MarkFilter, Piece
+
+CHUNK = 256 << 10
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Output that is no longer kept."""
+
+    offset: int
+    size: int
+
+
+def no_pause(_offset: int) -> None:
+    """Say nothing between two pieces of output."""
+
+
+async def visible(
+    log: StreamLog,
+    marks: MarkFilter,
+    start: int,
+    until: Callable[[], int | None],
+    pause: Callable[[int], T | None] = no_pause,
+) -> AsyncIterator[Piece | Gap | T]:
+    """Yield the output from `start` on.
+
+    `until` returns the offset to end at once that is known; it is asked again whenever something happens.
+    `pause` is asked, with the offset reached, whenever there is no more output yet; what it has to say is
+    yielded.
+    """
+    at = start
+    while True:
+        limit = until()
+        if at < log.start:
+            gap = Gap(at, log.start - at if limit is None else min(log.start, limit) - at)
+            if gap.size > 0:
+                at += gap.size
+                yield gap
+        if limit is not None and at >= limit:
+            return
+        pieces, following = _cut(log, marks, at, limit)
+        for piece in pieces:
+            yield piece
+        if following == at:
+            said = pause(at)
+            if said is not None:
+                yield said
+            else:
+                await log.more()
+        at = following
+
+
+def _cut(log: StreamLog, marks: MarkFilter, at: int, limit: int | None) -> tuple[list[Piece], int]:
+    top = log.end if limit is None else min(limit, log.end)
+    if at < log.start or at >= top:
+        return [], at
+    base = max(log.start, at - MAX_MARK)
+    data = log.read(base, min(top - base, CHUNK))
+    final = limit is not None and base + len(data) >= limit
+    return marks.pieces(data, base, at, final=final)

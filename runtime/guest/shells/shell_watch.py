@@ -1,0 +1,115 @@
+"""What a shell does now, and whether a command of it waits: the sampler, as seen from the shell.
+
+It owns when the shell is watched, which is whenever no prompt is ready, and when waiting is written into the
+journal; how it is found out is in `pulse/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from holdfast.runtime.guest.pulse.prompts import TAIL
+from holdfast.runtime.guest.pulse.sampler import SHELL, Sampler
+from holdfast.runtime.guest.pulse.state import State
+from holdfast.runtime.guest.shells.shell_fsm import Exec, Phase
+from holdfast.runtime.guest.shells.shell_fsm import State as Prompt
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest.shells.shell import Shell
+
+
+class Watching:
+    """One shell's sampler and what is told of its findings."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+        self._sampler = Sampler(self)
+        self._journalled: tuple[object, ...] = ()
+        self._line_sent = True
+        self.tell: Callable[[State, str | None], None] = _nobody
+        """Called with the state and the id of the command when something begins to wait."""
+
+    @property
+    def master(self) -> int | None:
+        """The descriptor of the terminal's master side, while a shell runs."""
+        terminal = self._shell.terminal
+        return terminal.fd if terminal else None
+
+    @property
+    def leader(self) -> int | None:
+        """The process of the shell."""
+        return self._shell.pid
+
+    @property
+    def episode(self) -> int:
+        """Counts how often something began to wait."""
+        return self._sampler.episode
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something is known to wait for somebody."""
+        return self._sampler.state.waits
+
+    def foreground_group(self) -> int | None:
+        """Return the process group that has the terminal."""
+        terminal = self._shell.terminal
+        return terminal.foreground() if terminal else None
+
+    def drain(self) -> None:
+        """Record what the terminal holds now."""
+        self._shell.drain()
+
+    def end(self) -> int:
+        """Return the offset behind the newest output."""
+        return self._shell.log.end
+
+    def tail(self) -> bytes:
+        """Return the newest output of what runs, marks included."""
+        log, current = self._shell.log, self._shell.current
+        begin = current.start_offset if current and current.phase is Phase.RUNNING else 0
+        return log.read(max(log.start, log.end - TAIL, begin), TAIL)
+
+    def follow(self, state: Prompt) -> None:
+        """Hear what the machine makes of the shell: it is watched unless a prompt is ready."""
+        self._sampler.watch(state not in (Prompt.PROMPT, Prompt.EXITED) and self._shell.terminal is not None)
+
+    def typed(self, data: bytes) -> None:
+        """Hear that something is about to be typed, or sent as a signal."""
+        if not data or b"\r" in data or b"\n" in data:
+            self._line_sent = True
+        self._sampler.typed()
+
+    def observed(self, state: State) -> None:
+        """Hear from the sampler that something waits now, or does no longer."""
+        if state.waits:
+            self._write_down(state)
+        self._shell.log.wake()
+
+    def state(self) -> State:
+        """Return what goes on, looking now."""
+        if self._shell.terminal is None:
+            return State("starting")
+        state = self._sampler.look()
+        if state.state == "idle":
+            return State("idle", pid=self._shell.pid, command=SHELL, since=state.since)
+        return state
+
+    def waits(self, command: Exec, told: int) -> State | None:
+        """Return what a command waits for, if it does, and nobody was told in that episode."""
+        if command.phase is not Phase.RUNNING or command.incomplete or self._sampler.episode == told:
+            return None
+        return self._sampler.state if self._sampler.state.waits else None
+
+    def _write_down(self, state: State) -> None:
+        """Tell the journal. A person in an editor makes it wait after every key: that is told once."""
+        what = (state.pid, state.detail)
+        if what == self._journalled and (state.detail in ("key", "pager") or not self._line_sent):
+            return
+        self._journalled, self._line_sent = what, False
+        current = self._shell.current
+        self.tell(state, current.id if current else None)
+
+
+def _nobody(_state: State, _command: str | None) -> None:
+    return

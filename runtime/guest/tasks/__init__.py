@@ -1,0 +1,1 @@
+"""Commands that run apart from the shells."""

@@ -1,0 +1,89 @@
+"""What a task does now, and whether it waits for somebody: the sampler, as seen from a task.
+
+A task is looked at less often than a shell: nobody waits for it to return, and there may be many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from holdfast.runtime.guest.pulse.prompts import TAIL
+from holdfast.runtime.guest.pulse.sampler import Sampler
+from holdfast.runtime.guest.pulse.state import State
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest.tasks.tasks import Task
+
+TICK = 0.1
+
+
+class TaskWatching:
+    """One task's sampler."""
+
+    def __init__(self, task: Task, drain: Callable[[], None], tell: Callable[[State], None]) -> None:
+        """`tell` is called when it begins to wait for something else than before."""
+        self._task = task
+        self._drain = drain
+        self._tell = tell
+        self._told: tuple[object, ...] = ()
+        self._sampler = Sampler(self, TICK)
+        self._sampler.watch(True)
+
+    @property
+    def master(self) -> int | None:
+        """The descriptor of the terminal's master side."""
+        return self._task.terminal.fd if self._task.terminal else None
+
+    @property
+    def leader(self) -> int | None:
+        """The process of the task."""
+        return self._task.pid
+
+    def foreground_group(self) -> int | None:
+        """Return the process group that has the terminal."""
+        return self._task.terminal.foreground() if self._task.terminal else None
+
+    def drain(self) -> None:
+        """Record what the terminal holds now."""
+        self._drain()
+
+    def end(self) -> int:
+        """Return the offset behind the newest output."""
+        return self._task.log.end
+
+    def tail(self) -> bytes:
+        """Return the newest output."""
+        log = self._task.log
+        return log.read(max(log.start, log.end - TAIL), TAIL)
+
+    def typed(self) -> None:
+        """Hear that something is about to be typed, or sent as a signal."""
+        self._told = ()
+        self._sampler.typed()
+
+    def observed(self, state: State) -> None:
+        """Hear from the sampler that it waits now, or does no longer."""
+        what = (state.pid, state.detail)
+        if state.waits and what != self._told:
+            self._told = what
+            self._tell(state)
+        self._task.log.wake()
+
+    def state(self) -> State:
+        """Return what goes on, looking now."""
+        return self._sampler.look()
+
+    @property
+    def episode(self) -> int:
+        """Counts how often it began to wait."""
+        return self._sampler.episode
+
+    def waits(self, told: int) -> State | None:
+        """Return what it waits for, if it does, and nobody was told in that episode."""
+        state = self._sampler.state
+        return state if state.waits and self._sampler.episode != told else None
+
+    def stop(self) -> None:
+        """Look no longer."""
+        self._sampler.watch(False)

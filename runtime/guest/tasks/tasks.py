@@ -1,0 +1,341 @@
+"""Commands that run apart from the shell, each on a terminal of its own, and what is kept of them.
+
+A task is started from the shell's directory and environment, and owes it nothing more: it ends when its
+command does, and its output, state and exit code are there for whoever asks later. The supervisor is its
+parent, so how it ended is known exactly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import shutil
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.runtime.guest.identity.account import OOM_SCORE, Account
+from holdfast.runtime.guest.identity.identity_files import told
+from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
+from holdfast.runtime.guest.pulse.deaths import End, Notice
+from holdfast.runtime.guest.pulse.origins import Origins, processes
+from holdfast.runtime.guest.pulse.process_lineage import Origin, short
+from holdfast.runtime.guest.pulse.state import State
+from holdfast.runtime.guest.records.streamlog import StreamLog
+from holdfast.runtime.guest.shells.bash import TERM
+from holdfast.runtime.guest.shells.line_limit import LineLimit
+from holdfast.runtime.guest.shells.marks import MarkFilter, Piece
+from holdfast.runtime.guest.shells.shell_output import Gap, T, no_pause, visible
+from holdfast.runtime.guest.shells.terminal import Size, Terminal
+from holdfast.runtime.guest.tasks.reaper import Reaper
+from holdfast.runtime.guest.tasks.task_watch import TaskWatching
+
+MAX_RUNNING = 32
+KEPT = 200
+"""Tasks that have ended and can still be asked about; their output takes at most KEPT_OUTPUT."""
+KEPT_OUTPUT = 512 << 20
+OUTPUT_CAPACITY = 64 << 20
+SEGMENT_SIZE = 1 << 20
+DEFAULT_SIZE = Size(DEFAULT_ROWS, DEFAULT_COLUMNS)
+SHORTEST_REF = 3
+_SIGNALLED = 128
+_OURS = ("HOLDFAST_SHELL", "HOLDFAST_KERNEL", "HOLDFAST_TASK")
+
+logger = logging.getLogger(__name__)
+
+
+class CannotStart(Exception):
+    """The task was not started. The message says why; `code` is for programs."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to run, where and with what environment."""
+
+    id: str
+    name: str
+    command: str
+    cwd: str
+    env: Mapping[str, str]
+    actor: str = "agent"
+    size: Size = DEFAULT_SIZE
+
+
+class Task:
+    """One command on its own terminal, running or ended."""
+
+    def __init__(self, order: Order, log: StreamLog, started: float) -> None:
+        self.order = order
+        self.log = log
+        self.started = started
+        """By the loop's clock."""
+        self.started_at = time.time()
+        self.pid: int | None = None
+        self.terminal: Terminal | None = None
+        """Until nobody holds the other side any more, which may be after the end."""
+        self.end: End | None = None
+        self.duration: float | None = None
+        self.end_offset: int | None = None
+        self.killed_by: str | None = None
+        """Who sent it a signal."""
+        self.watching: TaskWatching | None = None
+        """While it runs."""
+        self._filter = MarkFilter(secrets.token_hex(8))
+        self._limit = LineLimit()
+
+    @property
+    def id(self) -> str:
+        """The id its starter chose."""
+        return self.order.id
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return self.end is not None
+
+    def output(
+        self, start: int, until: Callable[[], int | None], pause: Callable[[int], T | None] = no_pause
+    ) -> AsyncIterator[Piece | Gap | T]:
+        """Yield the output from `start` on. See `output.visible`."""
+        return visible(self.log, self._filter, start, until, pause)
+
+    def excess(self, data: bytes) -> int:
+        """Return how long the line is of which its terminal would drop a part, or 0."""
+        return self._limit.excess(data, self.terminal.line_ends()) if self.terminal else 0
+
+    async def write(self, data: bytes) -> None:
+        """Type data into its terminal."""
+        if self.terminal:
+            self._limit.typed(data, self.terminal.line_ends())
+            if self.watching:
+                self.watching.typed()
+            await self.terminal.write(data)
+
+    def observed(self) -> State:
+        """Return what it does now."""
+        if self.end is not None:
+            return State("exited", pid=self.pid, exit_code=exit_code(self.end), signal=self.end.signal)
+        return self.watching.state() if self.watching else State("starting")
+
+    def signal(self, number: int) -> None:
+        """Send a signal to all that still is in its terminal session; an interrupt as Ctrl-C does."""
+        if self.watching:
+            self.watching.typed()
+        if self.terminal and number == signal.SIGINT:
+            self.terminal.interrupt()
+            return
+        for group in {process.group for process in processes() if process.session == self.pid}:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, number)
+
+    def as_dict(self, now: float) -> dict[str, object]:
+        """Return what can be said of it, for the wire."""
+        end = self.end
+        return {
+            "id": self.id,
+            "name": self.order.name,
+            "command": self.order.command[:1000],
+            "cwd": self.order.cwd,
+            "actor": self.order.actor,
+            "pid": self.pid,
+            "state": "running" if end is None else "exited",
+            "exit_code": end and exit_code(end),
+            "signal": end and end.signal,
+            "killed_by": self.killed_by,
+            "observed": self.observed().as_dict(),
+            "start_offset": self.log.start,
+            "end_offset": self.log.end,
+            "started_at": round(self.started_at, 3),
+            "duration": now - self.started if self.duration is None else self.duration,
+        }
+
+
+def exit_code(end: End) -> int | None:
+    """Return an exit code as shells tell it: 128 and the signal's number, if one ended it."""
+    return end.exit_code if end.signal is None else _SIGNALLED + end.signal
+
+
+class Tasks:
+    """All tasks of the session, by id."""
+
+    def __init__(
+        self, layout: Layout, account: Account, reaper: Reaper, origins: Origins, notice: Notice
+    ) -> None:
+        self._folder = layout.state / "tasks"
+        self._account = account
+        self._reaper = reaper
+        self._origins = origins
+        self._notice = notice
+        self._loop = asyncio.get_running_loop()
+        self._tasks: dict[str, Task] = {}
+        self._made = 0
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def known(self, id_: str) -> Task | None:
+        """Return the task of exactly that id, if there is one."""
+        return self._tasks.get(id_)
+
+    def find(self, ref: str) -> Task | None:
+        """Return the task of that id or name, or of those first letters of its id, if it is known.
+
+        Of several that had the name it is the last.
+        """
+        if task := self._tasks.get(ref):
+            return task
+        named = [task for task in self._tasks.values() if task.order.name == ref]
+        if named:
+            return named[-1]
+        alike = [task for id_, task in self._tasks.items() if id_.startswith(ref)]
+        return alike[0] if len(alike) == 1 and len(ref) >= SHORTEST_REF else None
+
+    def all(self) -> list[Task]:
+        """Return all that are known, the oldest first."""
+        return list(self._tasks.values())
+
+    def now(self) -> float:
+        """Return the time by which tasks are measured."""
+        return self._loop.time()
+
+    def start(self, order: Order) -> Task:
+        """Start a command. Raises CannotStart; then nothing has changed."""
+        running = [task for task in self._tasks.values() if not task.over]
+        if len(running) >= MAX_RUNNING:
+            raise CannotStart(
+                "limit", f"cannot start task: {MAX_RUNNING} are running already; end one, or wait for one"
+            )
+        if order.name and any(task.order.name == order.name for task in running):
+            raise CannotStart("invalid", f"cannot start task: another one named {order.name} is running")
+        if not Path(order.cwd).is_dir():
+            raise CannotStart("invalid", f"cannot start task: there is no directory {order.cwd}")
+        self._drop_old()
+        self._made += 1
+        log = StreamLog(self._folder / f"{self._made:06d}", OUTPUT_CAPACITY, SEGMENT_SIZE)
+        task = Task(order, log, self._loop.time())
+        try:
+            task.terminal = self._terminal(order)
+        except (OSError, ValueError) as error:
+            log.remove()
+            raise CannotStart("failed", f"cannot start task: {error}") from error
+        task.pid = task.terminal.pid
+        self._tasks[order.id] = task
+        self._origins.own(task.pid, Origin("task", order.id, short(order.command), order.actor))
+        self._loop.add_reader(task.terminal.fd, self._take, task, 1)
+        self._notice(
+            "task_started",
+            id=order.id,
+            name=order.name,
+            command=order.command[:1000],
+            cwd=order.cwd,
+            actor=order.actor,
+            pid=task.pid,
+        )
+        task.watching = TaskWatching(task, lambda: self._take(task), lambda state: self._waits(task, state))
+        self._reaper.watch(task.pid, lambda: self._ended(task))
+        logger.info("task %s: started, pid %d", order.id, task.pid)
+        return task
+
+    def hold(self, *, hold: bool) -> None:
+        """Let what writes to the terminals wait, or go on."""
+        for task in self._tasks.values():
+            if task.terminal:
+                task.terminal.hold_output(hold=hold)
+
+    def drain(self) -> None:
+        """Record what the terminals hold now."""
+        for task in self._tasks.values():
+            self._take(task)
+
+    def stop(self) -> None:
+        """Hang up, for good."""
+        for task in self._tasks.values():
+            if task.pid is not None and not task.over:
+                self._reaper.forget(task.pid)
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(task.pid, signal.SIGHUP)
+            self._hang_up(task)
+
+    def _terminal(self, order: Order) -> Terminal:
+        def in_child() -> None:
+            with contextlib.suppress(OSError):
+                Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
+            self._account.become()
+
+        env = {name: value for name, value in order.env.items() if name not in _OURS}
+        return Terminal(
+            ["/bin/bash", "-c", order.command],
+            cwd=order.cwd,
+            env={**told(env, os.environ), "TERM": TERM, "HOLDFAST_TASK": order.id},
+            size=order.size,
+            in_child=in_child,
+        )
+
+    def _take(self, task: Task, turns: int = 64) -> None:
+        """Record what its terminal holds, and let go of a terminal that nobody has any more."""
+        while task.terminal and turns:
+            turns -= 1
+            data = task.terminal.read()
+            if data:
+                task.log.append(data)
+                continue
+            if data is None and task.over:
+                self._hang_up(task)
+            elif data is None:  # it has closed its terminal and goes on without, or is just ending
+                self._loop.remove_reader(task.terminal.fd)
+            return
+
+    def _ended(self, task: Task) -> None:
+        assert task.pid
+        _, status = os.waitpid(task.pid, 0)
+        self._origins.disown(task.pid)
+        task.end = End.of_status(status)
+        self._take(task)
+        task.duration = self._loop.time() - task.started
+        if task.watching:
+            task.watching.stop()
+            task.watching = None
+        task.end_offset = task.log.end
+        logger.info("task %s: pid %d ended with %s", task.id, task.pid, task.end)
+        self._notice(
+            "task_ended",
+            task.end,
+            id=task.id,
+            name=task.order.name,
+            command=short(task.order.command),
+            actor=task.order.actor,
+            pid=task.pid,
+            duration=round(task.duration, 3),
+            end_offset=task.end_offset,
+            **({"killed_by": task.killed_by} if task.killed_by else {}),
+        )
+        task.log.wake()
+        self._origins.look_soon()
+
+    def _waits(self, task: Task, state: State) -> None:
+        self._notice("waiting", task=task.id, id=task.id, state=state.as_dict())
+
+    def _hang_up(self, task: Task) -> None:
+        if task.terminal:
+            self._loop.remove_reader(task.terminal.fd)
+            task.terminal.close()
+            task.terminal = None
+            task.log.rest()
+
+    def _drop_old(self) -> None:
+        """Make room for one more task."""
+        over = [task for task in self._tasks.values() if task.over]
+        kept = sum(task.log.end - task.log.start for task in over)
+        while over and (len(over) >= KEPT or kept > KEPT_OUTPUT):
+            oldest = over.pop(0)
+            kept -= oldest.log.end - oldest.log.start
+            self._hang_up(oldest)
+            oldest.log.remove()
+            del self._tasks[oldest.id]

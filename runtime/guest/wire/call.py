@@ -1,0 +1,108 @@
+"""One request: its checked arguments, and how to answer it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast.runtime.guest.identity.actor import AGENT, Actor, Who, id_of
+from holdfast.runtime.guest.layout import MAIN
+from holdfast.runtime.guest.wire.connection import Connection, Refusal
+from holdfast.runtime.guest.wire.protocol import Frame
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest.guest import Guest
+
+MAX_ID = 128
+MAX_REASON = 2000
+MAX_KEY = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request of a client."""
+
+    connection: Connection
+    frame: Frame
+
+    async def send(self, event: str, payload: bytes = b"", /, **head: Any) -> None:
+        """Send an event."""
+        await self.connection.send({"event": event, **head}, payload)
+
+    async def finish(self, event: str, payload: bytes = b"", /, **head: Any) -> None:
+        """Send the last event."""
+        await self.connection.send({"event": event, **head, "end": True}, payload)
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """Return an argument that is text."""
+        value = self.frame.head.get(name, default)
+        if not isinstance(value, str) or not value:
+            raise Refusal("invalid", f"cannot do {self.frame.op}: {name} must be text")
+        return value
+
+    def id(self) -> str:
+        """Return the id the client chose for an operation, or that of its key."""
+        if (key := self.key()) is not None:
+            return id_of(key)
+        value = self.text("id")
+        if len(value) > MAX_ID:
+            raise Refusal("invalid", f"cannot do {self.frame.op}: the id is longer than {MAX_ID}")
+        return value
+
+    def actor(self) -> Actor:
+        """Return who asks; an agent if nobody says so."""
+        text = self.optional("actor", MAX_REASON)
+        if text is None:
+            return AGENT
+        try:
+            return Actor.parse(text)
+        except ValueError as error:
+            raise Refusal("invalid", f"cannot do {self.frame.op} as that: {error}") from None
+
+    def who(self) -> Who:
+        """Return who asks, why, and under which key."""
+        return Who(str(self.actor()), self.reason(), self.key())
+
+    def reason(self) -> str | None:
+        """Return why it is done, in the words of who asks."""
+        return self.optional("reason", MAX_REASON)
+
+    def key(self) -> str | None:
+        """Return the word under which it may be done only once."""
+        return self.optional("key", MAX_KEY)
+
+    def optional(self, name: str, limit: int) -> str | None:
+        """Return an argument that is a text of some length, or left out."""
+        value = self.frame.head.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, str) or not 0 < len(value) <= limit:
+            raise Refusal("invalid", f"cannot do {self.frame.op}: {name} must have 1 to {limit} characters")
+        return value
+
+    def target(self, name: str) -> str:
+        """Return which shell or kernel is meant."""
+        return self.text(name, MAIN)
+
+    def integer(self, name: str, default: int | None = None, *, low: int, high: int = 2**53) -> int:
+        """Return an argument that is a whole number."""
+        value = self.frame.head.get(name)
+        if value is None:
+            value = default
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise Refusal("invalid", f"cannot do {self.frame.op}: {name} must be from {low} to {high}")
+        return value
+
+    def seconds(self, name: str) -> float | None:
+        """Return an argument that is a time or null."""
+        value = self.frame.head.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
+            raise Refusal("invalid", f"cannot do {self.frame.op}: {name} must be a number of seconds or null")
+        return float(value)
+
+
+Handler = Callable[["Guest", Call], Awaitable[None]]
+Operations = Mapping[str, Handler]

@@ -1,0 +1,63 @@
+"""The operation of who serves captures: it is told what programs ask for, and tells what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from holdfast.runtime.guest.captures.captures import Answer, failed
+from holdfast.runtime.guest.guest import Guest
+from holdfast.runtime.guest.wire.call import Call, Operations
+from holdfast.runtime.guest.wire.connection import Refusal
+
+MAX_TEXT = 4000
+
+
+async def captures(guest: Guest, call: Call) -> None:
+    """Serve until the client says that it ends, or hangs up."""
+    desk = guest.captures
+    desk.serve(call, call.integer("holding", 0, low=0))
+    sending = asyncio.create_task(_send(guest, call))
+    try:
+        while await _told(guest, call):
+            pass
+    finally:
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+        desk.left(call)
+    await call.finish("closed")
+
+
+async def _send(guest: Guest, call: Call) -> None:
+    await call.send("serving")
+    while True:
+        number, request = await guest.captures.next()
+        data = json.dumps(dict(request.told), separators=(",", ":")).encode()
+        await call.send("request", data, number=number)
+
+
+async def _told(guest: Guest, call: Call) -> bool:
+    """Take one frame of the client; False if it is the last."""
+    given = Call(call.connection, await call.connection.receive())
+    match given.frame.op:
+        case "end":
+            return False
+        case "captured":
+            answer: Answer = {
+                "kind": "resumed",
+                "snapshot": given.text("snapshot"),
+                "reference": given.optional("reference", MAX_TEXT) or "",
+            }
+        case "failed":
+            hint = given.optional("hint", MAX_TEXT) or ""
+            answer = failed(given.text("code"), given.text("message"), hint)
+        case other:
+            raise Refusal("invalid", f"cannot do {other or 'nothing'} while captures are served")
+    number = given.integer("number", low=1)
+    guest.captures.answered(number, answer)
+    guest.requests += 1  # who asked goes on
+    await call.send("answered", number=number)
+    return True
+
+
+OPERATIONS: Operations = {"captures": captures}

@@ -1,0 +1,67 @@
+"""The operations drift is made of: what the session holds now, and what is known of some files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from holdfast.runtime.guest.captures.held_state import holdings
+from holdfast.runtime.guest.guest import Guest
+from holdfast.runtime.guest.records import changed_files
+from holdfast.runtime.guest.records.changed_files import Owners, Record
+from holdfast.runtime.guest.wire.call import Call, Operations
+from holdfast.runtime.guest.wire.connection import Refusal
+
+PER_TURN = 200
+"""Paths looked at before others get their turn: 1 to 2 ms."""
+PER_FRAME = 10_000
+MAX_PATHS = 200_000
+MAX_RECORDS = 2000
+
+
+async def held(guest: Guest, call: Call) -> None:
+    """Tell what the session holds."""
+    await call.finish("holdings", _json(await holdings(guest)))
+
+
+async def files(_: Guest, call: Call) -> None:
+    """Tell kind, size, times and package of each of some paths, in their order, and versions of packages."""
+    paths, records, since = _asked(call)
+    owners = Owners(records)
+    found: list[list[Any] | None] = []
+    for number, path in enumerate(paths, start=1):
+        known = changed_files.facts(path)
+        if known is not None:
+            known.append(owners.of(path, known[3]) if known[0] != "d" else -1)
+        found.append(known)
+        if number % PER_TURN == 0:
+            await asyncio.sleep(0)
+        if len(found) == PER_FRAME:
+            await call.send("facts", _json(found))
+            found = []
+    await call.send("facts", _json(found))
+    told = changed_files.versions(records, since)
+    await call.finish("versions", _json({str(number): one for number, one in told.items()}))
+
+
+def _asked(call: Call) -> tuple[list[str], list[Record], float]:
+    wrong = Refusal("invalid", "cannot look at files: the payload must be JSON with paths and records")
+    try:
+        asked = json.loads(call.frame.payload)
+        paths, since = asked["paths"], float(asked["since"])
+        records = [Record(*map(str, one)) for one in asked["records"]]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise wrong from None
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+        raise wrong
+    if len(paths) > MAX_PATHS or len(records) > MAX_RECORDS:
+        raise Refusal("limit", f"cannot look at files: at most {MAX_PATHS} paths, {MAX_RECORDS} packages")
+    return paths, records, since
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+OPERATIONS: Operations = {"holdings": held, "files": files}

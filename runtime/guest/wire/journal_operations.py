@@ -1,0 +1,53 @@
+"""The operations on the journal: its entries, and where the session is now."""
+
+from __future__ import annotations
+
+import json
+
+from holdfast.runtime.guest.guest import Guest
+from holdfast.runtime.guest.records.journal import PAGE
+from holdfast.runtime.guest.wire.call import Call, Operations
+from holdfast.runtime.guest.wire.connection import Refusal
+
+MAX_LIMIT = 1_000_000
+
+
+async def journal(guest: Guest, call: Call) -> None:
+    """Send the entries behind one, of some kinds or all; with `follow` those that come, too."""
+    after = call.integer("after_seq", 0, low=0)
+    left = call.integer("limit", MAX_LIMIT, low=0, high=MAX_LIMIT)
+    follow = call.frame.head.get("follow") is True
+    kinds = _kinds(call)
+    while left > 0:
+        last = guest.journal.last
+        page = guest.journal.entries(after, min(left, PAGE), kinds)
+        for entry in page:
+            after = entry["seq"]
+            data = json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+            await call.send("entry", data, seq=after, kind=entry["kind"])
+        left -= len(page)
+        if page or left <= 0:
+            continue
+        after = max(after, last)
+        if not follow:
+            break
+        if guest.journal.last == after:
+            await guest.journal.more()
+    await call.finish("end_of_journal", last_seq=guest.journal.last, first_seq=guest.journal.first)
+
+
+async def moment(guest: Guest, call: Call) -> None:
+    """Say where the session's records end now."""
+    await call.finish("moment", **guest.moment())
+
+
+def _kinds(call: Call) -> frozenset[str] | None:
+    kinds = call.frame.head.get("kinds")
+    if kinds is None:
+        return None
+    if not isinstance(kinds, list) or not all(isinstance(kind, str) for kind in kinds):
+        raise Refusal("invalid", f"cannot do {call.frame.op}: kinds must be a list of texts")
+    return frozenset(kinds)
+
+
+OPERATIONS: Operations = {"journal": journal, "moment": moment}

@@ -1,0 +1,167 @@
+"""The operations of people at a shell: attach, the lease, the recording. Thin: desk and keyboard decide."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+
+from holdfast.runtime.guest.guest import Guest
+from holdfast.runtime.guest.identity.actor import Actor
+from holdfast.runtime.guest.shells.keyboard import Keyboard
+from holdfast.runtime.guest.shells.shell import Shell
+from holdfast.runtime.guest.shells.shell_access import Desk, Seat
+from holdfast.runtime.guest.wire.call import Call, Operations
+from holdfast.runtime.guest.wire.connection import Refusal
+from holdfast.runtime.guest.wire.shell_operations import pour, size_of
+
+MAX_LEASE = 7 * 24 * 3600.0
+MAX_TOKEN = 64
+# What a terminal answers to a question is shorter.
+MAX_ANSWER = 64
+
+
+async def attach(guest: Guest, call: Call) -> None:
+    """Show the terminal and type into it, until the client leaves."""
+    name = call.target("shell")
+    shell, desk = guest.shell(name), guest.desk(name)
+    seat = Seat(
+        token=call.optional("token", MAX_TOKEN) or secrets.token_hex(8),
+        actor=str(call.actor()),
+        size=size_of(call, shell.size),
+        view=call.frame.head.get("view") is True,
+    )
+    tail = call.integer("tail", 0, low=0)
+    start = min(call.integer("offset", max(shell.log.start, shell.log.end - tail), low=0), shell.log.end)
+    with desk.seated(seat, force=call.frame.head.get("take") is True):
+        standing = _standing(shell, desk, seat)
+        await call.send("attached", offset=start, typed=seat.typed, answers=True, **standing)
+        tasks = [
+            asyncio.create_task(pour(call, shell, start, lambda: None)),
+            asyncio.create_task(_tell(call, shell, desk, seat)),
+        ]
+        try:
+            await _serve(call, shell, desk, seat, guest.keyboards[name])
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+    await call.finish("closed", reason="detached")
+
+
+async def _serve(call: Call, shell: Shell, desk: Desk, seat: Seat, keyboard: Keyboard) -> None:
+    while True:
+        frame = await call.connection.receive()
+        match frame.op:
+            case "input":
+                await _input(call, Call(call.connection, frame), desk, seat, keyboard)
+            case "answer":
+                await _answer(frame.payload, shell, desk, seat)
+            case "resize":
+                desk.resized(seat, size_of(Call(call.connection, frame), seat.size))
+            case "detach":
+                return
+            case other:
+                raise Refusal("invalid", f"cannot do {other or 'nothing'} while attached")
+
+
+async def _input(call: Call, given: Call, desk: Desk, seat: Seat, keyboard: Keyboard) -> None:
+    """Type what is new of it: after a lost connection a client sends again what may not have arrived."""
+    data = given.frame.payload
+    at = given.integer("at", seat.typed, low=0)
+    data = data[max(0, seat.typed - at) :]
+    seat.typed = max(seat.typed, at + len(given.frame.payload))
+    if not data:
+        return
+    if not desk.typing(seat):
+        await call.send("refused", count=seat.typed, bytes=len(data))
+        return
+    # The connection may end meanwhile; what counts as typed is typed.
+    await asyncio.shield(asyncio.create_task(keyboard.type(seat.actor, data)))
+    await call.send("typed", count=seat.typed)
+
+
+async def _answer(data: bytes, shell: Shell, desk: Desk, seat: Seat) -> None:
+    """Type what a terminal answers to a program's question, unless nobody waits for it.
+
+    A program that asks reads keys, not lines. The shell at its prompt would take the answer for typed, and so
+    would what reads lines. It is not the person's, so neither journal nor recording has it.
+    """
+    terminal = shell.terminal
+    if terminal is None or len(data) > MAX_ANSWER or not desk.writes(seat):
+        return
+    canonical, _ = terminal.line_modes()
+    if not canonical and terminal.foreground() not in (None, terminal.pid):
+        await asyncio.shield(asyncio.create_task(terminal.write(data)))
+
+
+async def _tell(call: Call, shell: Shell, desk: Desk, seat: Seat) -> None:
+    """Tell the client who may write and how large the terminal is, whenever that changes."""
+    told = _standing(shell, desk, seat)
+    while True:
+        await desk.changed()
+        now = _standing(shell, desk, seat)
+        if now != told:
+            told = now
+            await call.send("standing", **now)
+
+
+def _standing(shell: Shell, desk: Desk, seat: Seat) -> dict[str, object]:
+    holder = desk.lease.holder
+    size = shell.size
+    return {"writes": desk.writes(seat), "holder": holder, "rows": size.rows, "cols": size.columns}
+
+
+async def lease(guest: Guest, call: Call) -> None:
+    """Show, take, return or hand over the lease."""
+    desk = guest.desk(call.target("shell"))
+    actor = str(call.actor())
+    seconds = call.seconds("seconds")
+    if seconds is not None and seconds > MAX_LEASE:
+        raise Refusal("invalid", "cannot hold the lease that long: the limit is 7 days")
+    match call.text("action", "show"):
+        case "show":
+            pass
+        case "take":
+            desk.take(actor, seconds=seconds, force=call.frame.head.get("force") is True)
+        case "return":
+            desk.give_back(actor)
+        case "give":
+            desk.give(actor, _recipient(call), seconds=seconds)
+        case other:
+            raise Refusal("invalid", f"cannot do {other} with the lease: show, take, return or give")
+    await call.finish("lease", **desk.describe())
+
+
+def _recipient(call: Call) -> str:
+    try:
+        return str(Actor.parse(call.text("to")))
+    except ValueError as error:
+        raise Refusal("invalid", f"cannot hand over the lease: {error}") from None
+
+
+async def look(guest: Guest, call: Call) -> None:
+    """Tell where the output ends now, and what its end alone does not tell of the picture."""
+    shell = guest.shell(call.target("shell"))
+    await call.finish(
+        "look",
+        start=shell.log.start,
+        offset=shell.log.end,
+        rows=shell.size.rows,
+        cols=shell.size.columns,
+        **shell.picture.describe(),
+    )
+
+
+async def recording(guest: Guest, call: Call) -> None:
+    """Send the index of a part of the output, segment by segment."""
+    shell = guest.shell(call.target("shell"))
+    end = min(call.integer("end", shell.log.end, low=0), shell.log.end)
+    start = min(max(call.integer("start", 0, low=0), shell.log.start), end)
+    await call.send("recording", offset=start, next=end)
+    for number in shell.recording.segments(start, end):
+        if segment := shell.recording.read(number):
+            await call.send("segment", segment)
+    await call.finish("eof")
+
+
+OPERATIONS: Operations = {"attach": attach, "lease": lease, "look": look, "recording": recording}

@@ -1,0 +1,92 @@
+"""The operations on the pulse: all that goes on, one process, one file, one port; and the sizes of files."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Any
+
+from holdfast.runtime.guest.guest import Guest
+from holdfast.runtime.guest.layout import MAIN
+from holdfast.runtime.guest.pulse import detail, gather
+from holdfast.runtime.guest.pulse import probe as probing
+from holdfast.runtime.guest.pulse.descriptors import Wanted
+from holdfast.runtime.guest.pulse.gather import PARTS, Gatherer
+from holdfast.runtime.guest.wire.call import Call, Operations
+from holdfast.runtime.guest.wire.connection import Refusal
+from holdfast.runtime.guest.wire.protocol import MAX_PAYLOAD
+
+MAX_PATHS = 20_000
+MAX_PIDS = 1 << 22
+_ALL = frozenset(PARTS)
+
+
+def operations(guest: Guest) -> Operations:
+    """Return the operations, which remember the last look."""
+    gatherer = Gatherer(guest)
+
+    async def pulse(_: Guest, call: Call) -> None:
+        parts, pid = _parts(call), call.frame.head.get("pid")
+        path = call.optional("file", 4096)
+        everything = call.frame.head.get("files") is True or pid is not None
+        wanted: Wanted = gather.WHOLE if everything else gather.BRIEF
+        extra: dict[str, Any] = {}
+        if path is not None:
+            path = os.path.normpath(PurePosixPath(guest.shell(MAIN).cwd()) / path)
+            status = gather.file_status(path)
+            same = (status.pop("device"), status.pop("inode")) if status else None
+            extra["file"] = {"path": path, "status": status}
+            wanted = replace(gather.WHOLE, others=False, path=path, same=same)
+        found = await gatherer.gather(parts, wanted)
+        if pid is not None:
+            extra["detail"] = detail.look(call.integer("pid", low=1, high=MAX_PIDS))
+        data = json.dumps({**found, **extra}, separators=(",", ":")).encode()
+        if len(data) > MAX_PAYLOAD:
+            raise Refusal("limit", "cannot report the pulse: it is too large; ask for some of its parts")
+        await call.finish("pulse", data)
+
+    return {"pulse": pulse, "probe": probe, "sizes": sizes}
+
+
+async def probe(_: Guest, call: Call) -> None:
+    """Try whether a port answers."""
+    port = call.integer("port", low=1, high=65535)
+    address = probing.reachable(call.text("address", "127.0.0.1"))
+    speak = call.frame.head.get("speak") is True
+    found = await probing.probe(address, port, speak=speak)
+    await call.finish("probed", json.dumps(found).encode())
+
+
+async def sizes(_: Guest, call: Call) -> None:
+    """Tell the sizes of files: null for what is gone, or is not a file. The payload is a list of paths."""
+    try:
+        paths = json.loads(call.frame.payload)
+    except ValueError:
+        paths = None
+    if not isinstance(paths, list) or len(paths) > MAX_PATHS:
+        raise Refusal("invalid", f"cannot report sizes: give a list of at most {MAX_PATHS} paths")
+    await call.finish("sizes", json.dumps([_size(path) for path in paths]).encode())
+
+
+def _size(path: object) -> int | None:
+    try:
+        status = os.lstat(str(path))
+    except (OSError, ValueError):
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _parts(call: Call) -> frozenset[str]:
+    wanted = call.frame.head.get("parts")
+    if wanted is None:
+        return _ALL
+    if not isinstance(wanted, list) or not all(isinstance(part, str) for part in wanted):
+        raise Refusal("invalid", "cannot report the pulse: parts must be a list of names")
+    if unknown := set(wanted) - _ALL:
+        raise Refusal(
+            "invalid", f"cannot tell {', '.join(sorted(unknown))}: the parts are {', '.join(PARTS)}"
+        )
+    return frozenset(wanted)

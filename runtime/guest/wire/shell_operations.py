@@ -1,0 +1,295 @@
+"""The operations on shells: run, join, read, type, watch. Thin: the shell decides."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from holdfast.runtime.guest.guest import Guest
+from holdfast.runtime.guest.pulse.state import State
+from holdfast.runtime.guest.records.keyed import Known
+from holdfast.runtime.guest.shells import syntax, turn
+from holdfast.runtime.guest.shells.line_limit import refusal
+from holdfast.runtime.guest.shells.marks import MAX_MARK, Piece
+from holdfast.runtime.guest.shells.process_progress import replaced_by
+from holdfast.runtime.guest.shells.result_explanation import explained
+from holdfast.runtime.guest.shells.shell import Shell
+from holdfast.runtime.guest.shells.shell_fsm import Busy, Exec, Phase
+from holdfast.runtime.guest.shells.shell_output import Gap
+from holdfast.runtime.guest.shells.terminal import Size
+from holdfast.runtime.guest.wire.call import Call, Operations
+from holdfast.runtime.guest.wire.connection import Refusal
+
+MAX_SIDE = 4096
+SIGNALS = ("INT", "TERM", "KILL", "QUIT", "HUP", "TSTP", "CONT", "USR1", "USR2")
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """That a command waits, told at an offset of its output."""
+
+    state: State
+    offset: int
+
+
+async def run(guest: Guest, call: Call) -> None:
+    """Run a command, or join it if its id is known."""
+    shell = guest.shell(call.target("shell"))
+    id_, text = call.id(), call.frame.payload
+    known = guest.keyed.check(id_, "exec", shell.name, text) if call.key() is not None else None
+    command = shell.find(id_)
+    if command is None and known is not None:
+        await _recall(call, shell, known)
+        return
+    if command is None:
+        command = await _begin(guest, shell, call)
+    await _follow(guest, call, shell, command)
+
+
+async def wait(guest: Guest, call: Call) -> None:
+    """Join a command."""
+    shell = guest.shell(call.target("shell"))
+    command = shell.find(call.id())
+    if command is None:
+        raise Refusal("unknown_exec", f"cannot wait for {call.id()}: no such command; ask for a newer one")
+    await _follow(guest, call, shell, command)
+
+
+async def read(guest: Guest, call: Call) -> None:
+    """Read recorded output."""
+    shell = guest.shell(call.target("shell"))
+    offset = call.integer("offset", 0, low=-(2**53))
+    follow = call.frame.head.get("follow") is True
+    start = shell.log.clamp(offset) if offset < 0 else offset
+    end = None if follow else min(call.integer("end", shell.log.end, low=0), shell.log.end)
+    await pour(call, shell, start, lambda: end)
+    await call.finish("eof", offset=end)
+
+
+async def send(guest: Guest, call: Call) -> None:
+    """Type bytes into the terminal; tell which command runs, and where its output goes on."""
+    actor, shell = str(call.actor()), guest.shell(call.target("shell"))
+    await guest.desk(shell.name).admitted(actor, "type", call.seconds("lease_wait"))
+    keyboard = guest.keyboards[shell.name]
+    if keyboard.excess(call.frame.payload):
+        # Between a command and the prompt the terminal reads lines for a moment.
+        await turn.prompted(shell)
+    if excess := keyboard.excess(call.frame.payload):
+        raise Refusal("line_too_long", refusal(excess))
+    offset, current = shell.log.end, shell.current
+    await keyboard.type(actor, call.frame.payload)
+    await call.finish("ok", offset=offset, exec=current.id if current else None)
+
+
+async def send_signal(guest: Guest, call: Call) -> None:
+    """Send a signal to what has the terminal."""
+    shell = guest.shell(call.target("shell"))
+    name = call.text("signal").removeprefix("SIG")
+    if name not in SIGNALS:
+        raise Refusal("invalid", f"cannot send signal {name}: use one of {', '.join(SIGNALS)}")
+    if shell.current is None:
+        # What runs was typed by who holds the lease; a command of `exec` may be interrupted by its caller.
+        guest.desk(shell.name).require(str(call.actor()), f"send signal {name}")
+    offset, current = shell.log.end, shell.current
+    if name == "INT":
+        shell.interrupt()
+    else:
+        shell.signal(signal.Signals[f"SIG{name}"])
+    begun = current is not None and current.phase is not Phase.WAITING
+    await call.finish("ok", offset=offset, exec=current.id if current and begun else None)
+
+
+async def check_syntax(guest: Guest, call: Call) -> None:
+    """Tell whether a text is complete and correct for the shell, which need not be free."""
+    shell, text = guest.shell(call.target("shell")), call.frame.payload
+    if b"\0" in text:
+        raise Refusal("invalid", "cannot check the text: it contains a NUL byte, which no shell can read")
+    try:
+        fault = await syntax.check(text, shell.held(), guest.account, guest.reaper)
+    except syntax.CannotCheck as error:
+        raise Refusal("failed", f"cannot check the text: {error}") from None
+    found = {"line": fault.line, "message": fault.message, "incomplete": fault.incomplete} if fault else {}
+    await call.finish("syntax", **found)
+
+
+async def resize(guest: Guest, call: Call) -> None:
+    """Change the size of the terminal."""
+    shell = guest.shell(call.target("shell"))
+    guest.desk(shell.name).set_size(size_of(call, shell.size))
+    await call.finish("ok")
+
+
+async def _begin(guest: Guest, shell: Shell, call: Call) -> Exec:
+    """Begin a command when the shell is free, for which it waits as long as the caller wants."""
+    until = shell.clock() + (call.seconds("busy_wait") or 0.0)
+    while True:
+        await turn.free(shell, until)
+        await guest.desk(shell.name).admitted(str(call.actor()), "run command", call.seconds("lease_wait"))
+        if shell.current and shell.clock() < until:
+            continue
+        # The same request may have come by another connection meanwhile.
+        command = shell.find(call.id()) or _submit(guest, shell, call)
+        while command.phase in (Phase.WAITING, Phase.OFFERED):
+            await shell.log.more()
+        # What was typed may have the shell: nothing tells then when it ends, but the next attempt.
+        if command.phase is not Phase.REFUSED or command.refusal or shell.clock() >= until:
+            return command
+        shell.forget(command.id)
+
+
+def _submit(guest: Guest, shell: Shell, call: Call) -> Exec:
+    id_, text, who = call.id(), call.frame.payload, call.who()
+    if b"\0" in text:
+        raise Refusal("invalid", "cannot run command: it contains a NUL byte, which no shell can read")
+    timeout = call.seconds("timeout")
+    if shell.current:
+        raise _busy(shell, shell.current.id)
+    if who.key is not None:
+        guest.keyed.begin(id_, "exec", shell.name, text, stream=shell.stream)
+    try:
+        return shell.submit(id_, text, timeout, who)
+    except Busy as busy:
+        if who.key is not None:
+            guest.keyed.forget(id_)
+        raise _busy(shell, busy.holder) from None
+
+
+async def _follow(guest: Guest, call: Call, shell: Shell, command: Exec) -> None:
+    while command.phase in (Phase.WAITING, Phase.OFFERED):
+        await shell.log.more()
+    if command.phase is Phase.REFUSED:
+        shell.forget(command.id)
+        raise _busy(shell, None) if not command.refusal else _impossible(command.refusal)
+    start = max(call.integer("from_offset", 0, low=0), command.start_offset)
+    await call.send("started", id=command.id, offset=command.start_offset, **about(shell.size))
+    await _tell(call, shell, command, start)
+    while not command.over:
+        await shell.log.more()
+    if command.message is None:
+        command.message = await explained(guest, shell, command)
+    news = guest.news.since(str(call.actor()))
+    await call.finish(
+        "finished",
+        id=command.id,
+        exit_code=command.exit_code,
+        signal=command.signal,
+        start_offset=command.start_offset,
+        end_offset=command.end_offset,
+        timed_out=command.timed_out,
+        shell_exited=command.shell_exited,
+        incomplete=command.incomplete,
+        duration=round(command.duration, 6),
+        cwd=command.cwd,
+        **({"message": command.message} if command.message else {}),
+        **({"news": news} if news else {}),
+    )
+
+
+async def _tell(call: Call, shell: Shell, command: Exec, start: int) -> None:
+    """Send the output of a command, and each time it waits for somebody, what for."""
+    told = 0
+
+    def waits(offset: int) -> Waiting | None:
+        nonlocal told
+        state = shell.watching.waits(command, told)
+        if state is None or offset < shell.log.end - MAX_MARK:
+            return None
+        told = shell.watching.episode
+        return Waiting(state, offset)
+
+    async for item in shell.output(start, lambda: command.end_offset, waits):
+        if not isinstance(item, Waiting):
+            await send_output(call, item)
+            continue
+        await call.send(
+            "waiting",
+            id=command.id,
+            state=item.state.as_dict(),
+            start_offset=command.start_offset,
+            offset=item.offset,
+            duration=round(max(0.0, shell.clock() - command.began), 6),
+        )
+
+
+async def _recall(call: Call, shell: Shell, known: Known) -> None:
+    """Tell what a command came to that was run under a key, long ago or before this supervisor was."""
+    ended = known.ended
+    if ended is None:
+        raise Refusal("outcome_unknown", UNKNOWN)
+    start, end = ended["start_offset"], ended["end_offset"]
+    await call.send("started", id=call.id(), offset=start)
+    if known.began.get("stream") == shell.stream:
+        await pour(call, shell, max(start, call.integer("from_offset", 0, low=0)), lambda: end)
+    else:
+        await call.send("gap", offset=start, size=end - start)
+    await call.finish("finished", **{**ended, "id": call.id(), "recorded": True})
+
+
+UNKNOWN = "cannot tell how it ended: it was running when the files were captured without its processes"
+
+
+def _impossible(reason: str) -> Refusal:
+    return Refusal("impossible", f"cannot run command: {reason}")
+
+
+def _busy(shell: Shell, holder: str | None) -> Refusal:
+    if shell.pid and (other := replaced_by(shell.pid)):
+        return _impossible(
+            f"the shell is now {other}, which does not tell where commands end; "
+            "type with `send`, look with `screen`, or end it and get a new shell"
+        )
+    state = shell.observed()
+    if state.waits:
+        told = state.told(time.time())
+        part = f", in command {holder}" if holder else ""
+        return Refusal(
+            "busy", f"cannot run command: {told}{part}; answer with `holdfast send`, or interrupt it with C-c"
+        )
+    if holder is not None:
+        told = f": {state.told(time.time())}" if state.pid and state.state in ("running", "stopped") else ""
+        return Refusal(
+            "busy",
+            f"cannot run command: command {holder} is running in the shell{told}; wait or interrupt it",
+        )
+    what = shell.foreground()
+    return Refusal("busy", f"cannot run command: the terminal is held by {what}; wait or interrupt it")
+
+
+async def pour(call: Call, shell: Shell, start: int, until: Callable[[], int | None]) -> None:
+    """Send the output from `start` on; `until` returns the offset to end at once it is known."""
+    async for item in shell.output(start, until):
+        await send_output(call, item)
+
+
+async def send_output(call: Call, item: Piece | Gap) -> None:
+    """Send a piece of recorded output, or that it is no longer kept."""
+    if isinstance(item, Gap):
+        await call.send("gap", offset=item.offset, size=item.size)
+    else:
+        await call.send("output", item.data, offset=item.offset, next=item.next)
+
+
+def about(size: Size) -> dict[str, int]:
+    """Return the size of a terminal, for clients."""
+    return {"rows": size.rows, "cols": size.columns}
+
+
+def size_of(call: Call, default: Size) -> Size:
+    """Return the size of a terminal that a request names."""
+    return Size(
+        call.integer("rows", default.rows, low=1, high=MAX_SIDE),
+        call.integer("cols", default.columns, low=1, high=MAX_SIDE),
+    )
+
+
+OPERATIONS: Operations = {
+    "check_syntax": check_syntax,
+    "exec": run,
+    "wait": wait,
+    "read": read,
+    "send": send,
+    "signal": send_signal,
+    "resize": resize,
+}

@@ -1,0 +1,104 @@
+"""Listens on the session's socket and hands each request to its operation."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from pathlib import Path
+
+from holdfast.runtime.guest.guest import Guest
+from holdfast.runtime.guest.wire.call import Call, Operations
+from holdfast.runtime.guest.wire.connection import Connection, Refusal
+from holdfast.runtime.guest.wire.protocol import VERSION, Frame
+
+BACKLOG = 128
+AGAIN = 0.2
+"""Seconds between two attempts to make the socket in a full folder."""
+_LOOKS = (
+    "prepare moment look files holdings journal kernel_variables read recording task_list task_read hooks "
+    "captures check_syntax"
+)
+LOOKING = frozenset(_LOOKS.split())
+"""Operations that change nothing in the session; of all others it must be assumed that they do."""
+
+logger = logging.getLogger(__name__)
+
+
+class Server:
+    """One listening socket, which can be closed with all its connections and opened again."""
+
+    def __init__(self, path: Path, guest: Guest, operations: Operations) -> None:
+        self._path = path
+        self._guest = guest
+        self._operations = operations
+        self._server: asyncio.Server | None = None
+        self._connections: set[Connection] = set()
+
+    @property
+    def connected(self) -> bool:
+        """Whether anybody is connected."""
+        return bool(self._connections)
+
+    async def listen(self) -> None:
+        """Begin to listen."""
+        self._path.unlink(missing_ok=True)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            listener.bind(str(self._path))
+            self._restrict()
+            loop = asyncio.get_running_loop()
+            self._server = await loop.create_unix_server(self._connection, sock=listener, backlog=BACKLOG)
+        except BaseException:
+            listener.close()
+            raise
+
+    async def listen_again(self) -> None:
+        """Listen as soon as the folder has room for a socket: a session may have filled it."""
+        while True:
+            try:
+                await self.listen()
+            except OSError as error:
+                logger.warning("cannot listen: %s", error)
+                await asyncio.sleep(AGAIN)
+            else:
+                return
+
+    async def close(self, *, spare: Connection | None = None) -> None:
+        """Stop listening and drop every connection but one. What they asked for goes on."""
+        if self._server:
+            self._server.close()
+            self._server = None
+        self._path.unlink(missing_ok=True)
+        # Connections accepted just now become known to the loop within its next turns.
+        for _ in range(3):
+            await asyncio.sleep(0)
+        while others := self._connections - {spare}:
+            for connection in others:
+                connection.abort()
+            await asyncio.sleep(0)
+
+    def _connection(self) -> Connection:
+        return Connection(self._serve, self._connections)
+
+    def _restrict(self) -> None:
+        """Let root in, and who owns the folder: on the host that is the controller's user."""
+        self._path.chmod(0o600)
+        folder = self._path.parent.stat()
+        if os.getuid() == 0:
+            os.chown(self._path, folder.st_uid, folder.st_gid)
+
+    async def _serve(self, connection: Connection, frame: Frame) -> None:
+        self._guest.arrive()
+        version = frame.head.get("v")
+        if version != VERSION:
+            raise Refusal(
+                "version", f"cannot do {frame.op}: protocol {version} is not spoken here, {VERSION} is"
+            )
+        operation = self._operations.get(frame.op)
+        if operation is None:
+            raise Refusal("unknown_op", f"cannot do {frame.op or 'nothing'}: no such operation")
+        if frame.op not in LOOKING:
+            self._guest.requests += 1
+        await operation(self._guest, Call(connection, frame))

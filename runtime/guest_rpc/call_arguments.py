@@ -1,0 +1,85 @@
+"""What a caller gives, checked before anything is sent: texts, times.  Pure.
+
+A wrong type is told where it was given, by its name, and not by whatever breaks on it deep inside.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.guest.wire import protocol
+
+FOREVER = 1e9
+
+
+def text(value: object, what: str) -> str:
+    """A text.
+
+    Raises:
+        InvalidArgument: it is something else; of a list of words the hint has the text.
+    """
+    if isinstance(value, str):
+        return value
+    words = value if isinstance(value, Sequence) and all(isinstance(word, str) for word in value) else ()
+    hint = (
+        f"give the text of a command, as `shlex.join` makes it: {shlex.join(words)[:200]!r}" if words else ""
+    )
+    raise InvalidArgument(f"cannot use this {what}: it must be text, not {type(value).__name__}", hint=hint)
+
+
+def typed(value: object, what: str) -> bytes:
+    """Text or bytes that are to be typed, as bytes. Raises InvalidArgument if it is neither."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    return text(value, what).encode("utf-8", "surrogateescape")
+
+
+def seconds(value: object, what: str) -> float | None:
+    """A time of more than 0 seconds, or None. Raises InvalidArgument if it is neither."""
+    found = _number(value, what)
+    if found is not None and not found > 0:
+        raise InvalidArgument(f"cannot use this {what}: it must be more than 0 seconds")
+    return found
+
+
+def patience(value: object, what: str) -> float | None:
+    """A time of 0 seconds or more, or None. Raises InvalidArgument if it is neither."""
+    found = _number(value, what)
+    if found is not None and not found >= 0:
+        raise InvalidArgument(f"cannot use this {what}: it must be 0 seconds or more")
+    return found
+
+
+def command(value: object) -> bytes:
+    """The text of a command, as the shell is given it.
+
+    Raises:
+        InvalidArgument: it is no text, empty, too long, or has a NUL byte.
+    """
+    data = text(value, "command").encode("utf-8", "surrogateescape")
+    if b"\0" in data:
+        raise InvalidArgument("cannot run the command: it contains a NUL byte")
+    if not data.strip():
+        raise InvalidArgument(
+            "cannot run the command: it is empty", hint="for example `holdfast exec S 'ls -l'`"
+        )
+    if len(data) > protocol.MAX_PAYLOAD:
+        raise InvalidArgument(
+            f"cannot run the command: it has {len(data)} bytes, the limit is {protocol.MAX_PAYLOAD}",
+            hint="put it into a file of the session and run that",
+        )
+    return data
+
+
+def _number(value: object, what: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidArgument(
+            f"cannot use this {what}: it must be a number of seconds, not {type(value).__name__}"
+        )
+    if not value < FOREVER:
+        raise InvalidArgument(f"cannot use this {what}: it must be less than {FOREVER:.0f} seconds")
+    return float(value)

@@ -1,0 +1,51 @@
+"""One event of a session, as a value; and how one is read from what the guest sends. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from holdfast.base.text import plain
+from holdfast.runtime.guest.wire.protocol import Frame
+from holdfast.runtime.guest_rpc import wire_fields
+from holdfast.runtime.journal.event_text import told
+
+LATEST = 4e9
+"""The greatest time, in seconds since 1970, that an event may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened. `seq` counts the entries of the session's journal; `data` are its fields."""
+
+    seq: int
+    at: datetime
+    kind: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs, as it stands in the journal."""
+        return {"seq": self.seq, "at": round(self.at.timestamp(), 6), "kind": self.kind, **self.data}
+
+    @property
+    def text(self) -> str:
+        """What happened, as a sentence on one line."""
+        return plain(told(self.kind, self.data), 400)
+
+
+def parse(entry: Mapping[str, Any]) -> Event:
+    """Return the event of an entry of a guest's journal, whatever that is.
+
+    Raises:
+        ProtocolError: it is not of the agreed form.
+    """
+    frame = Frame({"event": "entry", **entry})
+    data = {key: value for key, value in entry.items() if key not in ("seq", "at", "kind")}
+    return Event(
+        seq=wire_fields.integer(frame, "seq"),
+        at=datetime.fromtimestamp(min(wire_fields.number(frame, "at"), LATEST), UTC),
+        kind=plain(wire_fields.text(frame, "kind"), 40),
+        data=data,
+    )

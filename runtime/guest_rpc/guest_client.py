@@ -1,0 +1,275 @@
+"""One request to the supervisor of a session, over one connection.
+
+A connection is disposable: losing it changes nothing in the session.  What goes on across connections is in
+`shell_calls` and `kernel_calls`.  Nothing the guest sends is trusted: frames have limits, fields are checked
+where they are read, errors come from a closed table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from holdfast.base import run_dir
+from holdfast.base.text import plain
+from holdfast.errors import (
+    CommandNotFound,
+    GuestDisconnected,
+    GuestError,
+    HoldfastError,
+    InvalidArgument,
+    KernelDied,
+    KernelNotFound,
+    OutcomeUnknown,
+    ProtocolError,
+    SessionBusy,
+    ShellNotFound,
+    TaskNotFound,
+)
+from holdfast.runtime.guest import layout
+from holdfast.runtime.guest.wire import protocol
+from holdfast.runtime.guest.wire.protocol import Frame
+from holdfast.runtime.guest_rpc import wire_fields
+
+# The supervisor answers in milliseconds; it is silent only while a snapshot holds it.
+ANSWER_SECONDS = 30.0
+# Seconds to wait for the rest of a frame that has begun. Frames are sent at once, and a capture hangs up.
+FRAME_SECONDS = 30.0
+# What an answer that has an end may consist of: a supervisor keeps 64 MiB of journal, and as much of what a
+# task wrote; frames add to it. Seconds are those that are waited for it.
+MAX_ANSWER_FRAMES = 200_000
+MAX_ANSWER_BYTES = 80 << 20
+WHOLE_SECONDS = 120.0
+ENDLESS = "cannot understand the session: its answer does not end"
+# Errors the guest may name. Another code is a GuestError with its text.
+ERRORS: dict[str, type[HoldfastError]] = {
+    "busy": SessionBusy,
+    "held": SessionBusy,
+    "bad_request": InvalidArgument,
+    "invalid": InvalidArgument,
+    "kernel_died": KernelDied,
+    "key_conflict": InvalidArgument,
+    "line_too_long": InvalidArgument,
+    "outcome_unknown": OutcomeUnknown,
+    "protocol": ProtocolError,
+    "unknown_exec": CommandNotFound,
+    "unknown_kernel": KernelNotFound,
+    "unknown_shell": ShellNotFound,
+    "unknown_task": TaskNotFound,
+    "unsupported_version": ProtocolError,
+}
+
+
+HINTS = {
+    "unknown_task": "`holdfast tasks S` lists those that are known",
+    "line_too_long": "send it in shorter lines, or have `exec` write it to a file (a here-document)",
+    "busy": "a command or cell waits with `--busy-wait SECONDS`",
+    "held": "`holdfast lease S` shows who it is; a command waits with `--lease-wait SECONDS`",
+}
+
+
+class Connection:
+    """An open connection: frames out, events in."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.socket = sock
+        self._reader = protocol.FrameReader()
+        self._waited = 0.0
+        self._received = 0
+
+    def send(self, head: dict[str, Any], payload: bytes = b"") -> None:
+        """Send one frame.
+
+        Raises:
+            GuestDisconnected: the connection is lost.
+            InvalidArgument: the frame is larger than the protocol allows.
+        """
+        try:
+            data = protocol.encode(Frame(head, payload))
+        except protocol.ProtocolError as error:
+            raise InvalidArgument(f"cannot send to the session: {error}") from error
+        try:
+            self.socket.sendall(data)
+        except OSError as error:
+            raise _lost(error) from error
+
+    def receive(self) -> list[Frame]:
+        """Wait for bytes and return the frames they complete, possibly none.
+
+        Raises:
+            GuestDisconnected: the connection is lost, or nothing came for as long as its timeout.
+            ProtocolError: what came is not the protocol.
+        """
+        data = self._rest() if self._reader.pending else self._bytes()
+        if not data:
+            raise GuestDisconnected("cannot continue: the session closed the connection")
+        try:
+            found = self._reader.feed(data)
+        except protocol.ProtocolError as error:
+            raise ProtocolError(f"cannot understand the session: {plain(str(error), 200)}") from error
+        self._received += len(data)
+        if found:
+            self._waited = 0.0
+        return found
+
+    def _bytes(self) -> bytes:
+        try:
+            return self.socket.recv(1 << 18)
+        except OSError as error:
+            raise _lost(error) from error
+
+    def _rest(self) -> bytes:
+        """More of a frame that has begun: for all of it there is less time than for a new one."""
+        left, patience, began = FRAME_SECONDS - self._waited, self.socket.gettimeout(), time.monotonic()
+        if left <= 0:
+            raise ProtocolError("cannot understand the session: it does not end what it began to say")
+        self.socket.settimeout(left if patience is None else min(left, patience))
+        try:
+            return self._bytes()
+        except GuestDisconnected as error:
+            # Whoever has no more patience than that hears of silence, as if nothing had begun.
+            if isinstance(error.__cause__, TimeoutError) and (patience is None or left < patience):
+                self._waited = FRAME_SECONDS
+                return self._rest()
+            raise
+        finally:
+            self._waited += time.monotonic() - began
+            self.socket.settimeout(patience)
+
+    def events(self, *, bounded: bool = False) -> Iterator[Frame]:
+        """All events up to the last one, which may be an error and is raised then.
+
+        `bounded`: they are one answer; a supervisor that sends more than any has, or takes longer, is not
+        listened to further.
+        """
+        count, before, left = 0, self._received, WHOLE_SECONDS
+        while True:
+            if bounded:
+                self.socket.settimeout(max(left, 0.001))
+            began = time.monotonic()
+            try:
+                found = self.receive()
+            except GuestDisconnected as error:
+                # Who said something and then nothing until the time was over is not merely silent.
+                if bounded and self._received > before and isinstance(error.__cause__, TimeoutError):
+                    raise ProtocolError(ENDLESS) from error
+                raise
+            left -= time.monotonic() - began
+            if bounded and left <= 0:
+                raise ProtocolError(ENDLESS)
+            for frame in found:
+                raise_error(frame)
+                count += 1
+                if bounded and (count > MAX_ANSWER_FRAMES or self._received - before > MAX_ANSWER_BYTES):
+                    raise ProtocolError(ENDLESS)
+                yield frame
+                if wire_fields.flag(frame, "end"):
+                    return
+
+    def ask(self, op: str, payload: bytes = b"", **args: Any) -> Frame:
+        """Send a request and return the first event that answers it."""
+        self.send({"v": protocol.VERSION, "op": op, **args}, payload)
+        for frame in self.events():
+            return frame
+        raise ProtocolError("cannot understand the session: it did not answer")
+
+    def await_close(self) -> None:
+        """Wait until the supervisor has hung up; what it still sends is dropped.
+
+        Raises:
+            GuestDisconnected: it does not.
+        """
+        deadline = time.monotonic() + ANSWER_SECONDS
+        try:
+            while (left := deadline - time.monotonic()) > 0:
+                self.socket.settimeout(left)
+                if not self.socket.recv(1 << 16):
+                    return
+        except ConnectionError:
+            return
+        except OSError as error:
+            raise _lost(error) from error
+        raise GuestDisconnected("cannot continue: the session does not close the connection")
+
+    def hang_up(self) -> None:
+        """End the connection from another thread than the one that reads it, which finds it lost."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Hang up."""
+        self.socket.close()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class GuestClient:
+    """The supervisor behind the socket in a session's folder, and who asks it."""
+
+    def __init__(self, folder: Path, actor: str | None = None, reason: str | None = None) -> None:
+        self._folder = folder
+        self.who = {key: value for key, value in (("actor", actor), ("reason", reason)) if value is not None}
+
+    def connect(self) -> Connection:
+        """A connection that nothing was sent over yet: to lose it is to lose nothing.
+
+        Raises:
+            GuestDisconnected: nothing listens.
+        """
+        return Connection(run_dir.connect(self._folder, layout.SOCKET_NAME, ANSWER_SECONDS))
+
+    def open(self, op: str, payload: bytes = b"", **args: Any) -> Connection:
+        """Connect and send one request; the caller reads the events, which may take any time."""
+        connection = self.connect()
+        try:
+            connection.send({"v": protocol.VERSION, "op": op, **self.who, **args}, payload)
+            connection.socket.settimeout(None)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def call(self, op: str, *, payload: bytes = b"", **args: Any) -> Iterator[Frame]:
+        """Events of a request whose answer may take any time, but has an end.
+
+        Raises:
+            GuestDisconnected: the connection could not be made or was lost; the request may go on.
+            GuestError: the supervisor refused.
+        """
+        with self.open(op, payload, **args) as connection:
+            yield from connection.events(bounded=True)
+
+    def request(self, op: str, *, payload: bytes = b"", **args: Any) -> Frame:
+        """The one event that answers a request soon. Raises as `call` does."""
+        with self.connect() as connection:
+            return connection.ask(op, payload, **{**self.who, **args})
+
+
+def raise_error(frame: Frame) -> None:
+    """Raise what an `error` event says; let any other pass."""
+    if wire_fields.event(frame) != "error":
+        return
+    code = wire_fields.text(frame, "code", "")
+    message = plain(wire_fields.text(frame, "message", "no reason given"), 400)
+    kind = ERRORS.get(code, GuestError)
+    hint = HINTS.get(code, "")
+    raise kind(message if message.startswith("cannot") else f"cannot do that: {message}", hint=hint)
+
+
+def _lost(error: OSError) -> GuestDisconnected:
+    if isinstance(error, TimeoutError):
+        return GuestDisconnected("cannot continue: the session does not answer")
+    return GuestDisconnected(
+        f"cannot continue: the connection to the session was lost ({error.strerror or error})"
+    )

@@ -1,0 +1,179 @@
+"""Running under a key: never twice in a session's line, whatever dies in between.
+
+The session decides: it writes down what a key stands for before it starts it, and answers a later call with
+what that came to. This host only writes an intent first, so that when the session cannot be asked any more,
+it is known that the command may have run. Then its journal, which outlives it, may tell how it ended; if it
+does not, nobody knows, and that is said.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast.errors import (
+    InvalidArgument,
+    KernelNotFound,
+    OutcomeUnknown,
+    SessionBusy,
+    SessionDead,
+    SessionNotFound,
+    ShellNotFound,
+    StoreError,
+)
+from holdfast.runtime.guest.wire.protocol import Frame
+from holdfast.runtime.guest_rpc import wire_fields
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import SessionRow
+
+T = TypeVar("T")
+
+MAX_KEY = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be run under a key: an operation in a shell or kernel, with a text."""
+
+    key: str
+    op: str
+    target: str
+    text: str
+
+    @property
+    def digest(self) -> str:
+        """Tells it from anything else."""
+        parts = (self.op, self.target, self.text)
+        return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+class Intents:
+    """The intents of one session: lines, each added in one step, the last of a key counts."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def find(self, key: str) -> dict[str, Any] | None:
+        """What was said last of a key."""
+        try:
+            lines = self._path.read_bytes().splitlines(keepends=True)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _unusable(self._path, error) from error
+        for line in reversed(lines):
+            try:
+                found = json.loads(line) if line.endswith(b"\n") else None
+            except ValueError:
+                continue
+            if isinstance(found, dict) and found.get("key") == key:
+                return found
+        return None
+
+    def add(self, order: Order, state: str) -> None:
+        """Say that it is about to be run (`intent`), was refused, or is done. Kept when this returns."""
+        # It begins a line of its own also behind one that was cut off.
+        line = "\n" + json.dumps({"key": order.key, "what": order.digest, "state": state}) + "\n"
+        try:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            descriptor = os.open(self._path, flags, 0o600)
+            try:
+                os.write(descriptor, line.encode())
+                os.fdatasync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise _unusable(self._path, error) from error
+
+
+def run(
+    context: Context,
+    session: SessionRow,
+    order: Order,
+    call: Callable[[], T],
+    recorded: Callable[[Mapping[str, Any], Mapping[str, Any]], T],
+) -> T:
+    """Do the call once. `recorded` makes a result of the entries that tell of its start and its end.
+
+    Raises:
+        InvalidArgument: the key is none, or stands for something else.
+        OutcomeUnknown: it may have run, and the session is gone.
+        SessionError, GuestError: as the call does; then it may be tried again with the same key.
+    """
+    if not 0 < len(order.key) <= MAX_KEY:
+        raise InvalidArgument(f"cannot use this key: it must have 1 to {MAX_KEY} characters")
+    intents = Intents(context.home.intents / f"{session.id}.jsonl")
+    before = intents.find(order.key)
+    if before is not None and before.get("what") != order.digest and before.get("state") != "refused":
+        raise InvalidArgument(
+            f"cannot {order.op} under key '{order.key}': it stands for something else",
+            hint="choose another key for another command",
+        )
+    if _runs(context, session) and (before is None or before.get("state") == "refused"):
+        intents.add(order, "intent")
+    try:
+        return call()
+    except (SessionBusy, InvalidArgument, ShellNotFound, KernelNotFound):
+        intents.add(order, "refused")
+        raise
+    except (SessionDead, SessionNotFound) as dead:
+        begun = intents.find(order.key)
+        return _look_up(context, session, order, dead, begun, recorded)
+
+
+def _runs(context: Context, session: SessionRow) -> bool:
+    """Whether the session is said to run now. Nothing is sent to one that is not, so there is no intent."""
+    try:
+        return context.session_row(session.id).state == "running"
+    except SessionNotFound:
+        return False
+
+
+def _look_up(
+    context: Context,
+    session: SessionRow,
+    order: Order,
+    dead: SessionDead | SessionNotFound,
+    intent: Mapping[str, Any] | None,
+    recorded: Callable[[Mapping[str, Any], Mapping[str, Any]], T],
+) -> T:
+    """What the journal of a session that is gone tells of a key."""
+    from holdfast.runtime.journal import journal_query
+
+    kinds = ("command_started", "command_ended", "cell_started", "cell_ended")
+    entries = journal_query.read(context, session.id, journal_query.Filter(kinds=kinds))
+    mine = [entry for entry in entries if entry.details.get("key") == order.key]
+    starts = [entry for entry in mine if entry.kind.endswith("_started")]
+    ends = [entry for entry in mine if entry.kind.endswith("_ended")]
+    if starts and ends:
+        return recorded(starts[-1].details, ends[-1].details)
+    if starts or (intent is not None and intent.get("state") != "refused"):
+        raise OutcomeUnknown(
+            f"cannot tell what became of key '{order.key}': session {session.name} ended meanwhile",
+            hint="restore a snapshot of before it, where the key is free, or look at what it was to do",
+        ) from dead
+    raise dead
+
+
+def checked(entry: Mapping[str, Any]) -> Frame:
+    """The details of an entry as something whose fields are checked one by one."""
+    return Frame({**entry, "event": "entry"})
+
+
+def count(entry: Mapping[str, Any], name: str) -> int:
+    """A number of an entry, 0 if it is not there."""
+    return wire_fields.optional_integer(checked(entry), name) or 0
+
+
+def _unusable(path: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"cannot use a key: {path} cannot be used ({error.strerror or error})",
+        hint="make room, or set HOLDFAST_HOME to a folder that can be written",
+    )

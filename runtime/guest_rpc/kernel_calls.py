@@ -1,0 +1,251 @@
+"""Cells of a session's kernel, followed to their end across lost connections."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, cast, get_args
+
+from holdfast.base import ids
+from holdfast.errors import GuestDisconnected, GuestError, InvalidArgument, KernelDied
+from holdfast.runtime.guest.identity.actor import id_of
+from holdfast.runtime.guest.pulse.state import State
+from holdfast.runtime.guest.wire import protocol
+from holdfast.runtime.guest.wire.protocol import Frame
+from holdfast.runtime.guest_rpc import call_arguments, call_deadline, wire_fields
+from holdfast.runtime.guest_rpc.guest_client import GuestClient
+from holdfast.runtime.guest_rpc.reconnect import Persistence
+from holdfast.runtime.guest_rpc.results import CellError, CellEvent, CellResult, CellStatus
+from holdfast.runtime.guest_rpc.wait_state import asked
+from holdfast.runtime.terminal.uncook import Tail
+
+OnEvent = Callable[[CellEvent], None]
+OnInput = Callable[[str, bool], str]
+
+# What a result keeps of a cell, from its end, in bytes: of each stream, and of all displays together.
+# What a caller wants beyond this it is given as it comes (`on_event`), or belongs into a file.
+KEEP_TEXT = 16 << 20
+KEEP_DISPLAYS = 32 << 20
+KEEP_OUTPUTS = 1000
+DISPLAYS = ("display_data", "execute_result", "update_display_data", "clear_output")
+
+
+class KernelCall:
+    """One cell, from its start to its result."""
+
+    def __init__(
+        self,
+        client: GuestClient,
+        persistence: Persistence,
+        code: str,
+        *,
+        kernel: str,
+        timeout: float | None,
+        on_event: OnEvent | None,
+        on_input: OnInput | None,
+        joined: CellResult | None = None,
+        key: str | None = None,
+        reason: str | None = None,
+        busy_wait: float | None = None,
+    ) -> None:
+        """`joined` is what a cell came to that waited: it is followed from there, whatever the code is."""
+        self._client = client
+        self._persistence = persistence
+        self._payload = _payload(code)
+        self._kernel = kernel
+        id_ = ids.new_id() if key is None else id_of(key)
+        timeout = call_arguments.seconds(timeout, "timeout")
+        self._args: dict[str, Any] = {"id": id_, "kernel": kernel, "timeout": timeout}
+        self._args |= {name: text for name, text in (("key", key), ("reason", reason)) if text is not None}
+        self._on_event = on_event
+        self._on_input = on_input
+        self._seen: int | None = None
+        if joined is not None:
+            self._args["id"], self._seen = joined.cell_id, joined.seq
+        self._answered: set[int] = set()
+        self._text = {"stdout": Tail(KEEP_TEXT), "stderr": Tail(KEEP_TEXT)}
+        self._outputs: deque[tuple[CellEvent, int]] = deque()
+        self._shown = 0
+        self._dropped = 0
+        self._error: CellError | None = None
+        self._unanswered = False
+        self._lost = 0
+        self._recorded = False
+        self._began = time.monotonic()
+        busy = call_arguments.patience(busy_wait, "busy_wait") or 0.0
+        self._busy_until = self._began + busy
+        self._overdue = None if timeout is None else call_deadline.after(timeout + busy)
+
+    def run(self) -> CellResult:
+        """Run the cell and wait for its end.
+
+        An interrupt (Ctrl-C) interrupts the cell, whose end is awaited; a second one is raised at once.
+
+        Raises:
+            KernelDied: the kernel's process ended.
+        """
+        try:
+            return self._persistence.run(self._follow)
+        except KeyboardInterrupt:
+            self._persistence.run(self._interrupt)
+            self._persistence.run(self._follow)
+            raise
+
+    def _follow(self) -> CellResult:
+        args = dict(self._args)
+        if self._seen is not None:
+            args["after_seq"] = self._seen
+        if (left := self._busy_until - time.monotonic()) > 0:
+            args["busy_wait"] = left
+        with self._client.open("cell", self._payload, **args) as connection:
+            if self._overdue is not None:
+                connection.socket.settimeout(max(0.01, self._overdue - time.monotonic()))
+            for frame in self._patient(connection.events()):
+                self._persistence.heard()
+                kind = wire_fields.event(frame)
+                if kind == "finished":
+                    return self._finish(frame)
+                if kind == "started":
+                    continue
+                seq = wire_fields.integer(frame, "seq")
+                if kind == "gap":
+                    seq += max(0, wire_fields.integer(frame, "count") - 1)
+                    self._lost += wire_fields.integer(frame, "size")
+                if self._seen is None or seq > self._seen:
+                    self._seen = seq
+                    event = _event(kind, seq, frame)
+                    self._take(event, len(frame.payload))
+                    if event is not None and event.kind == "input_request" and self._on_input is None:
+                        return self._waits(event)
+        raise GuestDisconnected("cannot continue: the session ended the call without a result")
+
+    def _patient(self, events: Iterator[Frame]) -> Iterator[Frame]:
+        """Raise GuestError if the session has not ended the cell by now."""
+        try:
+            for frame in events:
+                yield frame
+                call_deadline.check(self._overdue, "cell")
+        except GuestDisconnected:
+            call_deadline.check(self._overdue, "cell")
+            raise
+
+    def _take(self, event: CellEvent | None, size: int) -> None:
+        if event is None:  # a kind of a newer guest
+            return
+        if event.kind == "stream":
+            self._text["stderr" if event.name == "stderr" else "stdout"].feed(
+                event.text.encode("utf-8", "replace")
+            )
+        elif event.kind == "error":
+            self._error = event.error
+        elif event.kind in ("display_data", "execute_result"):
+            self._show(event, size)
+        if self._on_event is not None:
+            self._on_event(event)
+        if event.kind == "input_request" and self._on_input is not None:
+            self._answer(event, self._on_input)
+
+    def _show(self, event: CellEvent, size: int) -> None:
+        self._outputs.append((event, size))
+        self._shown += size
+        while len(self._outputs) > KEEP_OUTPUTS or self._shown > KEEP_DISPLAYS:
+            _, least = self._outputs.popleft()
+            self._shown -= least
+            self._dropped += least
+
+    def _answer(self, event: CellEvent, on_input: OnInput) -> None:
+        """Give the cell what it asks for; if there is nothing more, end it instead of hanging."""
+        try:
+            answer = on_input(event.text, event.password)
+        except EOFError:
+            self._unanswered = True
+            self._interrupt()
+            return
+        self._client.request("input", payload=answer.encode("utf-8", "replace"), kernel=self._kernel)
+
+    def _interrupt(self) -> None:
+        self._client.request("kernel_interrupt", kernel=self._kernel)
+
+    def _finish(self, frame: Frame) -> CellResult:
+        self._recorded = wire_fields.flag(frame, "recorded")
+        status = wire_fields.text(frame, "status")
+        if status not in get_args(CellStatus) or status == "waiting":
+            raise GuestError("cannot tell how the cell ended: the session reported an unknown state")
+        if status == "died":
+            raise KernelDied(
+                "cannot finish the cell: its kernel died",
+                hint="`holdfast kernel restart` starts a new one",
+            )
+        if self._unanswered and status != "ok":
+            raise InvalidArgument(
+                "cannot answer the cell: it asked for input and there is none left",
+                hint="pipe lines into `holdfast cell`",
+            )
+        return self._result(
+            cast("CellStatus", status),
+            execution_count=wire_fields.optional_integer(frame, "execution_count"),
+        )
+
+    def _waits(self, event: CellEvent) -> CellResult:
+        """The cell goes on when it is answered; its caller is told what it asks."""
+        return self._result(
+            "waiting", waiting=asked(event.text, password=event.password, kernel=self._kernel)
+        )
+
+    def _result(
+        self, status: CellStatus, execution_count: int | None = None, waiting: State | None = None
+    ) -> CellResult:
+        return CellResult(
+            status=status,
+            execution_count=execution_count,
+            stdout=self._text["stdout"].value().decode("utf-8", "replace"),
+            stderr=self._text["stderr"].value().decode("utf-8", "replace"),
+            outputs=tuple(event for event, _ in self._outputs),
+            error=self._error,
+            duration=time.monotonic() - self._began,
+            dropped=self._dropped + sum(tail.dropped for tail in self._text.values()),
+            lost=self._lost,
+            cell_id=str(self._args["id"]),
+            seq=self._seen or 0,
+            waiting=waiting,
+            recorded=self._recorded,
+        )
+
+
+def _event(kind: str, seq: int, frame: Frame) -> CellEvent | None:
+    if kind == "stream":
+        name = wire_fields.text(frame, "name", "stdout")
+        return CellEvent("stream", seq, text=frame.payload.decode("utf-8", "replace"), name=name)
+    if kind == "input_request":
+        prompt = wire_fields.text(frame, "prompt", "")
+        return CellEvent("input_request", seq, text=prompt, password=wire_fields.flag(frame, "password"))
+    if kind == "error_output":
+        body = Frame({"event": kind, **wire_fields.body(frame)})
+        lines = body.head.get("traceback")
+        traceback = tuple(str(line) for line in lines) if isinstance(lines, list) else ()
+        error = CellError(
+            wire_fields.text(body, "ename", ""), wire_fields.text(body, "evalue", ""), traceback
+        )
+        return CellEvent("error", seq, error=error)
+    if kind in DISPLAYS:
+        body = Frame({"event": kind, **(wire_fields.body(frame) if frame.payload else {})})
+        return CellEvent(
+            cast("Any", kind),
+            seq,
+            data=wire_fields.table(body.head.get("data") or {}, "data"),
+            metadata=wire_fields.table(body.head.get("metadata") or {}, "metadata"),
+            transient=wire_fields.table(body.head.get("transient") or {}, "transient"),
+            execution_count=wire_fields.optional_integer(body, "execution_count"),
+        )
+    return None
+
+
+def _payload(code: str) -> bytes:
+    data = call_arguments.text(code, "code").encode("utf-8", "replace")
+    if len(data) > protocol.MAX_PAYLOAD:
+        raise InvalidArgument(
+            f"cannot run the cell: it has {len(data)} bytes, the limit is {protocol.MAX_PAYLOAD}",
+            hint="put it into a file of the session and run that",
+        )
+    return data

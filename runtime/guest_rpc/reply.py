@@ -1,0 +1,89 @@
+"""Answers or interrupts a command or a cell, and follows it from there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.guest_rpc import call_arguments, typing_input, wire_fields
+from holdfast.runtime.guest_rpc.kernel_calls import KernelCall, OnEvent, OnInput
+from holdfast.runtime.guest_rpc.results import CellResult, ExecResult
+from holdfast.runtime.guest_rpc.shell_calls import Following, OnBytes, OnOutput
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest_rpc.session_channel import Line
+
+LONGEST = 1 << 20
+
+
+def answer(
+    line: Line,
+    text: str | bytes,
+    *,
+    shell: str,
+    on_output: OnOutput | None = None,
+    on_bytes: OnBytes | None = None,
+    wait: bool = False,
+    patience: float | None = None,
+) -> ExecResult:
+    """Type text into the terminal of a shell and follow the command that runs in it.
+
+    Raises:
+        InvalidArgument: the text is too long; or none of `exec` runs, and the text was typed all the same.
+    """
+    data, patience = call_arguments.typed(text, "answer"), call_arguments.patience(patience, "patience")
+    if len(data) > LONGEST:
+        raise InvalidArgument(f"cannot answer: the text has {len(data)} bytes, the limit is {LONGEST}")
+    sent = typing_input.send(line, "send", data, shell=shell)
+    if sent is None:
+        raise InvalidArgument("cannot answer: there is nothing to type", hint='"\\n" is Enter')
+    command = wire_fields.optional_text(sent, "exec")
+    if command is None:
+        raise InvalidArgument(
+            "cannot wait for the command: none that was begun by exec runs in the shell",
+            hint="the text was typed; `holdfast screen` shows its effect",
+        )
+    following = Following(
+        line.client(),
+        line.persistence(),
+        command,
+        shell=shell,
+        on_output=on_output,
+        on_bytes=on_bytes,
+        wait=wait,
+        patience=patience,
+    )
+    return following.run(wire_fields.integer(sent, "offset"))
+
+
+def interrupt(line: Line, *, shell: str, patience: float) -> ExecResult | None:
+    """Interrupt what runs in the foreground of a shell, and follow the command of `exec` that was running."""
+    sent = line.request("signal", shell=shell, signal="INT")
+    command = wire_fields.optional_text(sent, "exec")
+    if command is None:
+        return None
+    following = Following(line.client(), line.persistence(), command, shell=shell, patience=patience)
+    return following.run(wire_fields.integer(sent, "offset"))
+
+
+def answer_cell(
+    line: Line,
+    waiting: CellResult,
+    text: str,
+    *,
+    kernel: str,
+    on_event: OnEvent | None = None,
+    on_input: OnInput | None = None,
+) -> CellResult:
+    """Answer the question of a cell and follow it. Raises GuestError if it asks nothing."""
+    line.request("input", text.encode("utf-8", "replace"), kernel=kernel)
+    return KernelCall(
+        line.client(),
+        line.persistence(),
+        "",
+        kernel=kernel,
+        timeout=None,
+        on_event=on_event,
+        on_input=on_input,
+        joined=waiting,
+    ).run()

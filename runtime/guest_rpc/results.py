@@ -1,0 +1,240 @@
+"""What a session answers, as values.  Knows nothing of how it came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from holdfast.runtime.guest import layout
+from holdfast.runtime.guest.pulse.state import State
+from holdfast.runtime.guest_rpc.event import Event
+
+CellStatus = Literal["ok", "error", "interrupted", "died", "timeout", "restarted", "waiting"]
+CellEventKind = Literal[
+    "stream",
+    "display_data",
+    "execute_result",
+    "update_display_data",
+    "clear_output",
+    "error",
+    "input_request",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ExecResult:
+    """What a command of the shell came to, or that it `waiting`s for somebody.
+
+    `exit_code` is the command's, 128+n if a signal ended it; None if it was still unknown when the result
+    was made (`waiting`, or `timed_out` with a command that ignores the interrupt).  `waiting` tells what the
+    command, which goes on, waits for; `join(command_id)` follows it further.  `output` is what the command
+    wrote to the terminal, standard output and error together; `dropped` counts the bytes at its beginning
+    that were not kept, `lost` those that the session itself had no room for.  Offsets are positions in the
+    shell's whole output.  `duration` is in seconds.  `recorded`: it ran before, under its key, and this is
+    what was written down; output that is no longer kept is in `lost`.  `news` tells what died in the session
+    since the caller's last command, at most five events.  `message` explains an end that the exit code alone
+    does not: text that is not finished (then `incomplete`) or that bash could not read, and `set -e` that
+    ended the shell.  `cwd` is the directory of the shell at the end, None while it runs.  `rows` and `cols`
+    are those of the terminal when the result was asked for.
+    """
+
+    exit_code: int | None
+    output: bytes
+    start_offset: int
+    end_offset: int
+    timed_out: bool = False
+    shell_exited: bool = False
+    incomplete: bool = False
+    signal: int | None = None
+    duration: float = 0.0
+    dropped: int = 0
+    lost: int = 0
+    command_id: str = ""
+    recorded: bool = False
+    waiting: State | None = None
+    news: tuple[Event, ...] = ()
+    message: str = ""
+    cwd: str | None = None
+    rows: int = layout.DEFAULT_ROWS
+    cols: int = layout.DEFAULT_COLUMNS
+
+    @property
+    def text(self) -> str:
+        """The output as text; what is not UTF-8 shows as �."""
+        return self.output.decode("utf-8", "replace")
+
+    @property
+    def plain(self) -> str:
+        """The output as a terminal shows it in the end: no colours, and of lines drawn again the last.
+
+        Of output that moves the cursor the last 256 KiB are shown, which takes up to a second.
+        """
+        from holdfast.runtime.terminal.scroll import plain_text
+
+        return plain_text(self.output, self.rows, self.cols)
+
+    @property
+    def running(self) -> bool:
+        """Whether it had not ended: it waits, or the patience of `join` was over."""
+        return self.exit_code is None and not self.timed_out and not self.shell_exited
+
+    @property
+    def ok(self) -> bool:
+        """Whether the command ended by itself with 0."""
+        return self.exit_code == 0 and not self.timed_out
+
+
+@dataclass(frozen=True, slots=True)
+class SyntaxCheck:
+    """What the session's bash makes of a text that it did not run.
+
+    `message` is empty if it is complete and correct. `incomplete` if more text could make it so: a quote, a
+    block or a here-document is open. `line` counts from 1.
+    """
+
+    message: str = ""
+    line: int | None = None
+    incomplete: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether bash would run all of it."""
+        return not self.message
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return {"ok": self.ok, "message": self.message, "line": self.line, "incomplete": self.incomplete}
+
+
+@dataclass(frozen=True, slots=True)
+class CellEvent:
+    """One thing a running cell showed or asked; `seq` counts them.
+
+    `text` is that of a stream or the prompt of a question; `name` is stdout or stderr; `data` a mime bundle.
+    """
+
+    kind: CellEventKind
+    seq: int
+    text: str = ""
+    name: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    transient: Mapping[str, Any] = field(default_factory=dict)
+    execution_count: int | None = None
+    password: bool = False
+    error: CellError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CellError:
+    """The exception a cell ended with."""
+
+    ename: str
+    evalue: str
+    traceback: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CellResult:
+    """What a cell came to, or that it is `waiting` for an answer, and then for what.
+
+    `outputs` are its displays and results in order; `duration` is in seconds. `seq` is the number of the last
+    event that is in it. `recorded`: it ran before, under its key, and what it showed is no longer kept.
+    `dropped` counts the bytes at the beginning of its streams and displays that were not kept, `lost` those
+    of events that the session itself had no room for.
+    """
+
+    status: CellStatus
+    execution_count: int | None
+    stdout: str
+    stderr: str
+    outputs: tuple[CellEvent, ...] = ()
+    error: CellError | None = None
+    duration: float = 0.0
+    cell_id: str = ""
+    seq: int = 0
+    waiting: State | None = None
+    recorded: bool = False
+    dropped: int = 0
+    lost: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether the cell ran to its end without an exception."""
+        return self.status == "ok"
+
+    @property
+    def text(self) -> str | None:
+        """The value of the cell's last expression as text, if it had one."""
+        for output in reversed(self.outputs):
+            if output.kind == "execute_result":
+                found = output.data.get("text/plain")
+                return found if isinstance(found, str) else None
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What a terminal shows: lines without trailing blanks; cursor as row and column from 0."""
+
+    text: str
+    rows: int
+    cols: int
+    cursor: tuple[int, int]
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShellInfo:
+    """What the supervisor says about a shell.
+
+    `command_id` is that of the command `exec` runs in it now; `observed` is what the shell, or what has its
+    terminal, does; `holder` is who holds it, if somebody does; `cwd` is its directory.
+    """
+
+    name: str
+    pid: int
+    rows: int
+    cols: int
+    offset: int
+    state: str
+    command_id: str | None = None
+    observed: State | None = None
+    holder: str | None = None
+    cwd: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A terminal that is attached to a shell; `writes` tells whether what is typed there is passed on."""
+
+    actor: str
+    rows: int
+    cols: int
+    writes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Who may type into a shell: its `holder`, or everybody if there is none.
+
+    `since`, `active` (when the holder last typed or ran something) and `until` (when it ends, where no
+    terminal keeps it) are seconds of the Unix clock.
+    """
+
+    holder: str | None
+    since: float | None = None
+    active: float | None = None
+    until: float | None = None
+    attached: tuple[Attached, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing `doctor` looked at."""
+
+    name: str
+    ok: bool
+    detail: str
+    hint: str = ""

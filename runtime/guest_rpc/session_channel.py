@@ -1,0 +1,94 @@
+"""The line to a session's supervisor: connections that may be lost, and what it means when they are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import GuestDisconnected
+from holdfast.runtime.guest_rpc.guest_client import GuestClient
+from holdfast.runtime.guest_rpc.reconnect import Persistence
+from holdfast.runtime.sessions import health
+from holdfast.runtime.store import past_lives
+from holdfast.runtime.store.policy import Policy
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest.wire.protocol import Frame
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import SessionRow
+
+
+POLICY_SECONDS = 2.0
+"""For so long a policy that another process changed may not be known."""
+
+
+class Line:
+    """To the session that `row` tells of; holds no connection."""
+
+    def __init__(self, context: Context, row: Callable[[], SessionRow]) -> None:
+        self._context = context
+        self._row = row
+        self._policy = Policy.of(row().details)
+        self._looked = time.monotonic()
+
+    @property
+    def context(self) -> Context:
+        """Whose session it is."""
+        return self._context
+
+    @property
+    def row(self) -> SessionRow:
+        """What the store knows of the session."""
+        return self._context.session_row(self._row().id)
+
+    @property
+    def known(self) -> SessionRow:
+        """What its handle knew when it last looked."""
+        return self._row()
+
+    def fresh(self) -> SessionRow:
+        """The row as it is now, of a session whose container runs. Raises as `health.check` does."""
+        health.check(self._context, self.known.id)
+        return self.row
+
+    def policy(self) -> Policy:
+        """When the session is captured by itself, as it was within the last seconds."""
+        now = time.monotonic()
+        if now - self._looked > POLICY_SECONDS:
+            self._looked = now
+            self._policy = Policy.of(self.row.details)
+        return self._policy
+
+    def follow(self, policy: Policy) -> None:
+        """The policy was changed through this line."""
+        self._policy, self._looked = policy, time.monotonic()
+
+    def client(self) -> GuestClient:
+        """For a session that is said to run. Raises as `health.check_usable` does."""
+        row = self._row()
+        health.check_usable(self._context, row)
+        actor, reason = self._context.actor, self._context.reason
+        return GuestClient(self._context.home.run_dir(row.id), actor, reason)
+
+    def persistence(self) -> Persistence:
+        """For a call that can be repeated until it ends or the session does."""
+        return Persistence(
+            lambda: health.check(self._context, self._row().id), lambda: past_lives.rewound_at(self.row)
+        )
+
+    def request(self, op: str, payload: bytes = b"", **args: Any) -> Frame:
+        """One request that is not repeated once it was sent: typing twice is worse than not at all."""
+        client = self.client()
+        with self.explained(), self.persistence().run(client.connect) as connection:
+            return connection.ask(op, payload, **{**client.who, **args})
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """If the supervisor is lost because the session ended, say so."""
+        try:
+            yield
+        except GuestDisconnected:
+            health.check(self._context, self._row().id)
+            raise

@@ -1,0 +1,331 @@
+"""Commands of a session's shell, followed to their end across lost connections."""
+
+from __future__ import annotations
+
+import codecs
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from holdfast.base import ids
+from holdfast.base.text import plain
+from holdfast.errors import GuestDisconnected, GuestError, SessionBusy, ShellNotFound
+from holdfast.runtime.guest import layout
+from holdfast.runtime.guest.identity.actor import id_of
+from holdfast.runtime.guest.pulse.state import State
+from holdfast.runtime.guest.wire.protocol import Frame
+from holdfast.runtime.guest_rpc import call_arguments, call_deadline, wire_fields
+from holdfast.runtime.guest_rpc.event import parse
+from holdfast.runtime.guest_rpc.guest_client import Connection, GuestClient
+from holdfast.runtime.guest_rpc.leasing import lease
+from holdfast.runtime.guest_rpc.reconnect import Persistence
+from holdfast.runtime.guest_rpc.results import ExecResult, ShellInfo, SyntaxCheck
+from holdfast.runtime.guest_rpc.wait_state import state
+from holdfast.runtime.terminal.uncook import Tail, Uncook
+
+OnOutput = Callable[[str], object]
+OnBytes = Callable[[bytes], object]
+OnWaiting = Callable[[State], None]
+_Decoder = codecs.getincrementaldecoder("utf-8")
+
+# What a result keeps of its output, from its end: as much as a program will look at for one who asked for
+# nothing else; a little for one who was given everything as it came. `dropped` counts the rest.
+KEEP = 16 << 20
+KEEP_STREAMED = 1 << 20
+# How long a command may take to obey an interrupt before its caller is let go.
+INTERRUPT_SECONDS = 3.0
+MAX_PATH = 4096
+# The greatest terminal that is drawn, in rows or columns.
+MAX_SIDE = 1000
+
+
+class Following:
+    """The output and the end of one command, which may have been begun by another process or session."""
+
+    def __init__(
+        self,
+        client: GuestClient,
+        persistence: Persistence,
+        command_id: str,
+        *,
+        shell: str,
+        on_output: OnOutput | None = None,
+        on_bytes: OnBytes | None = None,
+        wait: bool = False,
+        patience: float | None = None,
+    ) -> None:
+        """`on_output` is given text, each character whole; `on_bytes` what came, as it came."""
+        self._client = client
+        self._persistence = persistence
+        self._op, self._payload = "wait", b""
+        self._args: dict[str, Any] = {"id": command_id, "shell": shell}
+        self._on_output, self._on_bytes = on_output, on_bytes
+        self._decoder = None if on_output is None else _Decoder("replace")
+        self._wait = wait
+        patience = call_arguments.patience(patience, "patience")
+        self._until = None if patience is None else time.monotonic() + patience
+        self._uncook = Uncook()
+        self._tail = Tail(KEEP if on_output is None and on_bytes is None else KEEP_STREAMED)
+        self._start = 0
+        self._next: int | None = None
+        self._lost = 0
+        self._size = (layout.DEFAULT_ROWS, layout.DEFAULT_COLUMNS)
+        self._deadline: float | None = None
+        self._overdue: float | None = None
+        self.on_waiting: OnWaiting | None = None
+        """Is told each time it waits for somebody, instead of an end of the following."""
+
+    def run(self, start: int | None = None) -> ExecResult:
+        """Wait for the end. An interrupt (Ctrl-C) ends the waiting, not the command.
+
+        `start` is the offset of the output to begin with, if not that of the command.
+        """
+        self._next = start if self._next is None else self._next
+        return self._persistence.run(self._follow)
+
+    def _follow(self) -> ExecResult:
+        args = self._request()
+        if self._next is not None:
+            args["from_offset"] = self._next
+        with self._client.open(self._op, self._payload, **args) as connection:
+            self._limit(connection)
+            for frame in self._patient(connection.events()):
+                self._persistence.heard()
+                result = self._hear(frame)
+                if result is None and self._until is not None and time.monotonic() >= self._until:
+                    result = self._goes_on()
+                if result is not None:
+                    return result
+                self._limit(connection)
+        if self._until is not None and time.monotonic() >= self._until:
+            return self._goes_on()
+        raise GuestDisconnected("cannot continue: the session ended the call without a result")
+
+    def _request(self) -> dict[str, Any]:
+        """What the session is asked, now."""
+        return dict(self._args)
+
+    def _limit(self, connection: Connection) -> None:
+        """Listen no longer than until the next time that counts."""
+        ends = self._deadline or self._until or self._overdue
+        if ends is not None:
+            connection.socket.settimeout(max(0.01, ends - time.monotonic()))
+
+    def _hear(self, frame: Frame) -> ExecResult | None:
+        """Take an event; return the result if it is the last that is waited for."""
+        kind = wire_fields.event(frame)
+        if kind == "started":
+            self._start = wire_fields.integer(frame, "offset")
+            self._size = _size(frame)
+            self._next = self._start if self._next is None else self._next
+        elif kind == "output":
+            self._take(frame)
+        elif kind == "gap":
+            self._lost += wire_fields.integer(frame, "size")
+            self._next = wire_fields.integer(frame, "offset") + wire_fields.integer(frame, "size")
+        elif kind == "waiting" and self.on_waiting is not None:
+            self.on_waiting(state(frame.head.get("state")))
+        elif kind == "waiting" and not self._wait:
+            return self._waits(frame)
+        elif kind == "finished":
+            return self._finish(frame)
+        return None
+
+    def _patient(self, events: Iterator[Frame]) -> Iterator[Frame]:
+        try:
+            for frame in events:
+                yield frame
+                self._check_time()
+        except GuestDisconnected:
+            self._check_time()
+            if self._until is None or time.monotonic() < self._until:
+                raise
+
+    def _check_time(self) -> None:
+        """Raise GuestError if a session does not do what it should have done by now."""
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            raise GuestError("cannot interrupt: the command keeps running")
+        call_deadline.check(self._overdue, "command")
+
+    def _take(self, frame: Frame) -> None:
+        # After a reconnection the guest may begin a little earlier than asked.
+        start, end = wire_fields.integer(frame, "offset"), wire_fields.integer(frame, "next")
+        if self._next is not None and end <= self._next:
+            return
+        data = frame.payload
+        if self._next is not None and start < self._next:
+            data = data[self._next - start :] if end - start == len(data) else b""
+        self._next = end
+        self._emit(self._uncook.feed(data))
+
+    def _emit(self, data: bytes) -> None:
+        if not data:
+            return
+        self._tail.feed(data)
+        if self._on_bytes is not None:
+            self._on_bytes(data)
+        if self._on_output and self._decoder and (text := self._decoder.decode(data)):
+            self._on_output(text)
+
+    def _end_output(self) -> None:
+        """Give what was held back for what might follow it."""
+        self._emit(self._uncook.end())
+        if self._on_output and self._decoder and (text := self._decoder.decode(b"", final=True)):
+            self._on_output(text)
+
+    def _waits(self, frame: Frame) -> ExecResult:
+        """The command goes on; its caller is told what it waits for."""
+        found = state(frame.head.get("state"))
+        self._start = wire_fields.integer(frame, "start_offset")
+        return replace(self._goes_on(), waiting=found, duration=wire_fields.number(frame, "duration"))
+
+    def _goes_on(self) -> ExecResult:
+        self._end_output()
+        return ExecResult(
+            exit_code=None,
+            output=self._tail.value(),
+            start_offset=self._start,
+            end_offset=self._next or self._start,
+            dropped=self._tail.dropped,
+            lost=self._lost,
+            command_id=str(self._args["id"]),
+            rows=self._size[0],
+            cols=self._size[1],
+        )
+
+    def _finish(self, frame: Frame) -> ExecResult:
+        self._end_output()
+        output = self._tail.value()
+        return ExecResult(
+            exit_code=wire_fields.optional_integer(frame, "exit_code", -255),
+            signal=wire_fields.optional_integer(frame, "signal"),
+            output=output,
+            start_offset=wire_fields.integer(frame, "start_offset"),
+            end_offset=wire_fields.integer(frame, "end_offset"),
+            timed_out=wire_fields.flag(frame, "timed_out"),
+            shell_exited=wire_fields.flag(frame, "shell_exited"),
+            incomplete=wire_fields.flag(frame, "incomplete"),
+            duration=wire_fields.number(frame, "duration"),
+            dropped=self._tail.dropped,
+            lost=self._lost,
+            command_id=str(self._args["id"]),
+            recorded=wire_fields.flag(frame, "recorded"),
+            news=tuple(parse(row) for row in wire_fields.rows(frame, "news")),
+            message=plain(wire_fields.text(frame, "message", ""), 500),
+            cwd=_path(frame),
+            rows=self._size[0],
+            cols=self._size[1],
+        )
+
+
+class ShellCall(Following):
+    """One command, from its start to its result."""
+
+    def __init__(
+        self,
+        client: GuestClient,
+        persistence: Persistence,
+        command: str,
+        *,
+        shell: str,
+        timeout: float | None,
+        on_output: OnOutput | None = None,
+        on_bytes: OnBytes | None = None,
+        wait: bool = False,
+        lease_wait: float | None = None,
+        busy_wait: float | None = None,
+        patience: float | None = None,
+        key: str | None = None,
+        reason: str | None = None,
+    ) -> None:
+        id_ = ids.new_id() if key is None else id_of(key)
+        super().__init__(
+            client, persistence, id_, shell=shell, on_output=on_output, on_bytes=on_bytes, wait=wait
+        )
+        self._op, self._payload = "exec", call_arguments.command(command)
+        self._args["timeout"] = call_arguments.seconds(timeout, "timeout")
+        self._args["lease_wait"] = call_arguments.seconds(lease_wait, "lease_wait")
+        self._patience = call_arguments.patience(patience, "patience")
+        now, busy = time.monotonic(), call_arguments.patience(busy_wait, "busy_wait") or 0.0
+        self._busy_until = now + busy
+        if timeout is not None:
+            self._overdue = call_deadline.after(timeout + (lease_wait or 0.0) + busy)
+        self._args |= {name: text for name, text in (("key", key), ("reason", reason)) if text is not None}
+
+    def run(self, start: int | None = None) -> ExecResult:
+        """Run the command and wait for its end.
+
+        An interrupt (Ctrl-C) is passed to the command, whose end is awaited for a moment; then it is raised
+        again.  A second one is raised at once.  Either way the shell and what runs in it stay.
+        """
+        try:
+            return super().run(start)
+        except KeyboardInterrupt:
+            try:
+                self._persistence.run(self.interrupt)
+                self._deadline = time.monotonic() + INTERRUPT_SECONDS
+                super().run()
+            except (GuestError, SessionBusy) as error:
+                raise KeyboardInterrupt from error
+            raise
+
+    def _request(self) -> dict[str, Any]:
+        left = self._busy_until - time.monotonic()
+        return {**self._args, "busy_wait": left} if left > 0 else dict(self._args)
+
+    def _hear(self, frame: Frame) -> ExecResult | None:
+        if self._patience is not None and self._until is None and wire_fields.event(frame) == "started":
+            self._until = time.monotonic() + self._patience  # for the shell it has waited by other rules
+        return super()._hear(frame)
+
+    def interrupt(self) -> None:
+        """Send the terminal's interrupt to what runs in the foreground."""
+        self._client.request("signal", shell=self._args["shell"], signal="INT")
+
+
+def shell_info(client: GuestClient, shell: str) -> ShellInfo:
+    """What the supervisor says about a shell.
+
+    Raises:
+        ShellNotFound: the session has no shell of that name.
+    """
+    for row in wire_fields.rows(client.request("hello"), "shells"):
+        frame = Frame({"event": "hello", **row})
+        if wire_fields.text(frame, "name") == shell:
+            return ShellInfo(
+                name=shell,
+                pid=wire_fields.integer(frame, "pid"),
+                rows=min(wire_fields.integer(frame, "rows", 1), MAX_SIDE),
+                cols=min(wire_fields.integer(frame, "cols", 1), MAX_SIDE),
+                offset=wire_fields.integer(frame, "offset"),
+                state=wire_fields.text(frame, "state", ""),
+                command_id=wire_fields.optional_text(frame, "exec"),
+                observed=state(row["observed"]) if "observed" in row else None,
+                holder=lease(frame).holder,
+                cwd=plain(wire_fields.text(frame, "cwd", ""), MAX_PATH),
+            )
+    raise ShellNotFound(
+        f"cannot find shell '{call_arguments.text(shell, 'shell')}': the session has none of that name"
+    )
+
+
+def _path(frame: Frame) -> str | None:
+    found = wire_fields.optional_text(frame, "cwd")
+    return None if found is None else plain(found, MAX_PATH)
+
+
+def _size(frame: Frame) -> tuple[int, int]:
+    rows = wire_fields.optional_integer(frame, "rows", 1) or layout.DEFAULT_ROWS
+    cols = wire_fields.optional_integer(frame, "cols", 1) or layout.DEFAULT_COLUMNS
+    return min(rows, MAX_SIDE), min(cols, MAX_SIDE)
+
+
+def check_syntax(client: GuestClient, text: str, shell: str) -> SyntaxCheck:
+    """What the bash of a shell makes of a text. Raises as `given.command` does."""
+    frame = client.request("check_syntax", payload=call_arguments.command(text), shell=shell)
+    return SyntaxCheck(
+        message=plain(wire_fields.text(frame, "message", ""), 400),
+        line=wire_fields.optional_integer(frame, "line", 1),
+        incomplete=wire_fields.flag(frame, "incomplete"),
+    )

@@ -1,0 +1,29 @@
+"""Types text into a terminal of a session, in pieces that a request may have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest.wire.protocol import Frame
+    from holdfast.runtime.guest_rpc.session_channel import Line
+
+PIECE = 1 << 20
+
+
+def send(line: Line, op: str, data: bytes, **target: Any) -> Frame | None:
+    """Type all of it, and return the answer to its last piece; None if there is nothing to type.
+
+    Raises:
+        InvalidArgument: the terminal would cut a line of it. What came before that piece was typed.
+    """
+    answer = None
+    for start in range(0, len(data), PIECE):
+        try:
+            answer = line.request(op, data[start : start + PIECE], **target)
+        except InvalidArgument as error:
+            typed = f"only its first {start} bytes were typed" if start else "nothing was typed"
+            raise InvalidArgument(f"{error}; {typed}", hint=error.hint) from error
+    return answer

@@ -1,0 +1,69 @@
+"""The state of a shell or kernel as the session tells it, checked, and how one answers it.  Pure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, cast
+
+from holdfast.base.suggestion import command
+from holdfast.base.text import plain
+from holdfast.errors import ProtocolError
+from holdfast.runtime.guest.pulse.state import NAMES, RUNNING, WAITING, State
+from holdfast.runtime.guest.wire.protocol import Frame
+from holdfast.runtime.guest_rpc import wire_fields
+
+
+def state(value: Any) -> State:
+    """A state from its form on the wire.
+
+    Raises:
+        ProtocolError: it is none.
+    """
+    frame = Frame({"event": "state", **wire_fields.table(value, "a state")})
+    name, detail = wire_fields.text(frame, "state"), wire_fields.optional_text(frame, "detail")
+    details: Mapping[str, tuple[str, ...]] = {"running": RUNNING, "waiting": WAITING}
+    if name not in NAMES or (detail is not None and detail not in details.get(name, ())):
+        raise ProtocolError("cannot understand the session: a state is not one of those agreed")
+    return State(
+        state=cast("Any", name),
+        detail=cast("Any", detail),
+        pid=wire_fields.optional_integer(frame, "pid"),
+        command=plain(wire_fields.text(frame, "command", ""), 200),
+        since=wire_fields.number(frame, "since"),
+        prompt=_prompt(wire_fields.text(frame, "prompt", "")),
+        exit_code=wire_fields.optional_integer(frame, "exit_code", -255),
+        signal=wire_fields.optional_integer(frame, "signal"),
+    )
+
+
+def asked(prompt: str, *, password: bool, kernel: str) -> State:
+    """The state of a kernel whose cell asks for input now."""
+    return State(
+        "waiting",
+        "password" if password else "line",
+        command=f"kernel {plain(kernel, 40)}",
+        since=time.time(),
+        prompt=_prompt(prompt),
+    )
+
+
+def advice(name: str, found: State, task: str = "") -> str:
+    """What a person types to answer what runs in the session's shell, or a task."""
+    match found.detail:
+        case "key":
+            how = "with `--key` for a key that is not a letter"
+        case "pager":
+            how = "'q' leaves a pager"
+        case "password":
+            how = "it is not shown"
+        case _:
+            how = "`-e` adds Enter"
+    send = command("send", name, *(["--task", task] if task else []), "-e", "TEXT")
+    return f"answer with `{send}` ({how}), or press C-c"
+
+
+def _prompt(text: str) -> str:
+    # What follows the prompt belongs to it: "Password: " is not "Password:".
+    shown = plain(text, 300)
+    return shown + " " * (len(text) > len(text.rstrip(" ")) and not shown.endswith(" "))

@@ -1,0 +1,93 @@
+"""Fields of what the guest sends, checked one by one.  Pure.
+
+The guest is hostile: a field of another type or size than agreed ends the call, whatever it means.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.base.text import plain
+from holdfast.errors import ProtocolError
+from holdfast.runtime.guest.wire.protocol import Frame
+
+# Offsets count bytes; more than this (8 EiB) does not fit the integers of other tools.
+GREATEST = 2**63 - 1
+
+
+def integer(frame: Frame, key: str, least: int = 0) -> int:
+    """A whole number that is at least `least`."""
+    value = frame.head.get(key)
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= GREATEST:
+        raise _wrong(frame, key)
+    return value
+
+
+def optional_integer(frame: Frame, key: str, least: int = 0) -> int | None:
+    """A whole number, or nothing."""
+    return None if frame.head.get(key) is None else integer(frame, key, least)
+
+
+def number(frame: Frame, key: str) -> float:
+    """A number of seconds; 0 if it is left out."""
+    value = frame.head.get(key, 0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
+        raise _wrong(frame, key)
+    return float(value)
+
+
+def text(frame: Frame, key: str, default: str | None = None) -> str:
+    """A string of at most a million characters."""
+    value = frame.head.get(key, default)
+    if not isinstance(value, str) or len(value) > 1_000_000:
+        raise _wrong(frame, key)
+    return value
+
+
+def optional_text(frame: Frame, key: str) -> str | None:
+    """A string, or nothing."""
+    return None if frame.head.get(key) is None else text(frame, key)
+
+
+def flag(frame: Frame, key: str) -> bool:
+    """True or false; false if it is left out."""
+    value = frame.head.get(key, False)
+    if not isinstance(value, bool):
+        raise _wrong(frame, key)
+    return value
+
+
+def table(value: Any, what: str) -> Mapping[str, Any]:
+    """A JSON object."""
+    if not isinstance(value, dict):
+        raise ProtocolError(f"cannot understand the session: {what} is not an object")
+    return value
+
+
+def rows(frame: Frame, key: str) -> list[Mapping[str, Any]]:
+    """A list of at most a thousand JSON objects."""
+    value = frame.head.get(key, [])
+    if not isinstance(value, list) or len(value) > 1000:
+        raise _wrong(frame, key)
+    return [table(item, key) for item in value]
+
+
+def body(frame: Frame) -> Mapping[str, Any]:
+    """The payload as a JSON object."""
+    try:
+        return table(json.loads(frame.payload), "a payload")
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError("cannot understand the session: a payload is not JSON") from error
+
+
+def event(frame: Frame) -> str:
+    """What kind of event a frame is."""
+    return text(frame, "event")
+
+
+def _wrong(frame: Frame, key: str) -> ProtocolError:
+    kind = frame.head.get("event")
+    named = plain(kind, 40) if isinstance(kind, str) else "?"
+    return ProtocolError(f"cannot understand the session: '{key}' of its '{named}' is not what was agreed")

@@ -1,0 +1,1 @@
+"""What happened over time: lineage, drift, differences, recordings."""

@@ -1,0 +1,75 @@
+"""What is another in a second snapshot than in a first, as a value.  Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.runtime.history.drift.changed_paths import FileChange
+from holdfast.runtime.history.drift.changes import Changed, ProcessChange
+from holdfast.runtime.history.drift.drift_result import Drift
+from holdfast.runtime.history.drift.packages import Package
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """All that is another. `drift` holds it in the form of what changed since a moment, without authors."""
+
+    before: str
+    after: str
+    drift: Drift
+
+    @property
+    def files(self) -> tuple[FileChange, ...]:
+        """Files, without those of `packages` and without noise."""
+        return self.drift.files
+
+    @property
+    def packages(self) -> tuple[Package, ...]:
+        """Packages that are new, gone, or of another version."""
+        return self.drift.packages
+
+    @property
+    def processes(self) -> tuple[ProcessChange, ...]:
+        """Processes that are new or gone, or listen on other ports."""
+        return self.drift.processes
+
+    @property
+    def shell(self) -> tuple[Changed, ...]:
+        """Variables, functions and aliases of shells, their directory and umask."""
+        return self.drift.shell
+
+    @property
+    def kernel(self) -> tuple[Changed, ...]:
+        """Names of kernels."""
+        return self.drift.kernel
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What could not be told."""
+        return self.drift.notes
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is another."""
+        return self.drift.empty
+
+    def text(self, limit: int = 12, *, every_file: bool = False) -> str:
+        """Return it in few words. Arguments as of `Drift.text`."""
+        return self.drift.text(limit, every_file=every_file)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it for programs."""
+        told = self.drift.as_dict()
+        parts = ("files", "packages", "processes", "shell", "kernel")
+        return {
+            "from": self.before,
+            "to": self.after,
+            **{part: [_without_authors(one) for one in told[part]] for part in parts},
+            "noise": told["noise"],
+            "notes": told["notes"],
+        }
+
+
+def _without_authors(told: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in told.items() if key != "by"}

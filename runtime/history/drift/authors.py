@@ -1,0 +1,129 @@
+"""Who did what, as far as the journal can tell.  Pure.
+
+A file is ascribed to every command, cell or task that ran when it changed, else to the people who were there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from holdfast.base.text import plain
+from holdfast.runtime.guest.records import masking
+
+SLACK = 0.02
+"""Seconds: the kernel stamps files with the time of its last tick, up to 10 ms ago, never later."""
+MOST = 4
+"""At more than so many at once, nothing is known."""
+_STARTS = {"command_started": "command", "cell_started": "cell", "task_started": "task", "attached": "person"}
+_ENDS = {"command_ended": "command", "cell_ended": "cell", "task_ended": "task", "detached": "person"}
+
+Entry = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """One journal entry that begins something. `end` is infinite while it goes on."""
+
+    seq: int
+    kind: str
+    id: str
+    actor: str
+    text: str
+    begin: float
+    end: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Authors:
+    """All that was at work in a span of time, by the number of its entry."""
+
+    by_seq: Mapping[int, Author] = field(default_factory=dict)
+
+    def at(self, moment: float | None) -> tuple[int, ...]:
+        """Who was at work at a time (Unix seconds); nobody if that is not known, or too many were."""
+        if moment is None:
+            return ()
+        found = [one for one in self.by_seq.values() if one.begin - SLACK <= moment <= one.end]
+        acting = [one for one in found if one.kind != "person"] or found
+        chosen = [one for one in acting if one.begin <= moment]
+        if not chosen and acting:  # the stamp is of the tick before: who began first after it
+            chosen = [min(acting, key=lambda one: one.begin)]
+        return tuple(sorted(one.seq for one in chosen)) if len(chosen) <= MOST else ()
+
+    def of(self, id_: str) -> tuple[int, ...]:
+        """The command, cell or task of that id."""
+        return tuple(one.seq for one in self.by_seq.values() if id_ and one.id == id_)
+
+
+def authors(entries: Iterable[Entry]) -> Authors:
+    """Read begins and ends from journal entries; what is not of the agreed form is passed over."""
+    found: dict[int, Author] = {}
+    open_: dict[tuple[str, str], int] = {}
+    for entry in entries:
+        seq, at, kind = entry.get("seq"), entry.get("at"), entry.get("kind")
+        if not isinstance(seq, int) or not isinstance(at, int | float) or not isinstance(kind, str):
+            continue
+        if kind in _STARTS:
+            sort = _STARTS[kind]
+            actor, text = _text(entry, "actor") or "agent", _first(entry)
+            id_ = actor if sort == "person" else _text(entry, "id")
+            found[seq] = Author(seq, sort, id_, actor, text, float(at))
+            open_[sort, id_] = seq
+        elif kind in _ENDS:
+            sort = _ENDS[kind]
+            id_ = _text(entry, "actor") if sort == "person" else _text(entry, "id")
+            begun = open_.pop((sort, id_), None)
+            if begun is not None:
+                found[begun] = replace(found[begun], end=float(at))
+    return Authors(found)
+
+
+def _first(entry: Entry) -> str:
+    for key in ("command", "code", "text"):
+        if text := _text(entry, key):
+            line = text.strip().partition("\n")[0]
+            return plain(masking.command(line if line == text.strip() else f"{line} …"), 200)
+    return ""
+
+
+def _text(entry: Entry, key: str) -> str:
+    value = entry.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def by_name(
+    entries: Sequence[Entry], after: int, known: Authors
+) -> dict[tuple[str, str, str], tuple[int, ...]]:
+    """Who changed which variable, function, alias or name of a kernel, by (kind, where, name)."""
+    found: dict[tuple[str, str, str], tuple[int, ...]] = {}
+    for entry in entries:
+        seq = entry.get("seq")
+        if entry.get("kind") != "changed" or not isinstance(seq, int) or seq <= after:
+            continue
+        ids = entry.get("ids")
+        every = ids if isinstance(ids, list) else [entry.get("id")]
+        who = tuple(number for one in every if isinstance(one, str) for number in known.of(one))
+        for where, kind, key in _names(entry):
+            found[kind, where, key] = who
+    return found
+
+
+def _names(entry: Entry) -> Iterable[tuple[str, str, str]]:
+    for owner, tables in (
+        ("shell", {"variables": "variable", "functions": "function", "aliases": "alias"}),
+        ("kernel", {"names": "name"}),
+    ):
+        where = _text(entry, owner)
+        if not where:
+            continue
+        for table, kind in tables.items():
+            names = entry.get(table)
+            if isinstance(names, dict):
+                yield from ((where, kind, str(key)) for key in names)
+        if "cwd" in entry:
+            yield where, "directory", "cwd"
+        if "umask" in entry:
+            yield where, "umask", "umask"

@@ -1,0 +1,91 @@
+"""What a snapshot remembers of its moment, so that later moments can be compared with it.
+
+A file of the snapshot's folder, compressed, with a digest in the manifest like all the others. It is written
+before the manifest and never changed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import SnapshotDamaged
+from holdfast.runtime.history.drift import holdings
+from holdfast.runtime.history.drift.changed_paths import Change, Entry, Key, Table
+from holdfast.runtime.history.drift.holdings import Holdings
+
+FILE = "baseline.json.gz"
+FORMAT = 1
+MAX_BYTES = 256 << 20
+_CHANGES: tuple[Change, ...] = ("changed", "new", "deleted")
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """A moment. `base` is the snapshot its container was made from (None: the plain image); `table` what of
+    its files differs from that; `keys` and `versions` the packages among that.
+    """
+
+    base: str | None
+    held: Holdings
+    table: Table
+    keys: tuple[Key, ...] = ()
+    versions: tuple[str, ...] = ()
+
+    def known(self) -> dict[Key, str]:
+        """Versions by package."""
+        return {key: version for key, version in zip(self.keys, self.versions, strict=False) if version}
+
+
+def write(folder: Path, baseline: Baseline) -> None:
+    """Write the file. Raises OSError."""
+    told = {
+        "format": FORMAT,
+        "base": baseline.base,
+        "held": holdings.encode(baseline.held),
+        "files": [
+            [path, _CHANGES.index(one.change), one.kind, one.size, one.ctime, one.owner]
+            for path, one in baseline.table.items()
+        ],
+        "versions": [[*key, version] for key, version in zip(baseline.keys, baseline.versions, strict=True)],
+    }
+    data = json.dumps(told, separators=(",", ":")).encode()
+    (folder / FILE).write_bytes(gzip.compress(data, compresslevel=1, mtime=0))
+
+
+def read(folder: Path) -> Baseline | None:
+    """Return what a snapshot remembers; None if it was taken without.
+
+    Raises:
+        SnapshotDamaged: it cannot be read.
+    """
+    try:
+        with gzip.open(folder / FILE) as file:
+            data = file.read(MAX_BYTES + 1)
+        told = json.loads(data)
+        if told["format"] != FORMAT:
+            return None
+        return _baseline(told)
+    except FileNotFoundError:
+        return None
+    except (OSError, EOFError, zlib.error, ValueError, TypeError, KeyError, IndexError) as error:
+        raise SnapshotDamaged(
+            f"cannot compare with snapshot {folder.name}: its baseline is damaged"
+        ) from error
+
+
+def _baseline(told: dict[str, Any]) -> Baseline:
+    return Baseline(
+        told["base"],
+        holdings.parse(told["held"]),
+        {
+            str(path): Entry(_CHANGES[change], str(kind), int(size), int(ctime), owner=int(owner))
+            for path, change, kind, size, ctime, owner in told["files"]
+        },
+        tuple((str(a), str(b), str(c)) for a, b, c, _ in told["versions"]),
+        tuple(str(version) for *_, version in told["versions"]),
+    )

@@ -1,0 +1,136 @@
+"""What changed between two holdings: processes, ports, shells, kernels.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from holdfast.runtime.history.drift.changed_paths import Change
+from holdfast.runtime.history.drift.holdings import Holdings, Kernel, Process, Shell, Value
+
+_DAILY = frozenset({"PWD", "SHLVL"})
+"""Variables that follow from other things that are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """One thing with a name. `where` is the shell or kernel, `kind` says what it is, `by` who changed it.
+
+    Kinds: directory, umask, variable, function, alias; name, kernel.
+    """
+
+    kind: str
+    where: str
+    name: str
+    change: Change
+    old: str | None = None
+    new: str | None = None
+    exported: bool = False
+    by: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessChange:
+    """A process that is new or gone, or that listens on other ports than before (`changed`)."""
+
+    pid: int
+    command: str
+    change: Change
+    ports: tuple[int, ...] = ()
+    closed: tuple[int, ...] = ()
+    started: float = 0.0
+    ended: str = ""
+    """How it ended, in words, if known."""
+    by: tuple[int, ...] = ()
+
+
+def processes(before: Holdings, now: Holdings) -> list[ProcessChange]:
+    """Return the processes that began, ended, or listen elsewhere; those of the session itself left out.
+
+    A number may be given out again; after a restore every process has another start time, so then only the
+    command can tell.
+    """
+    found: list[ProcessChange] = []
+    for pid, one in now.processes.items():
+        old = before.processes.get(pid)
+        if one.role:
+            continue
+        if old is None or not _same(old, one, clock=before.generation == now.generation):
+            found.append(ProcessChange(pid, one.command, "new", one.ports, started=one.started))
+            if old is not None and not old.role:
+                found.append(ProcessChange(pid, old.command, "deleted", old.ports))
+        elif old.ports != one.ports:
+            opened = tuple(port for port in one.ports if port not in old.ports)
+            closed = tuple(port for port in old.ports if port not in one.ports)
+            found.append(ProcessChange(pid, one.command, "changed", opened, closed, one.started))
+    for pid, old in before.processes.items():
+        if pid not in now.processes and not old.role:
+            found.append(ProcessChange(pid, old.command, "deleted", old.ports))
+    return sorted(found, key=lambda one: (one.change == "deleted", one.pid))
+
+
+def shells(before: Mapping[str, Shell], now: Mapping[str, Shell]) -> list[Changed]:
+    """Return what changed in the shells that are there now and were there before."""
+    return [item for name, shell in now.items() for item in _shell(name, before.get(name, Shell()), shell)]
+
+
+def kernels(before: Mapping[str, Kernel], now: Mapping[str, Kernel]) -> list[Changed]:
+    """Return what changed in the kernels; names only where they are known of both moments."""
+    found: list[Changed] = []
+    for name, kernel in now.items():
+        old = before.get(name, Kernel())
+        if old.epoch and kernel.epoch != old.epoch:
+            times = kernel.epoch - old.epoch
+            found.append(
+                Changed(
+                    "kernel", name, name, "changed", new=f"restarted {times}x" if times > 1 else "restarted"
+                )
+            )
+        if kernel.names is None or old.names is None:
+            continue
+        for key in sorted({*kernel.names, *old.names}):
+            was, is_ = old.names.get(key), kernel.names.get(key)
+            if was != is_:
+                found.append(Changed("name", name, key, _change(was, is_), was and was[0], is_ and is_[0]))
+    return found
+
+
+def _same(old: Process, one: Process, *, clock: bool) -> bool:
+    if clock and old.started and one.started and abs(old.started - one.started) > 1.0:
+        return False
+    return old.command == one.command or (clock and bool(old.started) and bool(one.started))
+
+
+def _shell(name: str, old: Shell, now: Shell) -> Iterator[Changed]:
+    if not now.cwd and not now.variables:
+        return  # nothing is known of it: a shell of another kind, or one that has just begun
+    if old.cwd != now.cwd and old.cwd:
+        yield Changed("directory", name, "cwd", "changed", old.cwd, now.cwd)
+    if old.umask is not None and now.umask is not None and old.umask != now.umask:
+        yield Changed("umask", name, "umask", "changed", f"{old.umask:04o}", f"{now.umask:04o}")
+    for kind, was, is_ in (
+        ("variable", old.variables, now.variables),
+        ("function", old.functions, now.functions),
+        ("alias", old.aliases, now.aliases),
+    ):
+        for key in sorted({*was, *is_}):
+            before, after = was.get(key), is_.get(key)
+            if key in _DAILY or before == after or (before and after and before[:3] == after[:3]):
+                continue
+            exported = after is not None and "x" in after.attributes
+            yield Changed(kind, name, key, _change(before, after), words(before), words(after), exported)
+
+
+def words(value: Value | None) -> str | None:
+    """A value for people: itself if it is short, else what it is."""
+    if value is None:
+        return None
+    if value.shown is not None:
+        return value.shown
+    if "a" in value.attributes or "A" in value.attributes:
+        return f"({value.size} elements)"
+    return f"({value.size} bytes)"
+
+
+def _change(before: object, after: object) -> Change:
+    return "new" if before is None else "deleted" if after is None else "changed"

@@ -1,0 +1,277 @@
+"""Answers what changed in a session since a moment: asks store, engine and guest, and puts it together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from holdfast.errors import InvalidArgument, ProtocolError, SnapshotNotFound
+from holdfast.runtime.guest_rpc import wire_fields
+from holdfast.runtime.guest_rpc.guest_client import GuestClient
+from holdfast.runtime.history.drift import (
+    authors,
+    baseline,
+    changed_paths,
+    changes,
+    observe_session,
+    packages,
+    since,
+    take_baseline,
+    trail,
+    undo_journal,
+)
+from holdfast.runtime.history.drift.authors import Authors, Entry
+from holdfast.runtime.history.drift.baseline import Baseline
+from holdfast.runtime.history.drift.changed_paths import FileChange
+from holdfast.runtime.history.drift.changes import Changed, ProcessChange
+from holdfast.runtime.history.drift.drift_result import Drift
+from holdfast.runtime.history.drift.holdings import Holdings
+from holdfast.runtime.history.drift.packages import Package
+from holdfast.runtime.history.drift.since import Moment
+from holdfast.runtime.history.drift.trail import Point, Span
+from holdfast.runtime.sessions import health
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import SessionRow, SnapshotRow
+
+EARLIER = 500
+"""Entries before the moment that are looked at for what was still at work then."""
+KINDS = (
+    *("command_started", "command_ended", "cell_started", "cell_ended", "task_started", "task_ended"),
+    *("attached", "detached", "changed", "process_exited", "woken", "dropped"),
+)
+
+
+class Asking:
+    """One question about one session."""
+
+    def __init__(self, context: Context, row: SessionRow) -> None:
+        self._context = context
+        self._row = row
+        self._client = GuestClient(context.home.run_dir(row.id))
+        self._notes: list[str] = []
+        self._first = 0
+
+    def answer(self, text: str, *, everything: bool = False) -> Drift:
+        """Compare now with the moment that text names.
+
+        Raises:
+            InvalidArgument: it names none, or one that is not in this session's past.
+            SessionError, GuestError: the session cannot be asked.
+        """
+        health.check(self._context, self._row.id)
+        now = observe_session.held(self._client)
+        snapshot = self._snapshot(text)
+        old = self._baseline(snapshot) if snapshot is not None else None
+        if snapshot is not None and old is not None:
+            moment = Moment(snapshot.name, old.held.at, old.held.seq, snapshot.id)
+            spans = trail.to_snapshot(
+                self._point(snapshot), self._row.id, self._row.parent_snapshot_id, self._points()
+            )
+            entries = self._entries(max(0, old.held.seq - EARLIER))
+            known = authors.authors(entries)
+            before = old.held
+        else:
+            moment, entries = self._moment(text, now)
+            seq = moment.seq or 0
+            spans = trail.to_time(moment.at, self._row.id, self._row.parent_snapshot_id, self._points())
+            known = authors.authors(entries)
+            before = undo_journal.rewind(now, entries, seq, moment.at, known)
+            self._note_lost(seq)
+        files, found = self._files(spans, None if old else moment.at, old)
+        return self._drift(moment, now, before, files, found, entries, known, everything=everything)
+
+    # The moment.
+
+    def _snapshot(self, text: str) -> SnapshotRow | None:
+        """Numbers and times are not taken for the beginning of an id."""
+        if (
+            since.entry_number(text) is not None
+            or since.time_of(text, datetime.now().astimezone()) is not None
+        ):
+            return next((row for row in self._context.store.snapshots() if text in (row.id, row.label)), None)
+        try:
+            return self._context.store.snapshot(text)
+        except SnapshotNotFound:
+            return None
+
+    def _moment(self, text: str, now: Holdings) -> tuple[Moment, list[Entry]]:
+        number = since.entry_number(text)
+        if number is not None:
+            entries = self._entries(max(0, number - EARLIER))
+            return self._at_entry(number, entries, now), entries
+        at = since.time_of(text, datetime.now().astimezone())
+        entries = self._entries(0)
+        if at is not None:
+            if at > now.at:
+                raise InvalidArgument(f"cannot compare: {text} has not come yet", hint=since.HINT)
+            before = [seq for seq, when in map(_seq_at, entries) if when <= at]
+            return Moment(text, at, max(before, default=max(0, self._first - 1))), entries
+        found = [one for one in authors.authors(entries).by_seq.values() if one.id.startswith(text) and text]
+        exact = [one for one in found if one.id == text] or found
+        if len(exact) != 1:
+            raise since.unknown(text)
+        return Moment(f"#{exact[0].seq}", exact[0].begin, exact[0].seq - 1), entries
+
+    def _at_entry(self, number: int, entries: list[Entry], now: Holdings) -> Moment:
+        if number > now.seq:
+            raise InvalidArgument(
+                f"cannot compare: there is no journal entry #{number}; the newest is #{now.seq}",
+                hint=since.HINT,
+            )
+        before = [when for seq, when in map(_seq_at, entries) if seq <= number]
+        after = [when for seq, when in map(_seq_at, entries) if seq > number]
+        at = max(before) if before else min(after, default=self._row.created_at.timestamp())
+        return Moment(f"#{number}", at, number)
+
+    def _entries(self, after: int) -> list[Entry]:
+        found: list[Entry] = []
+        for frame in self._client.call("journal", after_seq=after, kinds=list(KINDS)):
+            if wire_fields.event(frame) == "entry":
+                found.append(_entry(frame.payload))
+            else:
+                self._first = wire_fields.integer(frame, "first_seq")
+        return found
+
+    def _note_lost(self, seq: int) -> None:
+        if self._first > seq + 1:
+            self._notes.append(
+                f"the journal begins at #{self._first}: what was done before is known of files only"
+            )
+
+    # The files.
+
+    def _files(
+        self, spans: list[Span], at: float | None, old: Baseline | None
+    ) -> tuple[list[FileChange], list[Package]]:
+        container = self._row.container_id or ""
+        table, found, told = take_baseline.files(
+            self._context.engine, self._client, container, old.held.at if old else at or 0.0
+        )
+        keys = [one.key for one in found]
+        if len(table) > observe_session.MAX_PATHS:
+            self._notes.append(f"of {len(table)} paths, {observe_session.MAX_PATHS} were looked at")
+        total: dict[str, FileChange] = {}
+        for span in reversed(spans):
+            begin = self._stored(span.begin)
+            end = self._stored(span.end) if span.end else None
+            total = changed_paths.join(
+                total,
+                changed_paths.compare(
+                    begin.table if begin else {},
+                    end.table if end else table,
+                    at,
+                    end.keys if end else keys,
+                    begin.keys if begin else (),
+                ),
+            )
+            if end:  # what was known of its packages then holds where nothing newer is
+                for key, version in end.known().items():
+                    told.setdefault(key, {"new": version})
+        changed = packages.settle(packages.find(total.values()), told, old.known() if old else {})
+        return packages.separate(total.values(), changed) if changed else (list(total.values()), [])
+
+    def _baseline(self, snapshot: SnapshotRow) -> Baseline | None:
+        found = baseline.read(self._context.home.snapshots / snapshot.id)
+        if found is None:
+            raise InvalidArgument(
+                f"cannot compare: snapshot {snapshot.name} does not know what the session held",
+                hint="it was taken by an older version; compare with a later one",
+            )
+        return found
+
+    def _stored(self, identity: str | None) -> Baseline | None:
+        return None if identity is None else self._baseline(self._context.store.snapshot(identity))
+
+    def _points(self) -> Mapping[str, Point]:
+        return trail.points_by_id([self._point(row) for row in self._context.store.snapshots()])
+
+    def _point(self, row: SnapshotRow) -> Point:
+        told = "base" in row.details
+        at = row.details.get("moment", {}).get("at", row.created_at.timestamp())
+        return Point(row.id, row.name, row.session_id, at, row.details.get("base") or None, told)
+
+    # All of it.
+
+    def _drift(
+        self,
+        moment: Moment,
+        now: Holdings,
+        before: Holdings,
+        files: list[FileChange],
+        found: list[Package],
+        entries: list[Entry],
+        known: Authors,
+        *,
+        everything: bool,
+    ) -> Drift:
+        kept, noise = (files, 0) if everything else changed_paths.sift(files)
+        named = authors.by_name(entries, moment.seq or 0, known)
+        self._note_kernels(before, now)
+        return Drift(
+            session=self._row.name,
+            since=moment,
+            at=now.at,
+            files=tuple(sorted((replace(f, by=known.at(f.at)) for f in kept), key=lambda f: f.path)),
+            packages=tuple(replace(one, by=known.at(one.at)) for one in found),
+            processes=tuple(_ascribed(changes.processes(before, now), now, entries, known)),
+            shell=tuple(_named(changes.shells(before.shells, now.shells), named)),
+            kernel=tuple(_named(changes.kernels(before.kernels, now.kernels), named)),
+            authors=known.by_seq,
+            noise=noise,
+            notes=tuple(self._notes),
+        )
+
+    def _note_kernels(self, before: Holdings, now: Holdings) -> None:
+        for name, kernel in now.kernels.items():
+            old = before.kernels.get(name)
+            if kernel.names is not None and kernel.stale:
+                self._notes.append(f"the names in kernel {name} are those of an earlier cell: it is busy")
+            if kernel.names is None or (old is not None and old.names is None):
+                when = "now" if kernel.names is None else "then"
+                if kernel.epoch or (old and old.epoch):
+                    self._notes.append(f"the names in kernel {name} are not known of {when}")
+
+
+def _ascribed(
+    found: list[ProcessChange], now: Holdings, entries: list[Entry], known: Authors
+) -> list[ProcessChange]:
+    exits = {entry.get("pid"): entry for entry in entries if entry.get("kind") == "process_exited"}
+    told = []
+    for one in found:
+        if one.change == "deleted":
+            told.append(replace(one, ended=_ended(exits.get(one.pid, {}))))
+        else:
+            told.append(replace(one, by=known.of(now.processes[one.pid].origin)))
+    return told
+
+
+def _ended(entry: Entry) -> str:
+    if entry.get("cause") == "oom":
+        return "out of memory"
+    if isinstance(number := entry.get("signal"), int | str):
+        return f"signal {number}"
+    return f"exit {code}" if isinstance(code := entry.get("exit_code"), int) else ""
+
+
+def _named(found: list[Changed], who: Mapping[tuple[str, str, str], tuple[int, ...]]) -> list[Changed]:
+    told = [replace(one, by=who.get((one.kind, one.where, one.name), ())) for one in found]
+    return sorted(told, key=lambda one: (one.where, one.by))
+
+
+def _seq_at(entry: Entry) -> tuple[int, float]:
+    seq, at = entry.get("seq"), entry.get("at")
+    if not isinstance(seq, int) or not isinstance(at, int | float):
+        raise ProtocolError("cannot understand the session: a journal entry has no number or time")
+    return seq, float(at)
+
+
+def _entry(payload: bytes) -> Entry:
+    try:
+        return wire_fields.table(json.loads(payload), "a journal entry")
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError("cannot understand the session: a journal entry is not JSON") from error

@@ -1,0 +1,60 @@
+"""What a person means by "since": a moment's name, a journal entry, a command, a time.  Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from holdfast.base.text import plain
+from holdfast.errors import InvalidArgument
+
+_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+_AGO = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d)(?: ago)?")
+_CLOCK = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?")
+HINT = "give a snapshot, the number of a journal entry (#12), the id of a command, `10m`, or a time"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A moment in the life of a session. `at` is in Unix seconds; `seq` the last entry that is before it.
+
+    `until` names the later moment if that is not the present.
+    """
+
+    label: str
+    at: float
+    seq: int | None = None
+    snapshot_id: str | None = None
+    until: str | None = None
+
+
+def entry_number(text: str) -> int | None:
+    """The number of a journal entry, if that is what is meant."""
+    digits = text.removeprefix("#")
+    return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 18 else None
+
+
+def time_of(text: str, now: datetime) -> float | None:
+    """A time as Unix seconds: how long ago (10m), a time of today, or a date and time; None for other text.
+
+    Args:
+        text: what was given.
+        now: the present, with the time zone that times without one are in.
+    """
+    if match := _AGO.fullmatch(text.strip()):
+        return (now - timedelta(seconds=float(match[1]) * _UNITS[match[2]])).timestamp()
+    if _CLOCK.fullmatch(text):
+        text = f"{now.date().isoformat()}T{text.zfill(5 if text.count(':') == 1 else 8)}"
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (found if found.tzinfo else found.replace(tzinfo=now.tzinfo)).timestamp()
+
+
+def unknown(text: str) -> InvalidArgument:
+    """The error for what names no moment."""
+    return InvalidArgument(
+        f"cannot compare: '{plain(text, 80)}' is not a snapshot, journal entry, command or time", hint=HINT
+    )

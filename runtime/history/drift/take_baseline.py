@@ -1,0 +1,40 @@
+"""Takes the baseline of a snapshot: what the session holds and how its files differ, before the capture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.runtime.history.drift import observe_session, packages
+from holdfast.runtime.history.drift.baseline import Baseline
+from holdfast.runtime.history.drift.changed_paths import Entry
+from holdfast.runtime.history.drift.packages import Package
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+    from holdfast.runtime.guest_rpc.guest_client import GuestClient
+    from holdfast.runtime.history.drift.holdings import Holdings
+
+
+def baseline(engine: Engine, client: GuestClient, container: str, base: str | None) -> Baseline:
+    """What is to be compared with later. The files are looked at first: what changes meanwhile is told twice
+    rather than never.
+
+    Raises:
+        GuestError, EngineError: it cannot be had.
+    """
+    table, found, versions = files(engine, client, container, 0.0)
+    keys = tuple(one.key for one in found)
+    told = packages.settle(found, versions, {})
+    by_key = {one.key: one.new or "" for one in told}
+    held: Holdings = observe_session.held(client)
+    return Baseline(base, held, table, keys, tuple(by_key.get(key, "") for key in keys))
+
+
+def files(
+    engine: Engine, client: GuestClient, container: str, since: float
+) -> tuple[dict[str, Entry], list[Package], dict[tuple[str, str, str], dict[str, str]]]:
+    """How the files differ from the image, the packages among that, and what the guest tells of these."""
+    differing = observe_session.differing(engine, container)
+    found = observe_session.candidates(differing)
+    table, versions = observe_session.table(client, differing, found, since)
+    return table, found, {found[number].key: one for number, one in versions.items() if number < len(found)}

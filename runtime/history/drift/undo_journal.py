@@ -1,0 +1,149 @@
+"""What a session held at a journal entry: what it holds now, less the entries since then.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from holdfast.errors import ProtocolError
+from holdfast.runtime.history.drift.authors import Authors, Entry
+from holdfast.runtime.history.drift.holdings import (
+    Holdings,
+    Kernel,
+    Process,
+    Shell,
+    Value,
+    name_of,
+    value_of,
+)
+
+
+def rewind(now: Holdings, entries: Sequence[Entry], seq: int, at: float, known: Authors) -> Holdings:
+    """Return the holdings at the entry of that number. Entries of another form than agreed are passed over.
+
+    Args:
+        now: what is held after the last of the entries.
+        entries: those with greater numbers, oldest first; others are passed over.
+        seq: the moment.
+        at: its time in Unix seconds, for processes whose command is not known.
+        known: the commands of all the entries.
+    """
+    shells, kernels = dict(now.shells), dict(now.kernels)
+    lived = max([at, *_restores(entries, seq)])
+    processes = {pid: one for pid, one in now.processes.items() if not _began_after(one, seq, lived, known)}
+    for entry in reversed(entries):
+        number = entry.get("seq")
+        if not isinstance(number, int) or number <= seq:
+            continue
+        kind = entry.get("kind")
+        try:
+            if kind == "changed":
+                _take_back(entry, shells, kernels)
+                _take_back_ports(entry, processes)
+            elif kind in ("process_exited", "task_ended"):
+                gone = _exited(entry)
+                if gone and not _began_after(gone, seq, lived, known):
+                    processes[gone.pid] = gone
+        except ProtocolError:
+            continue
+    return replace(now, at=at, seq=seq, processes=processes, shells=shells, kernels=kernels)
+
+
+def _restores(entries: Sequence[Entry], seq: int) -> list[float]:
+    """When the session was restored since: what has a start time up to then may be older."""
+    found = []
+    for entry in entries:
+        number, when = entry.get("seq"), entry.get("at")
+        restored = entry.get("kind") == "woken" and entry.get("event") == "restored"
+        if restored and isinstance(number, int) and number > seq and isinstance(when, int | float):
+            found.append(float(when))
+    return found
+
+
+def _began_after(one: Process, seq: int, at: float, known: Authors) -> bool:
+    if one.role:
+        return False
+    if found := known.of(one.origin):
+        return min(found) > seq
+    # All later commands are known: one that is not is older. Without a command, the start time must do.
+    return not one.origin and bool(one.started) and one.started > at
+
+
+def _exited(entry: Entry) -> Process | None:
+    pid, command, origin = entry.get("pid"), entry.get("command"), entry.get("origin")
+    if not isinstance(pid, int) or not isinstance(command, str):
+        return None
+    ports = entry.get("ports")
+    started = entry.get("started")
+    id_ = origin.get("id") if isinstance(origin, dict) else entry.get("id")
+    return Process(
+        pid,
+        command,
+        float(started) if isinstance(started, int | float) else 0.0,
+        tuple(port for port in ports if isinstance(port, int)) if isinstance(ports, list) else (),
+        origin=id_ if isinstance(id_, str) else "",
+    )
+
+
+def _take_back(entry: Entry, shells: dict[str, Shell], kernels: dict[str, Kernel]) -> None:
+    shell, kernel = entry.get("shell"), entry.get("kernel")
+    if isinstance(shell, str) and shell in shells:
+        held = shells[shell]
+        cwd, umask = _old(entry, "cwd"), _old(entry, "umask")
+        shells[shell] = replace(
+            held,
+            cwd=cwd if isinstance(cwd, str) else held.cwd,
+            umask=umask if isinstance(umask, int) else held.umask,
+            variables=_before(held.variables, entry.get("variables")),
+            functions=_before(held.functions, entry.get("functions")),
+            aliases=_before(held.aliases, entry.get("aliases")),
+        )
+    if isinstance(kernel, str) and kernel in kernels:
+        mine = kernels[kernel]
+        epoch = _old(entry, "epoch")
+        names = dict(mine.names) if mine.names is not None else None
+        told = entry.get("names")
+        if names is not None and isinstance(told, dict):
+            for key, pair in told.items():
+                old = _pair(pair)[0]
+                if old is None:
+                    names.pop(key, None)
+                else:
+                    names[key] = name_of(old)
+        kernels[kernel] = replace(mine, names=names, epoch=epoch if isinstance(epoch, int) else mine.epoch)
+
+
+def _take_back_ports(entry: Entry, processes: dict[int, Process]) -> None:
+    if "ports" not in entry:
+        return
+    closed, opened = _pair(entry["ports"])
+    for ports, sign in ((opened, False), (closed, True)):
+        for port, pid in map(_pair, ports if isinstance(ports, list) else ()):
+            one = processes.get(pid) if isinstance(pid, int) else None
+            if one is None or not isinstance(port, int):
+                continue
+            rest = tuple(each for each in one.ports if each != port)
+            processes[one.pid] = replace(one, ports=tuple(sorted((*rest, port))) if sign else rest)
+
+
+def _before(held: Mapping[str, Value], told: Any) -> dict[str, Value]:
+    found = dict(held)
+    if isinstance(told, dict):
+        for key, pair in told.items():
+            old = value_of(_pair(pair)[0])
+            if old is None:
+                found.pop(key, None)
+            else:
+                found[key] = old
+    return found
+
+
+def _old(entry: Entry, key: str) -> object:
+    return _pair(entry[key])[0] if key in entry else None
+
+
+def _pair(told: Any) -> tuple[Any, Any]:
+    if not isinstance(told, list) or len(told) != 2:
+        raise ProtocolError("cannot understand the session: a change is not a pair")
+    return told[0], told[1]

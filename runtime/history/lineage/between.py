@@ -1,0 +1,93 @@
+"""What was run between two moments of a line of sessions, in short.  Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base.text import plain
+from holdfast.runtime.store.timelines import Branch, line_of
+
+if TYPE_CHECKING:
+    from holdfast.runtime.store.journal_entries import EntryRow
+
+KINDS = {"command_started": "command", "cell_started": "code", "task_started": "command", "input": "text"}
+"""Entries of the journal that tell what was run, and the field with its text."""
+_WORDS = {"command_started": "command", "cell_started": "cell", "task_started": "task", "input": "input"}
+SAMPLES = 3
+LONGEST = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How much was run, and the beginning of it: first lines, cut short."""
+
+    commands: int = 0
+    cells: int = 0
+    tasks: int = 0
+    inputs: int = 0
+    samples: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.commands or self.cells or self.tasks or self.inputs)
+
+    @property
+    def text(self) -> str:
+        """As one line; empty if nothing was run."""
+        counts = zip((self.commands, self.cells, self.tasks, self.inputs), _WORDS.values(), strict=True)
+        told = ", ".join(f"{number} {word}{'s' if number > 1 else ''}" for number, word in counts if number)
+        more = "; …" if self.samples and self.commands + self.cells + self.tasks > len(self.samples) else ""
+        return f"{told}: {'; '.join(self.samples)}{more}" if self.samples else told
+
+    def as_dict(self) -> dict[str, Any]:
+        """For programs."""
+        counts = {"commands": self.commands, "cells": self.cells, "tasks": self.tasks, "inputs": self.inputs}
+        return {**counts, "samples": list(self.samples)}
+
+
+class Told:
+    """Entries of journals, ordered for questions about stretches of them."""
+
+    def __init__(self, entries: Iterable[EntryRow], branches: Mapping[str, Branch]) -> None:
+        self._branches = branches
+        self._of: dict[str, list[EntryRow]] = {}
+        for entry in entries:
+            self._of.setdefault(entry.session_id, []).append(entry)
+
+    def ran(self, journal: str, after: int, until: int | None = None) -> Ran:
+        """What was run in the line of a journal behind one entry, up to another."""
+        found: list[EntryRow] = []
+        for part in line_of(journal, self._branches):
+            last = until if part.position is None else part.position
+            found += [
+                entry
+                for entry in self._of.get(part.session_id, ())
+                if entry.seq > after
+                and (last is None or entry.seq <= last)
+                and (until is None or entry.seq <= until)
+            ]
+        return summed(found)
+
+
+def summed(entries: Sequence[EntryRow]) -> Ran:
+    """These entries in short."""
+    count = {kind: sum(1 for entry in entries if entry.kind == kind) for kind in KINDS}
+    shown = [text for entry in entries if entry.kind != "input" and (text := _text(entry))]
+    return Ran(
+        count["command_started"],
+        count["cell_started"],
+        count["task_started"],
+        count["input"],
+        tuple(shown[:SAMPLES]),
+    )
+
+
+def _text(entry: EntryRow) -> str:
+    told = entry.body.get(KINDS.get(entry.kind, ""), "")
+    text = told if isinstance(told, str) else json.dumps(told)
+    head, _, rest = text.strip().partition("\n")
+    head = plain(head, LONGEST + 1)
+    cut = len(head) > LONGEST or rest.strip()
+    return f"{head[:LONGEST].rstrip()}…" if cut else head

@@ -1,0 +1,59 @@
+"""Which snapshots belong to a session's past, and how one is named by its place in it.  Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from holdfast.base.text import plain
+from holdfast.errors import InvalidArgument, SnapshotNotFound
+from holdfast.runtime.history.lineage import parent
+from holdfast.runtime.store.rows import SessionRow, SnapshotRow
+
+_RELATIVE = re.compile(r"@-([1-9]\d{0,5})")
+
+
+def line(session: SessionRow, snapshots: Sequence[SnapshotRow]) -> list[SnapshotRow]:
+    """The snapshots before a session's present, the last one first."""
+    by_id = {row.id: row for row in snapshots}
+    found: list[SnapshotRow] = []
+    at = parent.before(session, snapshots)
+    seen: set[str] = set()
+    while at is not None and at in by_id and at not in seen:
+        seen.add(at)
+        found.append(by_id[at])
+        at = by_id[at].parent_snapshot_id
+    return found
+
+
+def check(session: SessionRow, snapshot: SnapshotRow, snapshots: Sequence[SnapshotRow]) -> None:
+    """Do nothing if a session may go back to a snapshot: one of its past, or taken of it in an earlier life.
+
+    Raises:
+        InvalidArgument: it is of others.
+    """
+    if snapshot.session_id == session.id or snapshot in line(session, snapshots):
+        return
+    raise InvalidArgument(
+        f"cannot rewind session {session.name}: snapshot {snapshot.name} is not of its lineage",
+        hint="`holdfast snapshots --tree` shows it; `--force` goes there all the same, `holdfast restore` "
+        "makes another session",
+    )
+
+
+def relative(ref: str, session: SessionRow, snapshots: Sequence[SnapshotRow]) -> SnapshotRow | None:
+    """The snapshot meant by `@-1` (the last one before the present), `@-2`, …; None for another text.
+
+    Raises:
+        SnapshotNotFound: there are not that many.
+    """
+    match = _RELATIVE.fullmatch(ref)
+    if match is None:
+        return None
+    found, number = line(session, snapshots), int(match[1])
+    if number > len(found):
+        raise SnapshotNotFound(
+            f"cannot find {plain(ref, 20)}: session {session.name} has {len(found)} snapshots in its past",
+            hint="`holdfast snapshots --tree` shows them",
+        )
+    return found[number - 1]

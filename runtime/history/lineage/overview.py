@@ -1,0 +1,105 @@
+"""All snapshots and sessions of a home with what is known of each, put together from store and journals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from holdfast.runtime.history.lineage import family, parent
+from holdfast.runtime.history.lineage.between import KINDS, Ran, Told
+from holdfast.runtime.journal.mirror import mirror
+from holdfast.runtime.sessions import health
+from holdfast.runtime.store.past_lives import journal_of, names
+from holdfast.runtime.store.rows import SessionRow, SnapshotRow
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Snapshots and the sessions that are there, oldest first.
+
+    `above` has the parent of each, if that is there; `ran` what was run since then; `names` the names of all
+    sessions that ever were, by id.
+    """
+
+    snapshots: tuple[SnapshotRow, ...] = ()
+    sessions: tuple[SessionRow, ...] = ()
+    above: Mapping[str, str | None] = field(default_factory=dict)
+    ran: Mapping[str, Ran] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, session: SessionRow) -> Lineage:
+        """The part of one session: its past, what was taken of it, and what continues from these."""
+        past = {row.id for row in family.line(session, self.snapshots)}
+        mine = {row.id for row in self.snapshots if row.session_id == session.id} | past
+        for start in list(mine):
+            at = self.above.get(start)
+            while at is not None and at not in mine:
+                mine.add(at)
+                at = self.above.get(at)
+        return Lineage(
+            tuple(row for row in self.snapshots if row.id in mine),
+            tuple(row for row in self.sessions if row.id == session.id or self.above.get(row.id) in mine),
+            self.above,
+            self.ran,
+            self.names,
+        )
+
+    def as_dict(self, row: SnapshotRow | SessionRow) -> dict[str, Any]:
+        """What is known of one beyond its row."""
+        return {"parent_id": self.above.get(row.id), "ran": self.ran.get(row.id, Ran()).as_dict()}
+
+
+def overview(context: Context) -> Lineage:
+    """Look at the store, and at the journals of the sessions that run."""
+    store = context.store
+    snapshots = store.snapshots()
+    everyone = health.observe_all(context)
+    known = {row.id for row in snapshots}
+    for row in everyone:
+        if row.state == "running":
+            mirror(store, context.home, row.id)
+    branches = store.entries.branches()
+    journals = {journal_of(row) for row in snapshots} | {row.id for row in everyone}
+    journals |= {branch.parent for branch in branches.values()}
+    told = Told(store.entries.of(journals, kinds=KINDS), branches)
+    above: dict[str, str | None] = {}
+    ran: dict[str, Ran] = {}
+    places = {row.id: _place(row) for row in snapshots}
+    for taken in snapshots:
+        up = taken.parent_snapshot_id if taken.parent_snapshot_id in known else None
+        above[taken.id] = up
+        if (place := places[taken.id]) is not None:
+            ran[taken.id] = told.ran(journal_of(taken), places.get(up or "") or 0, place)
+    for session in everyone:
+        up = parent.before(session, snapshots)
+        above[session.id] = up
+        ran[session.id] = told.ran(session.id, places.get(up or "") or 0)
+    return Lineage(tuple(snapshots), tuple(everyone), above, ran, names(store.sessions(removed=True)))
+
+
+def why(row: SnapshotRow) -> str:
+    """Why a snapshot was taken, in words: somebody's, or of the policy that took it. Pure."""
+    auto = row.details.get("auto")
+    if not isinstance(auto, dict):
+        return row.reason or ""
+    what = str(auto.get("what", ""))
+    return row.reason or _TRIGGERS.get(str(auto.get("trigger")), "automatic: {}").format(what)
+
+
+def _place(row: SnapshotRow) -> int | None:
+    moment = row.details.get("moment")
+    found = moment.get("journal_seq") if isinstance(moment, dict) else None
+    return found if isinstance(found, int) else None
+
+
+_TRIGGERS = {
+    "risky": "before {}",
+    "failure": "after failure: {}",
+    "every": "after {}",
+    "idle": "idle",
+    "rewind": "before going back to {}",
+}

@@ -1,0 +1,172 @@
+"""The recording of a shell's terminal, or a part of it: played, or written as a cast.
+
+Where it comes from (a running session, a container that has ended) is `Source`'s. A part begins with the
+picture of that moment. Nothing here is held in memory but an index of a few MiB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, Protocol
+
+from holdfast.base.text import plain
+from holdfast.errors import InvalidArgument, ProtocolError
+from holdfast.runtime.guest.records import timeline
+from holdfast.runtime.guest.records.timeline import Kind, Moment
+from holdfast.runtime.history.recording import cast, scrubbed_recording
+from holdfast.runtime.history.recording.cast import Chunk, Event, Gap
+from holdfast.runtime.scrubbing.matcher import Matcher
+
+# Output that makes the picture a part begins with; see `viewing.py`.
+TAIL = 256 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is there: offsets of the output that is kept."""
+
+    start: int
+    end: int
+
+
+class Source(Protocol):
+    """Where output and index lie."""
+
+    def kept(self) -> Kept:
+        """Which output there is."""
+
+    def segments(self, start: int, end: int) -> list[bytes]:
+        """The index of a part of the output."""
+
+    def output(self, start: int, end: int) -> Iterator[Chunk | Gap]:
+        """A part of the output, without marks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a part begins or ends: an offset of the output, or a time of the Unix clock."""
+
+    offset: int | None = None
+    at: float | None = None
+
+
+class Recording:
+    """A part of what a terminal showed: from one place to another, all that is kept if none is given."""
+
+    def __init__(
+        self, source: Source, start: Place | None = None, end: Place | None = None, *, title: str = ""
+    ) -> None:
+        """Raises InvalidArgument if the part is empty."""
+        self._source = source
+        self.kept = source.kept()
+        self.title = plain(title, 200)
+        segments = source.segments(self.kept.start, self.kept.end)
+        self._moments = _Moments(segments)
+        self.start = self._offset(start, self.kept.start)
+        self.end = self._offset(end, self.kept.end)
+        if self.start >= self.end:
+            raise InvalidArgument(
+                f"cannot replay: nothing was shown between offsets {self.start} and {self.end}",
+                hint=f"the output from offset {self.kept.start} to {self.kept.end} is kept",
+            )
+        self.missing = max(0, self.kept.start - self.start)
+        """Bytes at its beginning that are no longer kept."""
+        self.begun, self.rows, self.cols = self._moments.state(self.start)
+
+    def events(self) -> Iterator[Event]:
+        """What happened, in order; first the picture it begins with, if something was shown before."""
+        opening, start = self._opening()
+        if opening:
+            yield Event(self.begun, "o", opening, start)
+        output = self._source.output(start, self.end)
+        for event in cast.merge(self._moments.within(self.end), output, start, self.begun):
+            if event.offset > self.end:
+                return
+            yield event
+
+    def write(self, file: IO[str], *, raw: bool = False, matcher: Matcher | None = None) -> int:
+        """Write it as asciicast v2 and return how many events there were.
+
+        Its output is filtered for the terminals it will be played on, and rid of the secrets that `matcher`
+        finds, unless `raw`.
+        """
+        count = -1
+        events = self.events()
+        if not raw:
+            events = cast.safe(events)
+            events = events if matcher is None else scrubbed_recording.scrubbed(events, matcher)
+        for line in cast.lines(events, self.rows, self.cols, self.begun, self.title):
+            file.write(line)
+            count += 1
+        return count
+
+    def _opening(self) -> tuple[str, int]:
+        """What leads to the picture, and where to go on: a sequence may be cut at the beginning."""
+        from holdfast.runtime.terminal.emulator import Emulator
+        from holdfast.runtime.terminal.redraw import redraw
+
+        begin = max(self.kept.start, self.start - TAIL)
+        if begin >= self.start:
+            return "", self.start
+        terminal = Emulator(self.rows, self.cols)
+        for item in self._source.output(begin, self.start):
+            if isinstance(item, Chunk):
+                terminal.feed_bytes(item.data)
+        return redraw(terminal).decode("utf-8", "replace"), self.start - len(terminal.unfinished)
+
+    def _offset(self, place: Place | None, default: int) -> int:
+        if place is None:
+            return default
+        if place.offset is not None:
+            return min(place.offset, self.kept.end)
+        return self._moments.offset_at(place.at or 0.0, default)
+
+
+class _Moments:
+    """The index, decoded anew for each use: a few MiB as bytes, too much as objects."""
+
+    def __init__(self, segments: list[bytes]) -> None:
+        self._segments = segments
+
+    def __iter__(self) -> Iterator[Moment]:
+        try:
+            for segment in self._segments:
+                yield from timeline.decode(segment)
+        except timeline.Malformed as error:
+            raise ProtocolError(f"cannot understand the session: {error}") from error
+
+    def within(self, end: int) -> Iterator[Moment]:
+        """Up to an offset."""
+        for moment in self:
+            if moment.offset > end and moment.kind is not Kind.OUTPUT:
+                return
+            yield moment
+            if moment.offset >= end and moment.kind is Kind.OUTPUT:
+                return
+
+    def state(self, offset: int) -> tuple[float, int, int]:
+        """The time the byte at an offset came, and the terminal's rows and columns then."""
+        at, rows, cols = 0.0, 24, 80
+        if self._segments:
+            try:
+                start = timeline.start_of(self._segments[0])
+            except timeline.Malformed as error:
+                raise ProtocolError(f"cannot understand the session: {error}") from error
+            at, rows, cols = start.at, start.rows, start.columns
+        for moment in self:
+            if moment.kind is Kind.RESIZE and moment.offset <= offset:
+                rows, cols = moment.rows, moment.columns
+            at = moment.at
+            if moment.offset > offset:
+                break
+        return at, rows, cols
+
+    def offset_at(self, at: float, default: int) -> int:
+        """How much had been shown at a time."""
+        found = None
+        for moment in self:
+            if moment.at > at:
+                break
+            found = moment.offset
+        return default if found is None else found

@@ -1,0 +1,49 @@
+"""A recording without the secrets in it, however the terminal's output was cut into events. Pure.
+
+What may become a secret waits for what follows, and is shown with that. Times and offsets of what is shown
+stay in order.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from holdfast.runtime.history.recording.cast import Event
+from holdfast.runtime.scrubbing.matcher import Matcher
+from holdfast.runtime.scrubbing.scrubber import Scrubber
+from holdfast.runtime.scrubbing.stream import Stream
+
+
+class _Flow:
+    """All output, or all input."""
+
+    def __init__(self, matcher: Matcher) -> None:
+        self._stream = Stream(Scrubber(matcher))
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._last: Event | None = None
+
+    def feed(self, event: Event) -> Iterator[Event]:
+        self._last = event
+        if text := self._decode(self._stream.feed(event.data.encode("utf-8", "surrogatepass"))):
+            yield replace(event, data=text)
+
+    def end(self, at: float) -> Iterator[Event]:
+        text = self._decode(self._stream.end(), final=True)
+        if text and self._last is not None:
+            yield replace(self._last, data=text, at=at)
+
+
+def scrubbed(events: Iterable[Event], matcher: Matcher) -> Iterator[Event]:
+    """The same events, of which output and input hold nothing that the matcher finds."""
+    flows = {code: _Flow(matcher) for code in ("o", "i")}
+    at = 0.0
+    for event in events:
+        at = event.at
+        if flow := flows.get(event.code):
+            yield from flow.feed(event)
+        else:
+            yield event
+    for flow in flows.values():
+        yield from flow.end(at)

@@ -1,0 +1,90 @@
+"""What this host does with sessions, as entries of their journals: who did it, and why.
+
+A journal that cannot be written does not make what was done undone: it is left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import StoreError
+from holdfast.runtime.journal.mirror import mirror
+from holdfast.runtime.store.past_lives import journal_of
+from holdfast.runtime.store.timelines import Branch
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import SessionRow, SnapshotRow
+
+
+def note(
+    context: Context,
+    session_id: str,
+    kind: str,
+    *,
+    at: float | None = None,
+    position: int | None = None,
+    actor: str | None = None,
+    **details: Any,
+) -> None:
+    """Write down that something was done with a session, now or at an entry of it."""
+    store = context.store
+    body = {key: value for key, value in details.items() if value is not None}
+    if context.reason is not None and actor is None:
+        body["reason"] = context.reason
+    try:
+        if position is None or store.entries.last(session_id) < position:
+            mirror(store, context.home, session_id)
+        store.entries.note(
+            session_id,
+            kind,
+            time.time() if at is None else at,
+            actor=actor or context.actor,
+            body=body,
+            position=position,
+        )
+    except StoreError as error:
+        context.progress(f"the journal of session {session_id} lacks an entry: {error}")
+
+
+def taken(context: Context, session: SessionRow, snapshot: SnapshotRow, kind: str = "snapshot") -> None:
+    """A snapshot was taken of a session, or it was suspended in one."""
+    moment = _moment(snapshot)
+    note(
+        context,
+        session.id,
+        kind,
+        at=moment.get("at"),
+        position=moment.get("journal_seq"),
+        snapshot=snapshot.id,
+        label=snapshot.label,
+        of=snapshot.kind,
+    )
+
+
+def branched(context: Context, sessions: Sequence[SessionRow], snapshot: SnapshotRow) -> None:
+    """Sessions are about to go on from a snapshot: from here on their past is known."""
+    moment = _moment(snapshot)
+    if "journal_seq" in moment:
+        branch = Branch(journal_of(snapshot), int(moment["journal_seq"]), float(moment["at"]))
+        for session in sessions:
+            context.store.entries.branch(session.id, snapshot.id, branch)
+
+
+def restored(
+    context: Context, sessions: Sequence[SessionRow], snapshot: SnapshotRow, rung: str = "live"
+) -> None:
+    """Sessions go on from a snapshot, or (`files`, `commands`) have its files only."""
+    for session in sessions:
+        only = None if rung == "live" else rung
+        note(context, session.id, "restored", snapshot=snapshot.id, label=snapshot.label, only=only)
+    names = [session.name for session in sessions]
+    into = ", ".join(names)
+    note(context, snapshot.session_id, "forked", snapshot=snapshot.id, label=snapshot.label, into=into)
+
+
+def _moment(snapshot: SnapshotRow) -> Mapping[str, Any]:
+    found = snapshot.details.get("moment")
+    return found if isinstance(found, dict) else {}

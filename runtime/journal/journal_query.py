@@ -1,0 +1,118 @@
+"""The journal of a session as it is asked for: its line, or all timelines of its family; filtered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Generator
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from holdfast.base.resolve import resolve
+from holdfast.errors import SessionNotFound
+from holdfast.runtime.journal.mirror import mirror
+from holdfast.runtime.store import past_lives
+from holdfast.runtime.store.entry import Entry
+from holdfast.runtime.store.journal_entries import Wanted
+from holdfast.runtime.store.timelines import family_of, line_of
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.journal_entries import EntryRow
+    from holdfast.runtime.store.rows import SessionRow
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which entries are wanted; as `Wanted`, and `grep`: only those that the text occurs in."""
+
+    after: int | None = None
+    kinds: Collection[str] | None = None
+    actor: str | None = None
+    since: float | None = None
+    grep: str | None = None
+
+    def rows(self) -> Wanted:
+        """What of it the database decides."""
+        return Wanted(self.after, self.kinds, self.actor, self.since)
+
+    def takes(self, entry: Entry) -> bool:
+        """Whether this one, which the database chose, is wanted."""
+        return self.grep is None or self.grep.lower() in _text(entry).lower()
+
+
+def read(
+    context: Context,
+    session_id: str,
+    wanted: Filter,
+    *,
+    all_timelines: bool = False,
+    limit: int | None = None,
+) -> list[Entry]:
+    """The entries of a session's line, oldest first; with those of other timelines, each marked.
+
+    `limit`: only the newest of them, this many.
+    """
+    store = context.store
+    branches = store.entries.branches()
+    line = line_of(session_id, branches)
+    ids = [part.session_id for part in line]
+    if all_timelines:
+        ids += sorted(family_of(session_id, branches) - set(ids))
+    for each in ids:
+        mirror(store, context.home, each)
+    branches = store.entries.branches()  # what was just read tells exactly where sessions branched off
+    parts = {part.session_id: part for part in line_of(session_id, branches)}
+    names = past_lives.names(store.sessions(removed=True))
+    newest_first = limit is not None
+
+    def chosen() -> Generator[Entry]:
+        # A line is in the order of its numbers, part by part; timelines meet in the order of time.
+        places = [ids] if all_timelines else [[each] for each in parts]
+        for place in reversed(places) if newest_first else places:
+            with closing(
+                store.entries.stream(place, wanted.rows(), by_time=all_timelines, newest_first=newest_first)
+            ) as rows:
+                for row in rows:
+                    part = parts.get(row.session_id)
+                    current = part is not None and part.covers(row.seq, row.at, host=row.host)
+                    if current or all_timelines:
+                        entry = _entry(row, names.get(row.session_id, row.session_id), current=current)
+                        if wanted.takes(entry):
+                            yield entry
+
+    with closing(chosen()) as entries:
+        found = list(islice(entries, limit))
+    return found[::-1] if newest_first else found
+
+
+def find(context: Context, ref: str) -> SessionRow:
+    """The session meant by ref; one that was removed if there is no other. Raises SessionNotFound."""
+    try:
+        return context.session_row(ref)
+    except SessionNotFound:
+        rows = [row for row in context.store.sessions(removed=True) if row.state == "removed"]
+        newest = {row.name: row.id for row in rows}
+        if ref in newest:
+            return next(row for row in rows if row.id == newest[ref])
+        known = {row.id: row for row in rows}
+        return known[resolve(ref, ((row.id, row.name) for row in rows))]
+
+
+def _entry(row: EntryRow, name: str, *, current: bool) -> Entry:
+    return Entry(
+        session_id=row.session_id,
+        session=name,
+        seq=row.seq,
+        at=row.at,
+        kind=row.kind,
+        actor=row.actor,
+        host=row.host,
+        current=current,
+        details=row.body,
+    )
+
+
+def _text(entry: Entry) -> str:
+    return json.dumps(entry.as_dict(), ensure_ascii=False, default=str)

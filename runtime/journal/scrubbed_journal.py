@@ -1,0 +1,16 @@
+"""Entries of a journal without the secrets in them, for what leaves this machine. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from holdfast.runtime.scrubbing.matcher import Matcher
+from holdfast.runtime.scrubbing.scrubber import Scrubber
+from holdfast.runtime.store.entry import Entry
+
+
+def without_secrets(entries: Iterable[Entry], matcher: Matcher) -> list[Entry]:
+    """The same entries; in their details nothing is left that the matcher finds."""
+    scrubber = Scrubber(matcher)
+    return [replace(entry, details=scrubber.value(dict(entry.details))) for entry in entries]

@@ -1,0 +1,1 @@
+"""Begins and ends sessions, and takes back what was begun."""

@@ -1,0 +1,81 @@
+"""Creates sessions: from what was asked for to one whose shell can be used, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.base import ids
+from holdfast.errors import SessionExists
+from holdfast.runtime.egress import secret, vault
+from holdfast.runtime.egress.close_network import Closing
+from holdfast.runtime.journal import host_events
+from holdfast.runtime.lifecycle import naming, provision
+from holdfast.runtime.lifecycle.take_back import take_back_containers
+from holdfast.runtime.operations.context import Context
+from holdfast.runtime.operations.operation import carry_out
+from holdfast.runtime.operations.undo_table import undoes
+from holdfast.runtime.sessions import init_program
+from holdfast.runtime.sessions.session_options import SessionOptions
+from holdfast.runtime.store import policy as policies
+from holdfast.runtime.store.rows import OperationKind, SessionRow
+
+undoes(OperationKind.NEW)(take_back_containers)
+
+
+def create(
+    context: Context,
+    name: str | None = None,
+    policy: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> SessionRow:
+    """Make a session and wait until its shell can be used.
+
+    Args:
+        context: of its home.
+        name: must be free; by default one is made up.
+        policy: when it is captured automatically, as for `Session.policy`.
+        options: as in `SessionOptions`; `secrets` are texts `NAME@HOST=SOURCE`.
+
+    Raises:
+        InvalidArgument, SessionExists: what was asked for cannot be.
+        EngineError, ImageError, SessionError: it could not be made; nothing is left of it.
+    """
+    given = options.pop("secrets", None) or ()
+    if name is not None:
+        ids.check_name(name)
+    chosen, kept = SessionOptions.parse(**options), policies.parse(policy or {})
+    if name is not None and any(row.name == name for row in context.store.sessions()):
+        raise SessionExists(
+            f"cannot name session '{name}': the name is taken",
+            hint=f"choose another name, or `holdfast rm {name}`",
+        )
+    network = Closing(context.engine, context.home, context.progress)
+    network.check_names(chosen)
+    if given:
+        chosen = _with_secrets(context, chosen, given)
+    image = provision.image(context.engine, chosen.image, context.progress)
+    with carry_out(context, OperationKind.NEW) as operation:
+        context.store.operations.update(operation.id, session_id=(session_id := ids.new_id()))
+        row = naming.add(context.store, name, image, chosen.model_dump(mode="json"), session_id=session_id)
+        context.store.keep_details(row.id, policy=kept.as_dict() or None)
+        folder = provision.prepare_run_dir(context, row)
+        init = init_program.obtain(context.engine, context.home, context.progress)
+        with network.ahead(chosen):
+            container = provision.create_container(context.engine, context.home, row, operation.id, init)
+            row = context.store.update_session(row.id, container_id=container)
+            provision.start(context.engine, container)
+        network.close(chosen, container)
+        provision.await_guest(context.engine, container, folder)
+        context.store.operations.complete(operation.id, sessions={row.id: {"state": "running"}})
+    host_events.note(context, row.id, "created", name=row.name, image=row.image)
+    return context.session_row(row.id)
+
+
+def _with_secrets(context: Context, options: SessionOptions, given: Sequence[str]) -> SessionOptions:
+    """Keep the values of secrets on this host; the session is made with placeholders."""
+    kept = [secret.parse(text) for text in given]
+    told = options.model_dump(mode="json") | {"secrets": [one.option() for one in kept]}
+    chosen = SessionOptions.parse(**told)
+    vault.keep(context.home, kept)
+    return chosen

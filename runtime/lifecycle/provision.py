@@ -1,0 +1,252 @@
+"""From a row of the store to a container whose supervisor answers.
+
+The steps are apart because a restore does something between them.  Each leaves what it made labelled with the
+operation, so that it can be found and undone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base.home import Home
+from holdfast.base.interrupts import held
+from holdfast.base.text import plain
+from holdfast.engine import disk_limits, networks
+from holdfast.engine.engine import Engine
+from holdfast.engine.machine_facts import remaps_users
+from holdfast.errors import (
+    EngineError,
+    GuestDisconnected,
+    HoldfastError,
+    ImageError,
+    InvalidArgument,
+    SessionError,
+)
+from holdfast.runtime.egress import close_network
+from holdfast.runtime.guest import layout
+from holdfast.runtime.guest_rpc.guest_client import GuestClient
+from holdfast.runtime.sessions import identity_messages, image_settings, shared_folder
+from holdfast.runtime.sessions.session_options import SessionOptions, container_options
+from holdfast.runtime.store.rows import SessionRow
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.snapshots.manifest import Manifest
+
+# A supervisor answers within half a second on an idle machine.
+START_SECONDS = 60.0
+POLL_SECONDS = 0.002
+ASK_SECONDS = 0.25
+
+
+def labels(home: Home, row: SessionRow, operation_id: str, role: str = "session") -> dict[str, str]:
+    """What a container of ours is found by."""
+    return {
+        "holdfast.session": row.id,
+        "holdfast.home": home.digest,
+        "holdfast.role": role,
+        "holdfast.operation": operation_id,
+    }
+
+
+def container_name(session_id: str) -> str:
+    """The name of a session's container."""
+    return f"holdfast-{session_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a container is made that is to take another's place later: what is appended to the names of its
+    folder and of itself until then, and the addresses it is to have.
+    """
+
+    aside: str = ""
+    addresses: tuple[str, ...] = ()
+
+    def run_dir(self, home: Home, session_id: str) -> Path:
+        """The folder it shares with the host."""
+        return home.run_dir(session_id + self.aside)
+
+
+HERE = Place()
+
+
+def image(engine: Engine, chosen: str | None, progress: Callable[[str], None]) -> str:
+    """The image a new session is made of: the one chosen, else our own, built if it is missing.
+
+    Raises:
+        ImageError: there is no such image, it cannot be built, or no session can be made of it.
+    """
+    from holdfast.images import build
+
+    if chosen is None:
+        return build.ensure(engine.client, "session", progress)
+    config = engine.images.config(chosen)
+    if config is None:
+        raise ImageError(
+            f"cannot use image {chosen}: the engine has none of that name", hint="`docker images`"
+        )
+    image_settings.check(chosen, config)
+    return chosen
+
+
+def prepare_run_dir(context: Context, row: SessionRow, place: Place = HERE) -> Path:
+    """Make the folder the session will see. Raises StoreError."""
+    return shared_folder.make(context.engine, context.home, row.id + place.aside, context.progress)
+
+
+def create_container(
+    engine: Engine,
+    home: Home,
+    row: SessionRow,
+    operation_id: str,
+    init: Path,
+    command: Iterable[str] = ("start",),
+    kept: Manifest | None = None,
+    place: Place = HERE,
+) -> str:
+    """Create, but not start, the container of a session, tell it who it is, and return its id.
+
+    `init` is the program of its first process (`init_program`); `kept` is the snapshot that it is
+    made from, if it is.
+
+    Raises:
+        InvalidArgument: the host has not what the options name.
+        EngineError, ImageError: the engine refuses.
+    """
+    from holdfast.images import seccomp
+
+    options = SessionOptions.parse(**row.options)
+    for mount in options.mounts:
+        if not Path(mount.source).exists():
+            raise InvalidArgument(f"cannot mount {plain(mount.source, 200)}: there is no such file or folder")
+    network = "none" if options.network == "none" else networks.ensure(engine)
+    if options.disk is not None and engine.disk_fault:
+        raise InvalidArgument(
+            f"cannot limit the session's files to {options.disk} bytes: {engine.disk_fault}",
+            hint="leave --disk out, or move the engine's folder to xfs that is mounted with `pquota`",
+        )
+    made: dict[str, Any] = container_options(
+        options,
+        name=container_name(row.id) + place.aside,
+        hostname=row.name,
+        image=row.image,
+        command=command,
+        labels=_labels(engine, home, row, operation_id, options.image),
+        run_dir=place.run_dir(home, row.id),
+        init=init,
+        seccomp=seccomp.profile(),
+        network=network,
+        mptcp=Path("/proc/sys/net/mptcp/enabled").exists(),
+        ipv6=Path("/proc/sys/net/ipv6/conf/lo/disable_ipv6").exists(),
+        resolver=None if network == "none" else close_network.resolver_file(home),
+        trust=_trust(home, row.id) if options.secrets else None,
+        disk=None if engine.disk_fault else options.disk or disk_limits.DEFAULT,
+    )
+    if place.addresses and network != "none":
+        made["networking_config"] = networks.endpoint(network, place.addresses)
+    with held():
+        container = engine.create_session_container(**made)
+    if options.secrets:
+        from holdfast.runtime.egress import authority
+
+        authority.tell(engine, home, row.id, container)
+    identity_messages.say_who(place.run_dir(home, row.id), replace(row, container_id=container), kept)
+    return container
+
+
+def _trust(home: Home, session_id: str) -> Path:
+    from holdfast.runtime.egress import authority
+
+    return authority.folder(home, session_id)
+
+
+def _labels(
+    engine: Engine, home: Home, row: SessionRow, operation_id: str, chosen: str | None
+) -> dict[str, str]:
+    """Those of ours alone; of our own images nothing else is inherited, so that they are not asked."""
+    ours = labels(home, row, operation_id)
+    config = engine.images.config(row.image) if chosen is not None else None
+    return image_settings.without_labels(config or {}, ours)
+
+
+def start(engine: Engine, container_id: str) -> None:
+    """Start a created container.
+
+    Raises:
+        ImageError: it is not an image for sessions.
+        EngineError: the engine refuses.
+    """
+    try:
+        with held():
+            engine.start(container_id)
+    except EngineError as error:
+        if str(layout.INIT) in str(error):
+            raise ImageError(
+                "cannot start session: its image has no supervisor in it",
+                hint="build it FROM the image that `holdfast image build` makes",
+            ) from error
+        raise
+
+
+def await_guest(
+    engine: Engine, container_id: str, folder: Path, check: Callable[[], None] = lambda: None
+) -> dict[str, Any]:
+    """Wait until the supervisor answers and return what it says of itself.
+
+    `check` is called between attempts and may raise to give up.
+
+    Raises:
+        SessionError: the container ended, or the supervisor does not answer for a minute.
+    """
+    client = GuestClient(folder)
+    deadline = time.monotonic() + START_SECONDS
+    ask = time.monotonic() + ASK_SECONDS
+    while True:
+        try:
+            return client.request("hello").head
+        except GuestDisconnected as error:
+            last = error
+        check()
+        now = time.monotonic()
+        if now >= ask:
+            ask = now + ASK_SECONDS
+            _check_running(engine, container_id)
+        if now >= deadline:
+            raise SessionError(
+                f"cannot start session: its supervisor does not answer ({last})",
+                hint=_log(engine, container_id),
+            ) from last
+        time.sleep(POLL_SECONDS)
+
+
+def _check_running(engine: Engine, container_id: str) -> None:
+    state = engine.inspect(container_id)
+    if state is None:
+        raise SessionError("cannot start session: its container was removed")
+    if not state.running:
+        why = "it needs more memory" if state.oom_killed else f"exit code {state.exit_code}"
+        if remaps_users(engine.info()):
+            raise EngineError(
+                "cannot start session: this engine remaps users, and CRIU cannot restore there",
+                hint="use an engine without it; docs/decisions/0016 tells why",
+            )
+        raise SessionError(
+            f"cannot start session: its supervisor ended ({why})", hint=_log(engine, container_id)
+        )
+
+
+def _log(engine: Engine, container_id: str) -> str:
+    """The last line the supervisor or the first process wrote."""
+    try:
+        text = engine.read_file(container_id, str(layout.STATE_DIR / "supervisor.log")) or engine.logs(
+            container_id
+        )
+    except HoldfastError:
+        return ""
+    lines = text.decode("utf-8", "replace").strip().splitlines()
+    return f"its log ends with: {plain(lines[-1], 300)}" if lines else ""

@@ -1,0 +1,96 @@
+"""Removes all there is of one session but its row and its journal."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from holdfast.base import ballast, locks
+from holdfast.errors import StoreError
+from holdfast.runtime.journal import host_events
+from holdfast.runtime.journal.mirror import forget_oldest, mirror
+from holdfast.runtime.lifecycle import provision
+from holdfast.runtime.operations.operation import carry_out, listed
+from holdfast.runtime.operations.undo_table import undoes
+from holdfast.runtime.sessions import shared_folder
+from holdfast.runtime.sessions.session_lock import session_lock
+from holdfast.runtime.storage import snapshot_storage
+from holdfast.runtime.store.rows import OperationKind
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import OperationRow, OperationState, SessionRow
+
+
+def remove(context: Context, ref: str) -> None:
+    """End a session and forget it; its snapshots stay. What was not captured is lost.
+
+    Raises:
+        SessionNotFound: there is none (any more).
+        SessionBusy: a snapshot of it is being taken.
+    """
+    row = context.session_row(ref)
+    _ = context.engine  # nothing is begun that could not be carried through
+    with (
+        ballast.given_up(context.home) as roomy,
+        session_lock(context, row.id, f"remove session {row.name}"),
+    ):
+        if not roomy:  # what makes room comes first then, although it cannot be recorded
+            _free(context, row)
+        with carry_out(context, OperationKind.REMOVE, session_id=row.id):
+            erase(context, row.id)
+            locks.discard(context.home.locks, row.id)
+    if row.parent_snapshot_id is not None:
+        snapshot_storage.sweep_images(context)
+
+
+def _free(context: Context, row: SessionRow) -> None:
+    """Remove the container and the folder of a session, whether or not that can be recorded."""
+    context.engine.kill_remove(row.container_id or provision.container_name(row.id))
+    with suppress(StoreError):
+        mirror(context.store, context.home, row.id)
+    shared_folder.remove(context.engine, context.home, row.id)
+    close_gateway(context, row.id)
+
+
+def erase(context: Context, session_id: str) -> None:
+    """Remove the container and the folder of a session, as far as they are there; its row says so.
+
+    The caller holds its lock, or undoes an operation.
+    """
+    store, home = context.store, context.home
+    row = next((row for row in store.sessions() if row.id == session_id), None)
+    context.engine.kill_remove((row and row.container_id) or provision.container_name(session_id))
+    mirror(store, home, session_id)
+    shared_folder.remove(context.engine, home, session_id)
+    close_gateway(context, session_id)
+    if row is not None:
+        host_events.note(context, session_id, "removed")
+        forget_oldest(store)
+        store.update_session(session_id, state="removed", container_id=None)
+        if row.options.get("secrets"):
+            from holdfast.runtime.egress import secret_values
+
+            secret_values.forget(context, row.options)
+
+
+def close_gateway(context: Context, session_id: str) -> None:
+    """Nothing of a session is left at the gateway; most homes have none."""
+    if context.home.has_gateway:
+        from holdfast.runtime.egress import session_policy
+
+        session_policy.end(context.engine, context.home, session_id)
+
+
+@undoes(OperationKind.REMOVE)
+def finish_removal(context: Context, operation: OperationRow) -> OperationState:
+    """Remove the sessions of an operation: that of a job without its controller is as good as removed."""
+    sessions = context.store.sessions()
+    ended = {operation.session_id, *listed(operation, "session_ids")}
+    ended |= {row.id for row in sessions if row.name == operation.details.get("session")}
+    names, of = listed(operation, "names"), operation.details.get("of")
+    if of is not None:
+        ended |= {row.id for row in sessions if row.name in names and row.parent_snapshot_id == of}
+    for session_id in filter(None, ended):
+        erase(context, session_id)
+    return "done"

@@ -1,0 +1,167 @@
+"""What was run in a session since its processes began, from its journal: for who has only its files.
+
+Commands, cells and tasks in their order, with what they came to, and what was typed into them as far as the
+terminal showed it; of what was hidden, nothing. `commands.json` in a snapshot's folder is the same for those
+without the journal: it is written when the snapshot leaves, and read like anything that came from elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base.text import plain
+from holdfast.runtime.journal import journal_query
+from holdfast.runtime.store.past_lives import journal_of
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.entry import Entry
+    from holdfast.runtime.store.rows import SnapshotRow
+
+FILE = "commands.json"
+MOST = 1000
+TEXT = 64 << 10
+TYPED = 20
+"""Pieces of what was typed into one command that are kept."""
+MAX_FILE = 4 << 20
+_TEXTS = {"command_started": "command", "cell_started": "code", "task_started": "command"}
+_KINDS = {"command_started": "command", "cell_started": "cell", "task_started": "task"}
+_ENDS = {"command_ended", "cell_ended", "task_ended"}
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One thing that was run: a `command` of a shell, a `cell` of a kernel, or a `task`.
+
+    `place` is the shell, the kernel, or the task's name; `at` in seconds of the Unix clock. `result` is the
+    exit code or the cell's status, None if it had not ended. `typed` is what it was given at the terminal,
+    with None for each piece that was hidden. `cut`: the text is not whole.
+    """
+
+    kind: str
+    text: str
+    place: str = ""
+    at: float = 0.0
+    actor: str = ""
+    result: int | str | None = None
+    typed: tuple[str | None, ...] = ()
+    cut: bool = False
+
+
+def recorded(context: Context, snapshot: SnapshotRow) -> list[Recorded]:
+    """What was run up to a snapshot since its processes began, the last `MOST` of it, oldest first."""
+    kept = context.home.snapshots / snapshot.id / FILE
+    if kept.is_file() and not kept.is_symlink():
+        with kept.open("rb") as stream:
+            return parse(stream.read(MAX_FILE + 1))
+    moment = snapshot.details.get("moment")
+    last = int(moment["journal_seq"]) if isinstance(moment, dict) and "journal_seq" in moment else None
+    entries = journal_query.read(context, journal_of(snapshot), journal_query.Filter())
+    until = snapshot.created_at.timestamp()
+    return of_entries(
+        entry for entry in entries if (entry.at <= until if last is None or entry.host else entry.seq <= last)
+    )
+
+
+def write(context: Context, snapshot: SnapshotRow, folder: Path) -> bool:
+    """Leave it in a folder for who will not have the journal; False if there is nothing."""
+    found = recorded(context, snapshot)
+    if found:
+        (folder / FILE).write_bytes(dumps(found))
+    return bool(found)
+
+
+def of_entries(entries: Iterable[Entry]) -> list[Recorded]:
+    """From the entries of a journal's line, in order. Pure."""
+    found: dict[str, dict[str, Any]] = {}
+    running: dict[tuple[str, str], str] = {}
+    for entry in entries:
+        told = entry.details
+        if (entry.kind == "woken" and told.get("begins")) or (entry.host and told.get("only")):
+            found, running = {}, {}  # its processes began here
+        elif entry.host:
+            continue
+        elif entry.kind in _KINDS:
+            ident = str(told.get("id"))
+            where = _where(told)
+            running[where] = ident
+            found[ident] = _begun(entry, where[1])
+        elif entry.kind in _ENDS and (one := found.get(str(told.get("id")))) is not None:
+            one["result"] = _result(told)
+            running = {where: ident for where, ident in running.items() if ident != str(told.get("id"))}
+        elif entry.kind == "input" and (one := found.get(running.get(_where(told), ""))) is not None:
+            shown = None if told.get("hidden") else _text(told.get("text"), 1000)
+            one["typed"] = (*one["typed"], shown)[-TYPED:]
+    return [Recorded(**one) for one in list(found.values())[-MOST:]]
+
+
+def dumps(found: Sequence[Recorded]) -> bytes:
+    """As it is kept in a file; the newest, if not all fit."""
+    rows = [asdict(one) for one in found]
+    while True:
+        data = json.dumps({"format": 1, "commands": rows}, ensure_ascii=False, sort_keys=True).encode(
+            "utf-8", "replace"
+        )
+        if len(data) <= MAX_FILE:
+            return data
+        rows = rows[len(rows) // 2 :] if len(rows) > 1 else []
+
+
+def parse(data: bytes) -> list[Recorded]:
+    """Read what somebody wrote; what is not of that form is left out."""
+    if len(data) > MAX_FILE:
+        return []
+    try:
+        told = json.loads(data)
+        rows = told["commands"] if isinstance(told, dict) else []
+    except (ValueError, RecursionError, KeyError):
+        return []
+    found = [_checked(row) for row in rows[-MOST:]] if isinstance(rows, list) else []
+    return [one for one in found if one is not None]
+
+
+def _begun(entry: Entry, place: str) -> dict[str, Any]:
+    whole = entry.details.get(_TEXTS[entry.kind])
+    text = _text(whole if isinstance(whole, str) else "", TEXT)
+    cut = not isinstance(whole, str) or len(whole) > TEXT or "cut" in entry.details
+    begun: dict[str, Any] = {"kind": _KINDS[entry.kind], "text": text, "place": place, "at": entry.at}
+    return {**begun, "actor": plain(entry.actor or "", 80), "typed": (), "result": None, "cut": cut}
+
+
+def _where(told: Mapping[str, Any]) -> tuple[str, str]:
+    kind = next((name for name in ("shell", "kernel", "name") if told.get(name)), "")
+    return kind, plain(str(told.get(kind, "")), 100)
+
+
+def _result(told: Mapping[str, Any]) -> int | str | None:
+    value = told.get("status", told.get("exit_code"))
+    return plain(value, 40) if isinstance(value, str) else value if isinstance(value, int) else None
+
+
+def _text(value: object, limit: int) -> str:
+    text = value if isinstance(value, str) else ""
+    return "".join(char for char in text[:limit] if char.isprintable() or char in "\n\t")
+
+
+def _checked(row: object) -> Recorded | None:
+    if not isinstance(row, dict) or not isinstance(row.get("text"), str):
+        return None
+    if row.get("kind") not in list(_KINDS.values()):
+        return None
+    told = row.get("typed")
+    typed = told if isinstance(told, list) else []
+    at = row.get("at")
+    return Recorded(
+        kind=str(row["kind"]),
+        text=_text(row["text"], TEXT),
+        place=plain(str(row.get("place", "")), 100),
+        at=float(at) if isinstance(at, int | float) and 0 <= at < 1e11 else 0.0,
+        actor=plain(str(row.get("actor", "")), 80),
+        result=_result({"status": row.get("result")}),
+        typed=tuple(None if one is None else _text(one, 1000) for one in typed[-TYPED:]),
+        cut=bool(row.get("cut")) or len(row["text"]) > TEXT,
+    )

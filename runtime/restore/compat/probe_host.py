@@ -1,0 +1,44 @@
+"""Looks at this machine: at what the checkpointer says of it, and at what the engine says of itself."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from holdfast.base.version import VERSION
+from holdfast.errors import EngineUnavailable, HoldfastError
+from holdfast.runtime.capture import requirements
+from holdfast.snapshots import service
+from holdfast.snapshots.fitness import Here
+from holdfast.snapshots.link import Refused
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+
+
+def look(context: Context, *, live: bool) -> Here:
+    """What is here; with `live` also what restoring processes depends on, for which a helper is started.
+
+    Raises:
+        EngineUnavailable: no engine answers.
+    """
+    engine = context.engine
+    told = engine.version()
+    here = Here(
+        machine=requirements.machine({}),
+        memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        engine=engine.title,
+        platform=f"{told.get('Os', '')}/{told.get('Arch', '')}",
+        holdfast=VERSION,
+    )
+    if not live:
+        return here
+    try:
+        with service.ask(engine, context.home, context.progress, "hello", container=None) as link:
+            said = link.until("done")
+    except EngineUnavailable:
+        raise
+    except (HoldfastError, Refused) as error:
+        return here.model_copy(update={"no_live": f"processes cannot be restored here ({error})"})
+    about = {**(said.get("about") or {}), "arch": said["machine"], "kernel": said["kernel"]}
+    return here.model_copy(update={"machine": requirements.machine({**about, "criu": said["criu"]})})

@@ -1,0 +1,111 @@
+"""Restores a snapshot into new sessions, or resumes a suspended one: all or nothing.
+
+What is made on the way carries the operation's id, so that `recovery` can take it back; the steps are in
+`restoring`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from holdfast.base import ids
+from holdfast.errors import RestoreFailed, SessionError, SnapshotDamaged
+from holdfast.runtime.journal import host_events
+from holdfast.runtime.lifecycle import naming
+from holdfast.runtime.lifecycle.take_back import take_back_containers
+from holdfast.runtime.operations.context import Context
+from holdfast.runtime.operations.operation import carry_out
+from holdfast.runtime.operations.undo_table import undoes
+from holdfast.runtime.restore.restore_session import Restoring
+from holdfast.runtime.sessions.session_lock import turn
+from holdfast.runtime.storage import snapshot_lock
+from holdfast.runtime.store.rows import OperationKind, SessionRow, SnapshotRow
+from holdfast.snapshots.fitness import Name
+
+undoes(OperationKind.RESTORE, OperationKind.RESUME)(take_back_containers)
+
+
+def restore(
+    context: Context,
+    snapshot: SnapshotRow,
+    name: str | None,
+    count: int,
+    rung: Name | None = None,
+    network: str | None = None,
+    allow: Sequence[str] = (),
+) -> list[SessionRow]:
+    """Make `count` sessions that go on from a snapshot: called name, or name-1, name-2, …
+
+    They reach what the snapshot says, or `network`, and `allow` as well.
+
+    Raises:
+        InvalidArgument: the network cannot be like that.
+        LiveUnsupported: that, or the rung that was asked for, is not possible on this machine.
+        SessionExists, SnapshotDamaged, RestoreFailed: nothing is left of any of them.
+    """
+    if snapshot.state == "pending":
+        raise SnapshotDamaged(f"cannot restore {snapshot.name}: it is not complete")
+    if name is not None:
+        ids.check_name(name if count == 1 else f"{name}-{count}")
+    with snapshot_lock.used(context, snapshot), carry_out(context, OperationKind.RESTORE) as operation:
+        restoring = Restoring(context, snapshot, operation, rung=rung)
+        options = restoring.options(network, allow)
+        session_ids = [ids.new_id() for _ in range(count)]
+        context.store.operations.update(operation.id, details={"session_ids": session_ids})
+        rows = [
+            _add(context, restoring, options, session_id, _name(name, number, count))
+            for number, session_id in enumerate(session_ids, start=1)
+        ]
+        host_events.branched(context, rows, snapshot)
+        made = restoring.bring_up(rows)
+    host_events.restored(context, made, snapshot, restoring.rung)
+    return made
+
+
+def resume(context: Context, session: SessionRow) -> SessionRow:
+    """Let a suspended session go on under its name and id."""
+    with turn(context, session, "resume", usable=False) as session:
+        if session.state != "suspended" or session.parent_snapshot_id is None:
+            raise SessionError(f"cannot resume session {session.name}: it is not suspended")
+        snapshot = context.store.snapshot(session.parent_snapshot_id)
+        with (
+            snapshot_lock.used(context, snapshot),
+            carry_out(context, OperationKind.RESUME, session_id=session.id) as operation,
+        ):
+            restoring = Restoring(context, snapshot, operation)
+            try:
+                resumed = restoring.bring_up([_next_generation(session, restoring)])[0]
+            except RestoreFailed as error:
+                error.hint = (
+                    f"{error.hint}; the session stays suspended; "
+                    f"`holdfast restore {snapshot.name} --as files` makes one of its files"
+                ).removeprefix("; ")
+                raise
+    host_events.note(context, session.id, "resumed")
+    return resumed
+
+
+def _next_generation(session: SessionRow, restoring: Restoring) -> SessionRow:
+    return replace(session, generation=max(session.generation, restoring.kept.generation) + 1)
+
+
+def _name(chosen: str | None, number: int, count: int) -> str | None:
+    if chosen is None or count == 1:
+        return chosen
+    return f"{chosen}-{number}"
+
+
+def _add(
+    context: Context, restoring: Restoring, options: dict[str, Any], session_id: str, name: str | None
+) -> SessionRow:
+    return naming.add(
+        context.store,
+        name,
+        restoring.kept.image,
+        options,
+        session_id=session_id,
+        parent_snapshot_id=restoring.snapshot.id,
+        generation=restoring.kept.generation + 1,
+    )

@@ -1,0 +1,214 @@
+"""Brings snapshots back: as new sessions, or as the suspended session they were taken of.
+
+The files are checked while the containers are created; nothing of a snapshot is used before its digests
+match. A container of a live snapshot starts with nothing but its first process, waiting for the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base import ids
+from holdfast.errors import RestoreFailed, SnapshotDamaged, StoreError
+from holdfast.runtime.egress import network_changes
+from holdfast.runtime.egress.close_network import Closing
+from holdfast.runtime.lifecycle import provision
+from holdfast.runtime.restore.compat import choose_rung, command_script
+from holdfast.runtime.sessions import identity_messages, init_program
+from holdfast.runtime.sessions.session_options import SessionOptions
+from holdfast.runtime.storage import verify_storage
+from holdfast.runtime.storage.snapshot_storage import image_ref
+from holdfast.runtime.verification import kernel_check, verification_result
+from holdfast.runtime.verification.gate import Gate
+from holdfast.snapshots import explain, manifest, raw, service
+from holdfast.snapshots.fitness import Name
+from holdfast.snapshots.link import LinkLost, Refused, Target
+from holdfast.snapshots.manifest import Manifest, Processes
+from holdfast.snapshots.verification import Verification
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotRow
+
+# Below this, loading the memory at once takes no longer than setting up to load it on demand. Bytes.
+LAZY_FROM = 64 << 20
+# Restores at the same time. Each is bound by one processor for a moment; more only wait for each other.
+AT_ONCE = 4
+
+
+class Restoring:
+    """One restore of a snapshot into one or more sessions."""
+
+    def __init__(
+        self,
+        context: Context,
+        snapshot: SnapshotRow,
+        operation: OperationRow,
+        place: provision.Place = provision.HERE,
+        rung: Name | None = None,
+    ) -> None:
+        self.context = context
+        self.snapshot = snapshot
+        self._operation = operation.id
+        self._place = place
+        self._folder = context.home.snapshots / snapshot.id
+        verify_storage.refuse(snapshot)
+        try:
+            kept = manifest.read(self._folder)
+            if kept.id != snapshot.id:
+                raise SnapshotDamaged(
+                    f"cannot use snapshot {snapshot.name}: its manifest is that of {kept.id}"
+                )
+            self._chosen = choose_rung.choose(context, snapshot, kept, rung)
+            self.kept: Manifest = self._chosen.kept
+            self._check_image()
+        except SnapshotDamaged as error:
+            self._mark_damaged(error)
+            raise
+        self._network = Closing(context.engine, context.home, context.progress)
+        self._gate = Gate(snapshot.name, self._folder)
+
+    @property
+    def rung(self) -> Name:
+        """What of the snapshot is brought back."""
+        return self._chosen.rung
+
+    def options(self, network: str | None = None, allow: Sequence[str] = ()) -> dict[str, Any]:
+        """Those of the sessions to be made, with what was chosen of their network. Raises InvalidArgument."""
+        if network is None and not allow:
+            return self.kept.options
+        chosen = network_changes.changed(self.kept.options, network=network, allow=allow)
+        self._network.check_names(SessionOptions.parse(allow=list(allow)))
+        return chosen
+
+    def bring_up(self, rows: Sequence[SessionRow]) -> list[SessionRow]:
+        """Make all of these rows running sessions, in parallel, and return them as they are then.
+
+        Raises:
+            SnapshotDamaged, RestoreFailed, EngineError, SessionError: the first that went wrong.
+        """
+        containers = self.containers(rows)
+        store = self.context.store
+        made = {"state": "running", "parent_snapshot_id": self.snapshot.id, "image": self.kept.image}
+        store.operations.complete(
+            self._operation,
+            sessions={
+                row.id: {**made, "container_id": container, "generation": row.generation}
+                for row, container in zip(rows, containers, strict=True)
+            },
+        )
+        return [store.session(row.id) for row in rows]
+
+    def containers(self, rows: Sequence[SessionRow]) -> list[str]:
+        """Bring up a container that answers for each of these rows. Raises as `bring_up` does."""
+        with (
+            raw.held(self._folder),
+            self._network.ahead(SessionOptions.parse(**rows[0].options)),
+            ThreadPoolExecutor(AT_ONCE + 1, thread_name_prefix="restore") as pool,
+        ):
+            verified = pool.submit(raw.prepare, self.context.home.root, self._folder, self.kept)
+            pending = [pool.submit(self._one, row, verified) for row in rows]
+            try:
+                containers = [work.result() for work in pending]
+                verified.result()
+            except SnapshotDamaged as error:
+                self._mark_damaged(error)
+                raise
+            finally:
+                for work in pending:
+                    work.cancel()
+        return containers
+
+    def _one(self, row: SessionRow, verified: Future[None]) -> str:
+        home, engine = self.context.home, self.context.engine
+        processes = self.kept.processes
+        folder = provision.prepare_run_dir(self.context, row, self._place)
+        command = ["start"]
+        if processes is not None:
+            command = ["await", str(processes.root_pid)]
+        started = replace(row, image=self.kept.image)
+        init = init_program.obtain(engine, home, self.context.progress)
+        container = provision.create_container(
+            engine, home, started, self._operation, init, command, self.kept, self._place
+        )
+        if processes is not None:
+            became = replace(row, container_id=container)
+            identity_messages.wake(folder, became, processes.token, "restored", self.snapshot.id)
+        if self._chosen.script is not None:
+            engine.write_file(container, command_script.PATH, self._chosen.script.encode("utf-8", "replace"))
+        provision.start(engine, container)
+        options = SessionOptions.parse(**row.options)
+        network = self._network.close(options, container)
+        verified.result()
+        found = None
+        if processes is not None:
+            found = self._restore_tree(container, processes)
+        with ThreadPoolExecutor(1, thread_name_prefix="rules") as beside:
+            # What was restored runs by now: its rules can be looked at once more while it wakes up.
+            looked = beside.submit(self._network.check, container, network if processes is not None else None)
+            provision.await_guest(engine, container, folder)
+            looked.result()
+        hooks = identity_messages.told(self.context.progress, row.name, folder)
+        self.context.store.keep_details(row.id, hooks=hooks)
+        if found is not None:
+            since = self.snapshot.details.get("moment", {}).get("journal_seq")
+            found = kernel_check.compare(folder, self._gate.record, since, found)
+            verification_result.keep(self.context, row, found)
+        return container
+
+    def _restore_tree(self, container: str, processes: Processes) -> Verification:
+        engine = self.context.engine
+        state = engine.inspect(container)
+        if state is None or not state.running:
+            raise RestoreFailed(f"cannot restore {self.snapshot.name}: the new container ended at once")
+        target = Target(state.id, state.pid, processes.root_pid)
+        try:
+            with service.ask(
+                engine,
+                self.context.home,
+                self.context.progress,
+                "restore",
+                folder=self.snapshot.id,
+                scratch=ids.new_id(),
+                lazy=processes.memory_bytes >= LAZY_FROM,
+                last_pid=processes.last_pid,
+                old_addresses=processes.addresses,
+                new_addresses=list(state.addresses),
+                **target.fields(),
+            ) as link:
+                return self._gate.follow(link)
+        except Refused as refusal:
+            raise self._failed(refusal) from refusal
+        except LinkLost as error:
+            raise RestoreFailed(
+                f"cannot restore {self.snapshot.name}: the checkpointer ended meanwhile", hint="try again"
+            ) from error
+
+    def _failed(self, refusal: Refused) -> RestoreFailed | StoreError:
+        if refusal.kind != "criu":
+            return RestoreFailed(f"cannot restore {self.snapshot.name}: {refusal}")
+        reason = explain.explain(refusal.errors)
+        if reason.no_space:
+            return StoreError(
+                f"cannot restore {self.snapshot.name}: no space left in {self.context.home.root}",
+                hint="make room, then try again",
+            )
+        return RestoreFailed(
+            f"cannot restore {self.snapshot.name}: {reason.text}",
+            hint=f"{reason.advice}; the snapshot is untouched",
+        )
+
+    def _check_image(self) -> None:
+        if self.context.engine.images.id(self.kept.image) is None:
+            raise SnapshotDamaged(
+                f"cannot use snapshot {self.snapshot.name}: its image {image_ref(self.snapshot.id)} is gone",
+                hint=f"it was removed from the engine; `holdfast rmi {self.snapshot.name}` removes the rest",
+            )
+
+    def _mark_damaged(self, error: SnapshotDamaged) -> None:
+        why = str(error).partition(": ")[2]
+        details = {**self.snapshot.details, "damage": why}
+        self.context.store.update_snapshot(self.snapshot.id, state="damaged", details=details)

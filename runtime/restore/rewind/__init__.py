@@ -1,0 +1,1 @@
+"""Takes a session back to a snapshot in place."""

@@ -1,0 +1,214 @@
+"""Takes a session back to a snapshot in place: name, id, address stay, its processes are those of then.
+
+What it holds now is captured first, unless that is not wanted. Then it stands still, beside it the snapshot
+is brought up in a container and a folder of its own, and only when that answers, it takes the place of the
+old (`switching`). If anything fails before, the old one continues as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base.interrupts import held
+from holdfast.engine import container_swap, networks
+from holdfast.errors import EngineError, HoldfastError, InvalidArgument, SessionBusy, SnapshotDamaged
+from holdfast.runtime.egress import attempt_log, network_changes
+from holdfast.runtime.history.lineage import family
+from holdfast.runtime.journal import host_events
+from holdfast.runtime.journal.mirror import mirror
+from holdfast.runtime.lifecycle import provision
+from holdfast.runtime.operations.operation import carry_out
+from holdfast.runtime.restore.restore_session import Restoring
+from holdfast.runtime.restore.rewind import switch_over
+from holdfast.runtime.sessions.session_lock import turn
+from holdfast.runtime.storage import snapshot_lock
+from holdfast.runtime.store.past_lives import journal_of
+from holdfast.runtime.store.rows import OperationKind
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import ContainerState
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotRow
+
+ACTIVITY = ("command_started", "cell_started", "task_started", "input")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How to go back: under which label to keep the present, or not at all; to foreign snapshots, too."""
+
+    keep: str | None = None
+    discard: bool = False
+    force: bool = False
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of it: the present that was kept, what was left behind, and what is not as it was."""
+
+    session: SessionRow
+    kept: SnapshotRow | None
+    left_behind: int
+    lost: int
+    deviations: tuple[str, ...]
+
+
+def rewind(context: Context, session: SessionRow, snapshot: SnapshotRow, wish: Wish) -> Outcome:
+    """Let a session go on from a snapshot under its own name and address, whatever state it is in.
+
+    Raises:
+        InvalidArgument: the snapshot is of another lineage.
+        SnapshotDamaged, RestoreFailed, CaptureFailed, LiveUnsupported: the session is as it was.
+    """
+    if wish.keep is not None and wish.discard:
+        raise InvalidArgument("cannot rewind: keeping the present under a label is not discarding it")
+    if snapshot.state == "pending":
+        raise SnapshotDamaged(f"cannot rewind session {session.name}: {snapshot.name} is not complete")
+    with turn(context, session, "rewind", usable=False) as session:
+        if session.state == "creating":
+            raise SessionBusy(f"cannot rewind session {session.name}: it is being made")
+        if not wish.force:
+            family.check(session, snapshot, context.store.snapshots())
+        with snapshot_lock.used(context, snapshot):
+            return _Rewinding(context, session, snapshot, wish).run()
+
+
+class _Rewinding:
+    """One way back."""
+
+    def __init__(self, context: Context, session: SessionRow, snapshot: SnapshotRow, wish: Wish) -> None:
+        self._context = context
+        self._session = session
+        self._snapshot = snapshot
+        self._wish = wish
+        state = context.engine.inspect(session.container_id) if session.container_id else None
+        self._live = state if state is not None and state.running and session.state == "running" else None
+        self._deviations: list[str] = []
+        self._known: dict[str, Any] = {"snapshot": snapshot.id, "old": session.container_id}
+
+    def run(self) -> Outcome:
+        """All of it or nothing."""
+        context, session = self._context, self._session
+        kept = self._keep()
+        with carry_out(
+            context, OperationKind.REWIND, session_id=session.id, details=self._known
+        ) as operation:
+            if self._live is not None:
+                attempt_log.glance(context, session)
+            place = self._place(operation, self._addresses())
+            restoring = Restoring(context, self._snapshot, operation, place)
+            if self._live is not None:
+                self._hold(self._live)
+            lost = self._since(kept)
+            left = self._count(self._snapshot)
+            row = replace(
+                session,
+                generation=max(session.generation, restoring.kept.generation) + 1,
+                options=network_changes.carried(session.options, restoring.kept.options),
+            )
+            container = self._bring_up(restoring, operation, row)
+            columns = {
+                "state": "running",
+                "container_id": container,
+                "parent_snapshot_id": self._snapshot.id,
+                "image": restoring.kept.image,
+                "generation": row.generation,
+                "options": row.options,
+            }
+            with held():
+                self._know(operation, proven=container, columns=columns)
+                switch_over.finish(context, operation.id)
+        self._tell(kept, left, lost)
+        now = context.store.session(session.id)
+        return Outcome(now, kept, left, lost, tuple(self._deviations))
+
+    def _keep(self) -> SnapshotRow | None:
+        """Capture the present, unless that is not wanted or there is none."""
+        from holdfast.runtime.capture import snapshot_service
+
+        if self._live is None or self._wish.discard:
+            return None
+        why = f"before going back to {self._snapshot.name}"
+        auto = None if self._wish.keep else {"trigger": "rewind", "what": self._snapshot.name}
+        try:
+            return snapshot_service.capture(
+                self._context, self._session, self._wish.keep, "live", self._wish.reason or why, auto
+            )
+        except HoldfastError as error:
+            error.hint = f"`--discard` goes back without keeping what the session holds now; {error.hint}"
+            raise
+
+    def _addresses(self) -> tuple[str, ...]:
+        """Those the session has, or had when it was last captured."""
+        if self._live is not None:
+            return self._live.addresses
+        return switch_over.last_addresses(self._context, self._session)
+
+    def _place(self, operation: OperationRow, addresses: tuple[str, ...]) -> provision.Place:
+        place = provision.Place(f".{operation.id}", addresses)
+        self._know(operation, aside=place.aside, addresses=list(addresses))
+        return place
+
+    def _know(self, operation: OperationRow, **facts: Any) -> None:
+        """Write down what is needed to finish this or to take it back, also by another process."""
+        self._known |= facts
+        self._context.store.operations.update(operation.id, details=self._known)
+
+    def _hold(self, live: ContainerState) -> None:
+        """From here on it does nothing that could be lost, and its address is free."""
+        engine = self._context.engine
+        with held():
+            container_swap.pause(engine, live.id)
+            networks.leave(engine, live.id)
+
+    def _bring_up(self, restoring: Restoring, operation: OperationRow, row: SessionRow) -> str:
+        try:
+            return restoring.containers([row])[0]
+        except EngineError as error:
+            why = networks.why_another(error) if self._known["addresses"] else None
+            if why is None:
+                raise
+        engine = self._context.engine
+        for container in engine.containers(holdfast_operation=operation.id):
+            engine.kill_remove(container)
+        wanted = ", ".join(self._known["addresses"])
+        self._deviations.append(f"its address changed: {wanted} {why}")
+        elsewhere = provision.Place(self._known["aside"])
+        return Restoring(self._context, self._snapshot, operation, elsewhere).containers([row])[0]
+
+    def _count(self, since: SnapshotRow) -> int:
+        """How much was done in the session since a snapshot of its own; 0 for one of another."""
+        context = self._context
+        mirror(context.store, context.home, self._session.id)
+        position = since.details.get("moment", {}).get("journal_seq")
+        if position is None:
+            return 0
+        mine = journal_of(since) in (self._session.id, *self._ancestors())
+        entries = context.store.entries.of([self._session.id])
+        return sum(1 for row in entries if mine and row.seq > position and row.kind in ACTIVITY)
+
+    def _ancestors(self) -> list[str]:
+        from holdfast.runtime.store.timelines import line_of
+
+        branches = self._context.store.entries.branches()
+        return [part.session_id for part in line_of(self._session.id, branches)]
+
+    def _since(self, kept: SnapshotRow | None) -> int:
+        """What was done between the capture of the present and the moment it stood still."""
+        return 0 if kept is None else self._count(kept)
+
+    def _tell(self, kept: SnapshotRow | None, left: int, lost: int) -> None:
+        host_events.note(
+            self._context,
+            self._session.id,
+            "rewound",
+            snapshot=self._snapshot.id,
+            label=self._snapshot.label,
+            left_behind=left,
+            kept=kept.id if kept else None,
+            lost=lost or None,
+            reason=self._wish.reason or self._context.reason,
+            deviations=self._deviations or None,
+        )

@@ -1,0 +1,117 @@
+"""Puts the container that continues from a snapshot into the place of a session's old one, or takes it back.
+
+Every step may be repeated, by another process, too: what is to be done is in the operation's details.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from holdfast.engine import container_swap, networks
+from holdfast.errors import EngineError, SnapshotDamaged
+from holdfast.runtime.egress.close_network import Closing
+from holdfast.runtime.journal.mirror import mirror
+from holdfast.runtime.lifecycle import provision
+from holdfast.runtime.lifecycle.take_back import take_back_containers
+from holdfast.runtime.operations.undo_table import undoes
+from holdfast.runtime.sessions import shared_folder
+from holdfast.runtime.sessions.session_options import SessionOptions
+from holdfast.runtime.store.lives import Lives
+from holdfast.runtime.store.rows import OperationKind
+from holdfast.snapshots import manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import OperationRow, OperationState, SessionRow
+
+
+def finish(context: Context, operation_id: str) -> bool:
+    """Let the new container take the old one's place, if it was proven to answer; else return False.
+
+    The folder comes first and the row with it, so that whoever loses the old connection finds the new one;
+    then the old container ends.
+    """
+    operation = next((row for row in context.store.operations.open() if row.id == operation_id), None)
+    session = None if operation is None else _session(context, operation)
+    if operation is None or session is None or not _may_finish(context, operation, session):
+        return False
+    store, engine, told = context.store, context.engine, operation.details
+    run, aside, left = _folders(context, operation)
+    if session.container_id != told["proven"]:
+        snapshot = store.snapshot(told["snapshot"])
+        mirror(store, context.home, session.id)
+        if aside.exists():
+            if run.exists():
+                run.rename(left)
+            aside.rename(run)
+        Lives(store.database).begin(session, snapshot, told["columns"])
+    if told["old"]:
+        engine.kill_remove(told["old"])
+    shared_folder.remove(engine, context.home, left.name)
+    with suppress(EngineError):  # its name is for people
+        container_swap.rename(engine, told["proven"], provision.container_name(session.id))
+    store.operations.complete(operation.id)
+    return True
+
+
+@undoes(OperationKind.REWIND)
+def undo(context: Context, operation: OperationRow) -> OperationState | None:
+    """Finish a rewind whose new container was proven to answer; take back any other."""
+    if finish(context, operation.id):
+        return "done"
+    _take_back(context, operation)
+    return take_back_containers(context, operation, cut=True)
+
+
+def _take_back(context: Context, operation: OperationRow) -> None:
+    """Give the old container back what it had; the caller removes the new one."""
+    session, engine = _session(context, operation), context.engine
+    if session is None or "aside" not in operation.details:
+        return
+    for container in engine.containers(holdfast_operation=operation.id):
+        engine.kill_remove(container)
+    run, aside, left = _folders(context, operation)
+    if left.exists():
+        shared_folder.remove(engine, context.home, run.name)
+        left.rename(run)
+    shared_folder.remove(engine, context.home, aside.name)
+    state = engine.inspect(operation.details["old"]) if operation.details["old"] else None
+    if state is not None and state.running and operation.details["addresses"]:
+        networks.join(engine, state.id, operation.details["addresses"])
+        options = SessionOptions.parse(**session.options)
+        Closing(engine, context.home, context.progress).renew(options, state.id)
+
+
+def last_addresses(context: Context, session: SessionRow) -> tuple[str, ...]:
+    """Those a session had when it was last captured; none if that is not known."""
+    mine = [row.id for row in context.store.snapshots() if row.session_id == session.id]
+    for snapshot_id in reversed(mine):
+        with suppress(SnapshotDamaged):
+            kept = manifest.read(context.home.snapshots / snapshot_id)
+            if kept.processes is not None:
+                return tuple(kept.processes.addresses)
+    return ()
+
+
+def _may_finish(context: Context, operation: OperationRow, session: SessionRow) -> bool:
+    proven = operation.details.get("proven")
+    if proven is None:
+        return False
+    if session.container_id == proven:
+        return True
+    state = context.engine.inspect(proven)
+    return state is not None and state.running
+
+
+def _session(context: Context, operation: OperationRow) -> SessionRow | None:
+    return next((row for row in context.store.sessions() if row.id == operation.session_id), None)
+
+
+def _folders(context: Context, operation: OperationRow) -> tuple[Path, Path, Path]:
+    """Where clients find the session, where the new one waits, and where the old one is put."""
+    run = context.home.run / (operation.session_id or "")
+    aside = run.with_name(run.name + operation.details["aside"])
+    return run, aside, aside.with_name(aside.name + ".old")

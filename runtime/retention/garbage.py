@@ -1,0 +1,240 @@
+"""What is left of things that are gone: found, and removed one by one.
+
+Everything is looked for in an order that makes a mistake impossible while others work: first what is there,
+then what says that it is needed. A capture writes its row before its image and folder, and a removal takes
+the row last; so what has no row when the rows are read after it was seen, is nobody's. Each removal may be
+cut short and repeated.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.base import ballast, ids, locks
+from holdfast.errors import EngineError, SessionBusy
+from holdfast.runtime.egress import secret_values, vault
+from holdfast.runtime.retention import prune, stale_images
+from holdfast.runtime.sessions import shared_folder
+from holdfast.runtime.storage import snapshot_storage
+from holdfast.runtime.store.operation_history import History
+
+if TYPE_CHECKING:
+    from holdfast.base.home import Home
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import SnapshotRow
+
+MOST = 100_000
+"""Files of one folder that are counted."""
+OLD = timedelta(days=7)
+"""Images of other versions that were made longer ago than this are stale; so are ended operations."""
+IDLE_TRANSFER = 3600.0
+"""Seconds after which nobody goes on with what is between here and a registry; it would come again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """One thing that nothing needs: its kind, its name, its size in bytes where that is known, and why."""
+
+    kind: str
+    name: str
+    why: str
+    bytes: int
+    remove: Callable[[], object]
+
+
+def find(context: Context, older: timedelta = OLD) -> Iterator[Garbage]:
+    """All there is, one after the other: what is yielded may be removed before the next is looked for."""
+    yield from _expired(context)
+    yield from _containers(context)
+    yield from _images(context)
+    yield from _folders(context)
+    yield from _scratch(context)
+    yield from transfers(context.home)
+    yield from _pages(context)
+    yield from stale_images.find(context, older)
+    yield from _rows(context, older)
+    yield from _secrets(context)
+
+
+def collect(context: Context, *, dry_run: bool = False, older: timedelta = OLD) -> list[Garbage]:
+    """Find it and remove it, except when it is only to be told; then also pages of memory in packs.
+
+    Raises:
+        SessionBusy: another one collects.
+        HoldfastError: the engine or the store cannot be asked. What was removed until then was nobody's.
+    """
+    found: list[Garbage] = []
+    with (
+        ballast.given_up(context.home),
+        locks.exclusive(context.home.locks, "gc", "collect garbage"),
+    ):
+        for one in find(context, older):
+            if not dry_run:
+                with suppress(EngineError):  # in use after all
+                    one.remove()
+                    found.append(one)
+            else:
+                found.append(one)
+        if not dry_run and (freed := snapshot_storage.sweep(context, deep=True).bytes):
+            found.append(Garbage("pages", "of memory", "no snapshot needs them", freed, lambda: None))
+    return found
+
+
+def _expired(context: Context) -> Iterator[Garbage]:
+    def removal(row: SnapshotRow) -> Callable[[], object]:
+        return lambda: prune.let_go(context, [row])
+
+    for session in context.store.sessions(removed=True):
+        for row in prune.overdue(context, session):
+            yield Garbage(
+                "snapshot", row.name, f"expired, of session {session.name}", row.bytes, removal(row)
+            )
+
+
+def _pages(context: Context) -> Iterator[Garbage]:
+    """Pages of memory in packs; those of what was removed just now are among them."""
+    wasted = snapshot_storage.waste(context)
+    if wasted:
+        sweep = partial(snapshot_storage.sweep, context, deep=True)
+        yield Garbage("pages", "in packs", "no snapshot needs them", wasted, sweep)
+
+
+def _containers(context: Context) -> Iterator[Garbage]:
+    """Containers of sessions that have others, or are not there."""
+    engine, store = context.engine, context.store
+    found = engine.containers(holdfast_home=context.home.digest, holdfast_role="session")
+    going_on = {row.id for row in store.operations.open()}
+    needed = {row.container_id for row in store.sessions()}
+    for container, labels in found.items():
+        if container not in needed and labels.get("holdfast.operation") not in going_on:
+            yield Garbage(
+                "container", container[:12], "no session has it", 0, partial(engine.kill_remove, container)
+            )
+
+
+def _images(context: Context) -> Iterator[Garbage]:
+    """Images of snapshots that are not there."""
+    engine = context.engine
+    found = engine.client.api.images(
+        filters={"label": [f"holdfast.home={context.home.digest}", "holdfast.role=snapshot"]}
+    )
+    needed = _needed_images(context)
+    for each in found:
+        labels = each.get("Labels") or {}
+        tags = [tag for tag in each.get("RepoTags") or [] if not tag.startswith("<none>")]
+        mine = {str(labels.get("holdfast.snapshot")), *(tag.rpartition(":")[2] for tag in tags)}
+        if not mine & needed:
+            ref = str(each["Id"])
+            name = tags[0] if tags else ref[7:19]
+            yield Garbage("image", name, "its snapshot is gone", 0, partial(engine.images.remove, ref))
+
+
+def _needed_images(context: Context) -> set[str]:
+    return {row.id for row in context.store.snapshots(pending=True)}
+
+
+def _folders(context: Context) -> Iterator[Garbage]:
+    home, store = context.home, context.store
+    places: tuple[tuple[Path, str, Callable[[], set[str]]], ...] = (
+        (home.snapshots, "its snapshot is gone", lambda: {row.id for row in store.snapshots(pending=True)}),
+        (home.staging, "its operation ended", lambda: {row.id for row in store.operations.open()}),
+        (home.run, "its session is gone", lambda: _running(context)),
+        (home.intents, "its session is gone", lambda: {row.id for row in store.sessions(removed=True)}),
+    )
+    for folder, why, needed in places:
+        seen = sorted(folder.iterdir())
+        known = needed()
+        for path in seen:
+            if path.name.split(".")[0] not in known:
+                removal = _removal(path) if folder != home.run else _run_removal(context, path)
+                yield Garbage("folder", f"{folder.name}/{path.name}", why, _size(path), removal)
+    locked = sorted(path.stem for path in home.locks.glob("*.lock"))
+    known = {row.id for row in store.sessions()}
+    known |= {f"snapshot-{row.id}" for row in store.snapshots(pending=True)}
+    for name in locked:
+        if ids.ID.fullmatch(name.removeprefix("snapshot-")) and name not in known:
+            yield Garbage("lock", name, "what it stood for is gone", 0, _unlocked(home.locks, name))
+
+
+def _running(context: Context) -> set[str]:
+    return {row.id for row in context.store.sessions()}
+
+
+def _scratch(context: Context) -> Iterator[Garbage]:
+    """What restores left that no checkpointer serves any more."""
+    home = context.home
+    seen = sorted((home.root / "scratch").glob("*")) + sorted((home.root / "checkpointer").glob("*"))
+    if context.engine.containers(holdfast_home=home.digest, holdfast_role="checkpointer"):
+        return
+    for path in seen:
+        yield Garbage(
+            "folder", str(path.relative_to(home.root)), "no checkpointer runs", _size(path), _removal(path)
+        )
+
+
+def transfers(home: Home) -> Iterator[Garbage]:
+    """What was on its way from or to registries, where nobody goes on with it."""
+    root = home.root
+    for path in [*sorted(root.glob("downloads/*")), *sorted(root.glob("uploads/*"))]:
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > IDLE_TRANSFER:
+                yield Garbage(
+                    "file", str(path.relative_to(root)), "a registry has it", _size(path), _removal(path)
+                )
+
+
+def _rows(context: Context, older: timedelta) -> Iterator[Garbage]:
+    before = datetime.now(UTC) - older
+    history = History(context.store.database)
+    count = history.count(before)
+    if count:
+        yield Garbage(
+            "rows", f"{count} operations", "ended long ago", 0,
+            partial(history.forget, before),
+        )  # fmt: skip
+
+
+def _secrets(context: Context) -> Iterator[Garbage]:
+    for placeholder in secret_values.unneeded(context):
+        removal = partial(vault.forget, context.home, placeholder)
+        yield Garbage("secret", placeholder[-8:], "no session and no snapshot uses it", 0, removal)
+
+
+def _removal(path: Path) -> Callable[[], object]:
+    def remove() -> None:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+    return remove
+
+
+def _run_removal(context: Context, path: Path) -> Callable[[], object]:
+    return lambda: shared_folder.remove(context.engine, context.home, path.name)
+
+
+def _unlocked(folder: Path, name: str) -> Callable[[], object]:
+    def remove() -> None:
+        with suppress(SessionBusy), locks.exclusive(folder, name, "collect garbage"):
+            locks.discard(folder, name)
+
+    return remove
+
+
+def _size(path: Path) -> int:
+    total = 0
+    with suppress(OSError):
+        below = path.rglob("*") if path.is_dir() and not path.is_symlink() else ()
+        for each in islice(chain((path,), below), MOST):
+            total += each.lstat().st_blocks * 512
+    return total

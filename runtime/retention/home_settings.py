@@ -1,0 +1,43 @@
+"""What was chosen for a whole home: how many bytes its snapshots may take."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from holdfast.errors import StoreError
+from holdfast.snapshots import private_files
+
+if TYPE_CHECKING:
+    from holdfast.base.home import Home
+
+FILE = "settings.json"
+
+
+def quota(home: Home) -> int | None:
+    """Bytes that all snapshots may take; None if nobody set a limit.
+
+    Raises:
+        StoreError: the file cannot be read. A limit that is not known is not taken for none.
+    """
+    path = home.root / FILE
+    try:
+        found = json.loads(path.read_text()).get("quota")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, AttributeError) as error:
+        raise StoreError(f"cannot read {path}: {error}", hint="`holdfast quota SIZE` rewrites it") from error
+    return found if isinstance(found, int) and found > 0 else None
+
+
+def set_quota(home: Home, size: int | None) -> None:
+    """Set or lift the limit, in one step.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    path = home.root / FILE
+    try:
+        private_files.replace(path, json.dumps({"quota": size}))
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror or error}") from error

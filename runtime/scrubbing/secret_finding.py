@@ -1,0 +1,91 @@
+"""What was found in what cannot be altered, in values and words: rule, place, number; never the secret."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.base.text import plain
+from holdfast.runtime.scrubbing.matcher import Matcher
+from holdfast.runtime.scrubbing.scrubber import Scrubber
+
+SHOWN = 12
+MOST = 500
+"""Findings that are kept of one snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Finds of one rule in one place.
+
+    Attributes:
+        rule: the name of the rule.
+        count: how often; of very many, how many were counted.
+        where: a path in the session, or whose memory it is.
+        kind: `layer`, `memory`, `shared memory`, `images` (what pipes, sockets, terminals and deleted files
+            held), `record`.
+        more: there may be more than were counted.
+    """
+
+    rule: str
+    count: int
+    where: str
+    kind: str
+    more: bool = False
+
+    def __str__(self) -> str:
+        count = f"{self.count}{' or more' if self.more else ''}"
+        about = "" if self.kind in ("memory", "images", "record") else f" ({self.kind})"
+        return f"{count} × {self.rule} in {self.where}{about}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For programs."""
+        found = {"rule": self.rule, "count": self.count, "where": self.where, "kind": self.kind}
+        return found | ({"more": True} if self.more else {})
+
+
+def of(
+    counts: Mapping[tuple[str, str], int], kind: str, matcher: Matcher, more: Collection[str] = ()
+) -> list[Finding]:
+    """Findings of counts by rule and place; of the rules in `more` not all were counted.
+
+    A place may itself hold what `matcher` finds: programs name files after addresses and tokens.
+    """
+    places = Scrubber(matcher)
+    return [
+        Finding(rule, count, plain(places.text(where), 300), kind, rule in more)
+        for (rule, where), count in counts.items()
+    ]
+
+
+def ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:
+    """One for each rule and place, files first; bounded."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    more: set[tuple[str, str, str]] = set()
+    for one in found:
+        key = (one.kind, one.where, one.rule)
+        counts[key] += one.count
+        if one.more:
+            more.add(key)
+    return tuple(
+        Finding(key[2], count, key[1], key[0], key in more) for key, count in sorted(counts.items())
+    )[:MOST]
+
+
+def listed(found: Sequence[Finding], most: int = 4) -> str:
+    """The first of them in one line."""
+    rest = len(found) - most
+    return ", ".join(str(one) for one in found[:most]) + (f", and {rest} more" if rest > 0 else "")
+
+
+def sentences(found: Sequence[Finding], scrubbed: Mapping[str, int]) -> list[str]:
+    """What is told when it leaves."""
+    told = [f"found: {one}" for one in found[:SHOWN]]
+    if len(found) > SHOWN:
+        told.append(f"found: secrets in {len(found) - SHOWN} more places")
+    if scrubbed:
+        rules = ", ".join(f"{count} × {rule}" for rule, count in sorted(scrubbed.items()))
+        told.append(f"scrubbed from its journal, records and descriptions: {rules}")
+    return told

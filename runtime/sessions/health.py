@@ -1,0 +1,105 @@
+"""Whether a session can be used: what its row says, compared with what the engine says of its container.
+
+A container may end or be removed behind our back; the session is found to be dead when somebody looks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.errors import SessionDead, SessionError, SessionUnhealthy
+from holdfast.snapshots.checkpointer.tree import waits_unconfined
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import SessionRow
+
+
+def check(context: Context, session_id: str) -> None:
+    """Do nothing if the session's container runs.
+
+    Raises:
+        SessionError, SessionDead, SessionNotFound: why it cannot be used, and what to do about it.
+    """
+    row = context.session_row(session_id)
+    if row.state == "running" and row.container_id is not None:
+        state = context.engine.inspect(row.container_id)
+        if state is not None and state.running and not waits_unconfined(state.pid):
+            check_usable(context, row)
+            return
+        if state is None:
+            why = "was removed"
+        elif state.running:
+            why = "was stopped and started by hand: nothing runs in it, because its network is not closed"
+        else:
+            why = "ran out of memory" if state.oom_killed else f"ended (exit code {state.exit_code})"
+        row = _mark_dead(context, row, why)
+        raise SessionDead(f"cannot use session {row.name}: its container {why}", hint=_way_out(context, row))
+    check_usable(context, row)
+
+
+def check_usable(context: Context, row: SessionRow) -> None:
+    """Do nothing if the session is said to run and to answer. Raises as `check` does."""
+    if row.state == "running":
+        if "unhealthy" in row.details:
+            _check_answers(context, row)
+        return
+    if row.state == "suspended":
+        raise SessionError(
+            f"cannot use session {row.name}: it is suspended", hint=f"`holdfast resume {row.name}`"
+        )
+    if row.state == "creating":
+        raise SessionError(f"cannot use session {row.name}: it is being made", hint="try again in a moment")
+    raise SessionDead(f"cannot use session {row.name}: its container is gone", hint=_way_out(context, row))
+
+
+def observe_all(context: Context) -> list[SessionRow]:
+    """The rows of all sessions as they are now, oldest first."""
+    rows = context.store.sessions()
+    if any(row.state == "running" for row in rows):
+        running = context.engine.running(holdfast_home=context.home.digest)
+        rows = [observed(context, row, running) for row in rows]
+    return rows
+
+
+def observed(context: Context, row: SessionRow, running: set[str]) -> SessionRow:
+    """The row as it is now; `running` are containers that are known to run and need not be asked for."""
+    if row.state != "running" or row.container_id in running:
+        return row
+    # It may have been removed, suspended or restored since the list was read.
+    try:
+        check(context, row.id)
+    except SessionError:
+        rows = context.store.sessions(removed=True)
+        return next(found for found in rows if found.id == row.id)
+    return row
+
+
+def _check_answers(context: Context, row: SessionRow) -> None:
+    from holdfast.runtime.sessions import after_capture
+
+    if after_capture.trouble(row) and not after_capture.recovered(context, row):
+        raise SessionUnhealthy(
+            f"cannot use session {row.name}: {after_capture.trouble(row)}", hint=_way_out(context, row)
+        )
+
+
+def _mark_dead(context: Context, row: SessionRow, why: str) -> SessionRow:
+    from holdfast.runtime.journal import host_events
+
+    # A resume may have given it another container in this very moment.
+    now = context.store.session(row.id)
+    if now.state == "running" and now.container_id == row.container_id:
+        dead = context.store.update_session(row.id, state="dead")
+        host_events.note(context, row.id, "died", actor="system", why=f"its container {why}")
+        return dead
+    return now
+
+
+def _way_out(context: Context, row: SessionRow) -> str:
+    ready = [taken for taken in context.store.snapshots() if taken.state == "ready"]
+    mine = [taken for taken in ready if taken.session_id == row.id]
+    back = mine or [taken for taken in ready if taken.id == row.parent_snapshot_id]
+    if back:
+        return f"`holdfast rewind {row.name} {back[-1].name}` goes back to when it was captured"
+    return f"`holdfast rm {row.name}` (it has no snapshot to restore)"

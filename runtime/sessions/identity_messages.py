@@ -1,0 +1,96 @@
+"""What a session is told when it begins or goes on: who it is, and what of; and what came of its hooks.
+
+The form of these messages is here; the guest reads them in `identity/identity.py` and
+`identity/identity_files.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base import run_dir
+from holdfast.base.text import plain
+from holdfast.errors import GuestError
+from holdfast.runtime.guest import layout
+from holdfast.runtime.guest.wire.protocol import Frame
+from holdfast.runtime.guest_rpc import wire_fields
+from holdfast.runtime.guest_rpc.guest_client import GuestClient
+
+if TYPE_CHECKING:
+    from holdfast.runtime.store.rows import SessionRow
+    from holdfast.snapshots.manifest import Manifest
+
+SHOWN = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class HookOutcome:
+    """What came of a hook: a program's path or `pid N`. `trouble` is empty if all is well."""
+
+    hook: str
+    event: str
+    seconds: float
+    trouble: str
+    output: str
+
+
+def who(row: SessionRow) -> dict[str, Any]:
+    """Who a session is, and in which container."""
+    told = {"session": row.id, "name": row.name, "generation": row.generation}
+    return {**told, "container": row.container_id} if row.container_id else told
+
+
+def say_who(folder: Path, row: SessionRow, kept: Manifest | None = None) -> None:
+    """Leave for a supervisor that begins who it is, and the snapshot its files are of. Raises StoreError."""
+    chosen: dict[str, Any] = {"user": row.options.get("user"), "workdir": row.options.get("workdir")}
+    if kept is not None:
+        before = {"session": kept.session, "name": kept.session_name, "generation": kept.generation}
+        chosen |= {"snapshot": kept.id, "before": before}
+    run_dir.write_json(folder, layout.SESSION_NAME, who(row) | chosen)
+
+
+def wake(folder: Path, row: SessionRow, token: str, event: str, snapshot: str = "") -> None:
+    """End a pause. `event` is restored (in a copy), resumed, or aborted: nothing was taken."""
+    told = {"token": token, "event": event, "snapshot": snapshot, **who(row)}
+    run_dir.write_json(folder, layout.WAKE_NAME, told)
+
+
+def hooks(folder: Path) -> list[HookOutcome]:
+    """Wait until the hooks of a session are over, for which it has an end, and return what came of them."""
+    try:
+        told = Frame({"event": "hooks", **wire_fields.body(GuestClient(folder).request("hooks"))})
+        return [_outcome(Frame({"event": "hook", **one})) for one in wire_fields.rows(told, "outcomes")]
+    except GuestError as error:
+        # A supervisor of an older version has no hooks; one that hangs up is found out about soon.
+        return [] if "no such operation" in str(error) else [_unknown(str(error))]
+
+
+def told(progress: Callable[[str], None], session: str, folder: Path) -> list[str]:
+    """Wait for the hooks of a session, tell what went wrong, and return it as sentences."""
+    found = [sentence(one) for one in hooks(folder) if one.trouble]
+    for each in found:
+        progress(f"session {session}: {each}")
+    return found
+
+
+def sentence(outcome: HookOutcome) -> str:
+    """A hook that went wrong, for people."""
+    last = outcome.output.strip().rpartition("\n")[2]
+    return f"hook {outcome.hook}: {outcome.trouble}" + (f" ({last[:200]})" if last else "")
+
+
+def _outcome(frame: Frame) -> HookOutcome:
+    return HookOutcome(
+        plain(wire_fields.text(frame, "hook", ""), 300),
+        plain(wire_fields.text(frame, "event", ""), 20),
+        wire_fields.number(frame, "seconds"),
+        plain(wire_fields.text(frame, "trouble", ""), 600),
+        "\n".join(plain(line, SHOWN) for line in wire_fields.text(frame, "output", "")[-SHOWN:].splitlines()),
+    )
+
+
+def _unknown(why: str) -> HookOutcome:
+    return HookOutcome("all hooks", "restored", 0.0, f"their outcome is unknown ({plain(why, 200)})", "")

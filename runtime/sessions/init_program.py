@@ -1,0 +1,98 @@
+"""The program that every session's container is started with: a file of the home, of the checkpointer's
+image.
+
+A session can replace any file of its image, so its first process is never one of those: this file is mounted
+read-only over whatever is in its place (`session_options`), and the checkpointer, before it does anything
+privileged, asks the kernel whether the first process runs it (`checkpointer/first_process.py`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.base.interrupts import held
+from holdfast.errors import ImageError, StoreError
+
+if TYPE_CHECKING:
+    from holdfast.base.home import Home
+    from holdfast.engine.engine import Engine
+
+IN_IMAGE = "/opt/holdfast/init"
+_LARGEST = 16 << 20
+"""Bytes. It is linked statically, and has less than one million."""
+
+
+def obtain(engine: Engine, home: Home, progress: Callable[[str], None]) -> Path:
+    """The file, named by its digest below a folder named by the image; taken out of that if it is not there
+    yet.
+
+    Raises:
+        ImageError: the image cannot be built, or lacks the program.
+        EngineError: the engine refuses.
+        StoreError: it cannot be written.
+    """
+    from holdfast.images import build
+
+    folder = home.init / build.reference("toolbox").rpartition(":")[2]
+    known = _known(folder)
+    if known is not None:
+        return known
+    return _write(folder, _taken_out(engine, home, build.ensure(engine.client, "toolbox", progress)))
+
+
+def is_another(home: Home, pid: int) -> bool:
+    """Whether a process is known to run something else than one of these programs.
+
+    It cannot be told by whoever may not trace the process: that takes CAP_SYS_PTRACE (proc(5)).
+    """
+    try:
+        running = os.stat(f"/proc/{pid}/exe")  # noqa: PTH116 - a magic link, not a path
+        programs = [path.stat() for path in home.init.glob("*/*")]
+    except OSError:
+        return False
+    return not any(os.path.samestat(running, known) for known in programs)
+
+
+def _known(folder: Path) -> Path | None:
+    try:
+        return next((path for path in folder.iterdir() if not path.name.startswith(".")), None)
+    except OSError:
+        return None
+
+
+def _taken_out(engine: Engine, home: Home, image: str) -> bytes:
+    """Read it from a container of the image that is never started."""
+    labels = {"holdfast.home": home.digest, "holdfast.role": "init"}
+    program = b""
+    with held():
+        container = engine.reserve(f"holdfast-init-{secrets.token_hex(6)}", image, labels)
+        if container is not None:
+            try:
+                program = engine.read_file(container, IN_IMAGE, _LARGEST)
+            finally:
+                engine.kill_remove(container)
+    if not program:
+        raise ImageError(f"cannot take the first process out of {image}: it has none", hint="`docker rmi` it")
+    return program
+
+
+def _write(folder: Path, program: bytes) -> Path:
+    """Under a name of its own first: a container may be started from the file at any moment."""
+    place = folder / hashlib.sha256(program).hexdigest()
+    new = folder / f".{secrets.token_hex(6)}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        with new.open("xb") as file:
+            file.write(program)
+            file.flush()
+            os.fsync(file.fileno())
+        new.chmod(0o500)
+        new.rename(place)
+    except OSError as error:
+        raise StoreError(f"cannot write {place}: {error.strerror or error}") from error
+    return place

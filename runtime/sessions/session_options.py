@@ -1,0 +1,361 @@
+"""What a person may choose about a session, and what the engine is told because of it.
+
+Pure: the defaults, the checks and the translation live here; nothing is asked of an engine or a host except
+what the caller passes in.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from holdfast.base.text import plain
+from holdfast.engine import disk_limits
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.gateway import gateway_paths
+from holdfast.runtime.gateway.exchange import is_placeholder
+from holdfast.runtime.gateway.names import Domain
+from holdfast.runtime.gateway.session_rules import SecretHost
+from holdfast.runtime.guest import layout
+from holdfast.runtime.sessions import image_settings, network_exceptions
+from holdfast.runtime.sessions.network_exceptions import Allowed
+
+T = TypeVar("T", bound=BaseModel)
+
+MIB = 1 << 20
+# The supervisor, a shell and a kernel need about 150 MiB; less than this would be killed at the start.
+MEMORY_LEAST = 256 * MIB
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": MIB, "g": 1 << 30, "t": 1 << 40}
+
+# What package managers and servers need. Not NET_ADMIN: the rules for the network are set from outside.
+CAPABILITIES = (
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "NET_BIND_SERVICE",
+    "SETFCAP",
+    "SETGID",
+    "SETPCAP",
+    "SETUID",
+    "SYS_CHROOT",
+)
+RESOLVER = "/etc/resolv.conf"
+# Limits that let a program run before others without a capability; an engine's defaults may be higher.
+NO_PRIORITY = ("nice", "rtprio")
+# Places of the container that a mount would break.
+RESERVED = ("/proc", "/sys", "/dev", str(layout.RUN_DIR), str(layout.STATE_DIR), "/opt/holdfast")
+
+
+class Mount(BaseModel):
+    """A file or folder of the host that the session sees."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: str
+    target: str
+    read_only: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Mount:
+        """From SRC:DST or SRC:DST:ro.
+
+        Raises:
+            InvalidArgument: it is neither.
+        """
+        parts = text.split(":")
+        mode = parts.pop() if len(parts) == 3 and parts[2] in ("ro", "rw") else "rw"
+        if len(parts) != 2 or not all(parts):
+            raise InvalidArgument(
+                f"cannot mount '{plain(text, 200)}': it is not SRC:DST or SRC:DST:ro",
+                hint="for example --mount ./data:/data:ro",
+            )
+        source = str(Path(parts[0]).expanduser().absolute())
+        return _validated(cls, {"source": source, "target": parts[1], "read_only": mode == "ro"}, "mount")
+
+    @field_validator("source")
+    @classmethod
+    def _source(cls, value: str) -> str:
+        if not value.startswith("/"):
+            raise ValueError("the source must be an absolute path")
+        return value
+
+    @field_validator("target")
+    @classmethod
+    def _target(cls, value: str) -> str:
+        if not value.startswith("/") or ".." in value.split("/"):
+            raise ValueError("the target must be an absolute path")
+        target = "/" + "/".join(part for part in value.split("/") if part not in ("", "."))
+        if target == "/" or any(f"{target}/".startswith(f"{place}/") for place in RESERVED):
+            raise ValueError(f"the target {target} belongs to the session itself")
+        return target
+
+
+class SecretOption(BaseModel):
+    """A secret as a session knows it: which variable has its placeholder, and the hosts it is for."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    hosts: tuple[str, ...]
+    placeholder: str
+
+    @model_validator(mode="after")
+    def _form(self) -> SecretOption:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,127}", self.name) or not is_placeholder(
+            self.placeholder
+        ):
+            raise ValueError("has an invalid name or placeholder")
+        for host in self.hosts:
+            SecretHost.parse(host)
+        return self
+
+
+class SessionOptions(BaseModel):
+    """Everything that can be chosen when a session is made; what is left out is safe.
+
+    network is what it reaches: the `internet` and nothing else, `none`, or also what is around the host
+    (`open`); `default`, of earlier versions, is `internet`. With `domains` it is those names and nothing
+    else, through the gateway. allow are exceptions, HOST:PORT. secrets are variables with placeholders, for
+    which the gateway puts the values into requests to their hosts.
+
+    memory and disk are in bytes (or text such as `512m`), cpus counts cores, pids counts processes and
+    threads. disk is what the session may write to its own files; None is what the engine can do about it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    image: str | None = None
+    network: Literal["internet", "none", "open", "domains"] = "internet"
+    allow: Annotated[tuple[str, ...], Field(max_length=network_exceptions.MOST)] = ()
+    domains: Annotated[tuple[str, ...], Field(max_length=200)] = ()
+    secrets: Annotated[tuple[SecretOption, ...], Field(max_length=50)] = ()
+    memory: Annotated[int, Field(ge=MEMORY_LEAST)] = 4 << 30
+    disk: Annotated[int, Field(ge=disk_limits.LEAST)] | None = None
+    cpus: Annotated[float, Field(ge=0.01, le=1024)] | None = None
+    pids: Annotated[int, Field(ge=64, le=4_194_304)] = 4096
+    user: str | None = None
+    env: dict[str, str] = {}
+    mounts: tuple[Mount, ...] = ()
+    workdir: str | None = None
+
+    @classmethod
+    def parse(cls, **chosen: Any) -> SessionOptions:
+        """Check what was chosen.
+
+        Raises:
+            InvalidArgument: one line that names the option and what is wrong with it.
+        """
+        if unknown := sorted(set(chosen) - set(cls.model_fields)):
+            raise InvalidArgument(
+                f"cannot create session: there is no option '{plain(unknown[0], 60)}'",
+                hint=f"there are {', '.join(cls.model_fields)}",
+            )
+        values = {key: value for key, value in chosen.items() if value is not None}
+        if isinstance(env := values.get("env"), (list, tuple)):
+            values["env"] = dict(_assignment(text) for text in env)
+        if "mounts" in values:
+            values["mounts"] = [Mount.parse(m) if isinstance(m, str) else m for m in values["mounts"]]
+        return _validated(cls, values, "create session")
+
+    @field_validator("network", mode="before")
+    @classmethod
+    def _network(cls, value: Any) -> Any:
+        return "internet" if value == "default" else value
+
+    @field_validator("allow", mode="before")
+    @classmethod
+    def _allow(cls, value: Any) -> Any:
+        return tuple(str(Allowed.parse(str(item))) for item in value)
+
+    @field_validator("domains", mode="before")
+    @classmethod
+    def _domains(cls, value: Any) -> Any:
+        found = []
+        for item in value:
+            try:
+                found.append(str(Domain.parse(str(item))))
+            except ValueError as error:
+                raise ValueError(f"cannot have '{plain(str(item), 100)}': {error}") from error
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def by_gateway(self) -> bool:
+        """Whether the session calls out through the gateway."""
+        return self.network == "domains" or bool(self.secrets)
+
+    @model_validator(mode="after")
+    def _gateway(self) -> SessionOptions:
+        if self.domains and self.network != "domains":
+            raise ValueError("domains are for sessions that reach nothing else: add --network domains")
+        if self.secrets and self.network == "none":
+            raise ValueError("a session without a network cannot use secrets")
+        names = [one.name for one in self.secrets]
+        twice = next((name for name in names if names.count(name) > 1 or name in self.env), None)
+        if twice is not None:
+            raise ValueError(f"{twice} cannot be set twice")
+        return self
+
+    @model_validator(mode="after")
+    def _something_to_allow(self) -> SessionOptions:
+        if self.allow and self.network == "none":
+            raise ValueError("a session without a network cannot be allowed anything of it")
+        return self
+
+    @field_validator("memory", "disk", mode="before")
+    @classmethod
+    def _size(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)([bkmgt]?)(?:i?b)?", value.strip().lower())
+        if not match:
+            raise ValueError("must be a number of bytes, or a size such as 512m or 4g")
+        return int(float(match[1]) * _UNITS[match[2]])
+
+    @field_validator("user")
+    @classmethod
+    def _user(cls, value: str) -> str:
+        if not re.fullmatch(r"[a-z_][a-z0-9_-]{0,31}|\d{1,10}(:\d{1,10})?", value):
+            raise ValueError("must be a user name, a number, or UID:GID")
+        return value
+
+    @field_validator("env")
+    @classmethod
+    def _env(cls, value: dict[str, str]) -> dict[str, str]:
+        for key, text in value.items():
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key) or "\0" in text:
+                raise ValueError(f"'{plain(key, 60)}' is not the name of a variable")
+        return value
+
+    @field_validator("workdir")
+    @classmethod
+    def _workdir(cls, value: str) -> str:
+        if not value.startswith("/") or "\0" in value:
+            raise ValueError("must be an absolute path in the session")
+        return value
+
+    @field_validator("image")
+    @classmethod
+    def _image(cls, value: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_./:@-]{0,254}", value):
+            raise ValueError("is not the name of an image")
+        return value
+
+
+def container_options(
+    options: SessionOptions,
+    *,
+    name: str,
+    hostname: str,
+    image: str,
+    command: Iterable[str],
+    labels: Mapping[str, str],
+    run_dir: Path,
+    init: Path,
+    seccomp: Mapping[str, Any],
+    network: str,
+    mptcp: bool,
+    ipv6: bool = False,
+    resolver: Path | None = None,
+    disk: int | None = None,
+    trust: Path | None = None,
+) -> dict[str, Any]:
+    """What the SDK's `containers.create` is given for a session.
+
+    `network` is the name of the sessions' bridge, `mptcp` whether the host's kernel has multipath TCP:
+    such sockets cannot be checkpointed, so they are switched off. `ipv6`: whether it has that; `localhost`
+    is ::1 too then, which engines switch off. `resolver` is the file to be its resolv.conf, in place of
+    the engine's, whose resolver knows the names of other containers. `disk`: the bytes the engine limits its
+    files to, if it does. `trust` is the folder of a session with secrets that says whom it trusts.
+    """
+    sysctls = {"net.mptcp.enabled": "0"} if mptcp else {}
+    if ipv6:
+        sysctls["net.ipv6.conf.lo.disable_ipv6"] = "0"
+    made: dict[str, Any] = {
+        "image": image,
+        "name": name,
+        "hostname": hostname,
+        "entrypoint": [str(layout.INIT)],
+        "command": list(command),
+        "labels": dict(labels),
+        "user": "0:0",
+        "environment": {**_gateway_environment(options, trust is not None), **options.env},
+        "working_dir": options.workdir or str(layout.WORKSPACE),
+        "tty": False,
+        "stdin_open": False,
+        "init": False,
+        "cap_drop": ["ALL"],
+        "cap_add": list(CAPABILITIES),
+        "security_opt": [f"seccomp={json.dumps(seccomp, separators=(',', ':'))}"],
+        "sysctls": sysctls,
+        "pids_limit": options.pids,
+        "mem_limit": options.memory,
+        "memswap_limit": options.memory,
+        # Shared memory counts as memory anyway; browsers and databases need more than Docker's 64 MiB.
+        "shm_size": options.memory // 4,
+        "mounts": [
+            _bind(str(run_dir), str(layout.RUN_DIR), read_only=False),
+            # Over whatever the image has there: what a session wrote must not be its own first process.
+            _bind(str(init), str(layout.INIT), read_only=True),
+        ]
+        + [_bind(m.source, m.target, read_only=m.read_only) for m in options.mounts],
+        "healthcheck": image_settings.NO_HEALTH_CHECK,
+        "stop_signal": image_settings.STOP_SIGNAL,
+        "ulimits": [{"Name": name, "Soft": 0, "Hard": 0} for name in NO_PRIORITY],
+        "log_config": {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "1"}},
+    }
+    if trust is not None:
+        made["mounts"].append(_bind(str(trust), gateway_paths.TRUST, read_only=True))
+    if disk is not None:
+        made["storage_opt"] = {"size": str(disk)}
+    if options.cpus is not None:
+        made["nano_cpus"] = int(options.cpus * 1_000_000_000)
+    if options.network == "none":
+        made["network_mode"] = "none"
+    else:
+        made["network"] = network
+        if resolver is not None and all(mount.target != RESOLVER for mount in options.mounts):
+            made["mounts"].append(_bind(str(resolver), RESOLVER, read_only=True))
+    return made
+
+
+def _gateway_environment(options: SessionOptions, trust: bool) -> dict[str, str]:
+    """What makes programs use the gateway."""
+    if not options.by_gateway:
+        return {}
+    found = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), gateway_paths.PROXY)
+    found |= dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1")
+    if trust:
+        found |= dict.fromkeys(gateway_paths.TRUST_VARIABLES, gateway_paths.ROOTS)
+    return found | {one.name: one.placeholder for one in options.secrets}
+
+
+def _bind(source: str, target: str, *, read_only: bool) -> dict[str, Any]:
+    return {"Type": "bind", "Source": source, "Target": target, "ReadOnly": read_only}
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidArgument(
+            f"cannot set variable '{plain(text, 60)}': it is not KEY=VALUE", hint="for example --env DEBUG=1"
+        )
+    return key, value
+
+
+def _validated(model: type[T], values: Mapping[str, Any], what: str) -> T:
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        why = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        raise InvalidArgument(
+            f"cannot {what}: {plain(where, 60)} {plain(why, 200)}".replace("  ", " ")
+        ) from error

@@ -1,0 +1,124 @@
+"""Makes and removes the folder that a session shares with the host, on a small file system of its own.
+
+A session can fill that and nothing else (`snapshots/checkpointer/rooms.py` has the sizes). A controller that
+is root mounts it; for other users the checkpointer does. Where neither can, because the engine would not see
+the mount, the folder is an ordinary one without a limit: its creation and `doctor` say so. What is in the
+folder is the business of `run_dir.py`.
+
+    HOME/run/ID/              ours alone; may be renamed while the session runs
+    HOME/run/ID/room/         the mount point
+    HOME/run/ID/room/shared/  what the container sees at /run/holdfast
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.errors import EngineError, HoldfastError, LiveUnsupported, StoreError
+from holdfast.snapshots.checkpointer import rooms
+
+if TYPE_CHECKING:
+    from holdfast.base.home import Home
+    from holdfast.engine.engine import Engine
+
+
+def make(engine: Engine, home: Home, name: str, progress: Callable[[str], None] = lambda _line: None) -> Path:
+    """Make the folder of a session, or of a container that is to take a session's place, and return it.
+
+    Raises:
+        StoreError: it cannot be made.
+    """
+    folder = home.run_dir(name)
+    point = folder.parent
+    try:
+        for each in (point.parent, point):
+            each.mkdir(mode=0o700, exist_ok=True)
+        trouble = _mount(engine, home, point)
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot make {folder}: {error.strerror or error}") from error
+    if trouble:
+        progress(f"/run/holdfast of the session has no limit: {trouble}")
+    return folder
+
+
+def remove(engine: Engine, home: Home, name: str) -> None:
+    """Remove the folder with all that is in it. What cannot be removed now is garbage, which `gc` finds."""
+    outer = home.run / name
+    point = outer / rooms.POINT
+    if rooms.mounted(point):
+        with suppress(OSError, HoldfastError):
+            if _direct(engine):
+                rooms.unmount(point)
+            else:
+                _ask(engine, home, name, make=False)
+    shutil.rmtree(outer, ignore_errors=True)
+
+
+def trouble(engine: Engine, home: Home) -> str:
+    """Why shared folders made from here would have no limit; empty if they have one."""
+    name = f"{os.getpid():012x}.try"
+    try:
+        folder = make(engine, home, name)
+        bounded = rooms.mounted(folder.parent)
+    finally:
+        remove(engine, home, name)
+    return "" if bounded else "the engine does not see what is mounted from here"
+
+
+def _mount(engine: Engine, home: Home, point: Path) -> str:
+    """Mount the room at its place. Returns why it could not be mounted, empty if it is."""
+    try:
+        if _direct(engine):
+            rooms.mount(point, os.getuid(), os.getgid())
+        else:
+            _ask(engine, home, point.parent.name, make=True)
+    except (OSError, EngineError, LiveUnsupported) as error:
+        return str(error)
+    return ""
+
+
+def _direct(engine: Engine) -> bool:
+    """Whether this process may mount, and the engine sees it: both are in one mount namespace."""
+    if os.geteuid() != 0:
+        return False
+    with suppress(OSError):
+        pid = _engine_process(engine.socket)
+        return pid > 0 and rooms.same_mounts(pid, os.getpid())
+    return False
+
+
+def _engine_process(path: str) -> int:
+    """The process that listens on the engine's socket (unix(7), SO_PEERCRED): the engine, or systemd for it.
+
+    0: it is in another PID namespace, or the engine is not reached over a socket of this machine.
+    """
+    if not path:
+        return 0
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.connect(path)
+        size = struct.calcsize("3i")
+        pid: int = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))[0]
+    return pid
+
+
+def _ask(engine: Engine, home: Home, name: str, *, make: bool) -> None:
+    from holdfast.snapshots import service  # 30 ms that a controller of root need not spend
+    from holdfast.snapshots.link import Refused
+
+    pid = _engine_process(engine.socket)
+    if not pid:
+        raise EngineError("cannot mount it: the engine is not reached over a socket of this machine")
+    told = {"home": os.path.realpath(home.root), "folder": name, "engine": pid, "make": make}
+    try:
+        with service.ask(engine, home, lambda _line: None, "room", **told) as link:
+            link.until("done")
+    except Refused as refusal:
+        raise EngineError(str(refusal)) from refusal

@@ -1,0 +1,1 @@
+"""What snapshots take on the disk: counted, swept, verified, repaired."""

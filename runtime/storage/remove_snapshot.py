@@ -1,0 +1,33 @@
+"""Deletes snapshots."""
+
+from __future__ import annotations
+
+import shutil
+
+from holdfast.base import ballast
+from holdfast.base.interrupts import held
+from holdfast.errors import SnapshotInUse
+from holdfast.runtime.operations.context import Context
+from holdfast.runtime.storage import snapshot_lock, snapshot_storage
+from holdfast.runtime.storage.snapshot_storage import image_ref
+from holdfast.runtime.store.rows import SnapshotRow
+
+
+def remove_snapshot(context: Context, snapshot: SnapshotRow) -> None:
+    """Delete a snapshot: image, files, row, in this order, so that a removal cut short can be repeated.
+
+    Raises:
+        SnapshotInUse: a suspended session needs it, or it is being restored.
+    """
+    for session in context.store.sessions():
+        if session.state == "suspended" and session.parent_snapshot_id == snapshot.id:
+            raise SnapshotInUse(
+                f"cannot remove snapshot {snapshot.name}: session {session.name} is suspended in it",
+                hint=f"`holdfast resume {session.name}` or `holdfast rm {session.name}` first",
+            )
+    with ballast.given_up(context.home), held(), snapshot_lock.removing(context, snapshot):
+        context.engine.images.remove(image_ref(snapshot.id))
+        snapshot_storage.sweep_images(context)
+        shutil.rmtree(context.home.snapshots / snapshot.id, ignore_errors=True)
+        context.store.forget_snapshot(snapshot.id)
+        snapshot_storage.tidy(context)

@@ -1,0 +1,199 @@
+"""Looks at everything snapshots are made of, says what is damaged and whom it hurts, and repairs what it can.
+
+A snapshot is whole if its manifest is valid, the engine has its image with all layers, the files beside it
+match their digests, and its process images can be had: from the packs, or plain. What is there in one of the
+two ways is made whole in the other.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.errors import SnapshotDamaged, SnapshotNotFound
+from holdfast.runtime.storage import snapshot_storage
+from holdfast.snapshots import files, manifest, raw, storage
+from holdfast.snapshots.chunks import checking, recipe
+from holdfast.snapshots.chunks.checking import Findings
+from holdfast.snapshots.chunks.chunks import Chunks
+from holdfast.snapshots.chunks.recipe import RecipeDamaged
+from holdfast.snapshots.manifest import Manifest
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import SnapshotRow
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is not as it was. `snapshot` is whom it concerns, empty for what all share."""
+
+    snapshot: str
+    name: str
+    text: str
+    repaired: bool
+
+    def __str__(self) -> str:
+        what = f"snapshot {self.name}: {self.text}" if self.snapshot else self.text
+        return f"{what} (repaired)" if self.repaired else what
+
+
+@dataclass(slots=True)
+class Verified:
+    """What a look at everything came to. `bytes` of pages and of plain files were compared."""
+
+    snapshots: int = 0
+    bytes: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every snapshot can be restored, if need be after a repair."""
+        return not self.damaged
+
+    @property
+    def damaged(self) -> list[str]:
+        """Names of the snapshots that cannot be restored."""
+        return sorted({one.name for one in self.findings if one.snapshot and not one.repaired})
+
+
+def verify(context: Context, chosen: Sequence[SnapshotRow]) -> Verified:
+    """Check snapshots and all packs, repair, and mark what cannot be repaired.
+
+    Raises:
+        EngineUnavailable: the images cannot be asked for.
+        StoreError: another process changes what is stored and does not end.
+    """
+    told = Verified(len(chosen))
+    with Chunks(context.home.root) as chunks:
+        if chunks.packs.is_dir():
+            # What is damaged is taken out at once: nothing new may rely on it.
+            with chunks.changing():
+                found = checking.check(chunks)
+                names = checking.mend(chunks, found)
+            told.findings += [Finding("", "", text, repaired) for text, repaired in names]
+        else:
+            found = Findings()
+        told.bytes += found.checked
+        for row in chosen:
+            _Look(context, chunks, found, row, told).run()
+    snapshot_storage.tidy(context)
+    return told
+
+
+class _Look:
+    """At one snapshot."""
+
+    def __init__(
+        self, context: Context, chunks: Chunks, found: Findings, row: SnapshotRow, told: Verified
+    ) -> None:
+        self._context = context
+        self._chunks = chunks
+        self._found = found
+        self._row = row
+        self._told = told
+        self._folder: Path = context.home.snapshots / row.id
+
+    def run(self) -> None:
+        """Find, repair, mark."""
+        try:
+            with raw.held(self._folder):
+                self._check()
+        except SnapshotDamaged as error:
+            self._mark(str(error).partition(": ")[2] or str(error))
+            return
+        if self._row.state == "damaged":
+            self._update("ready")
+            self._tell("was marked as damaged and is whole", repaired=True)
+
+    def _check(self) -> None:
+        kept = manifest.read(self._folder)
+        if kept.id != self._row.id:
+            raise SnapshotDamaged(f"cannot use snapshot: its manifest is that of {kept.id}")
+        self._check_image(kept)
+        for entry in kept.files:
+            if not entry.name.startswith(f"{raw.IMAGES}/"):
+                self._told.bytes += entry.bytes
+                why = files.fault(self._folder / entry.name, entry)
+                if why is not None:
+                    raise files.damaged(kept, entry, why)
+        if kept.processes is not None:
+            self._check_images(kept)
+
+    def _check_image(self, kept: Manifest) -> None:
+        engine = self._context.engine
+        if engine.images.id(kept.image) is None:
+            raise SnapshotDamaged("cannot use snapshot: its image is gone from the engine")
+        layers = engine.images.layers(kept.image)
+        missing = [layer for layer in layers if not os.path.lexists(layer)]
+        # If there is none at all, they are where this process cannot look.
+        if 0 < len(missing) < len(layers):
+            raise SnapshotDamaged(
+                f"cannot use snapshot: its image lacks {len(missing)} of its layers: {missing[0]} is gone"
+            )
+
+    def _check_images(self, kept: Manifest) -> None:
+        packed, why = self._packed(kept)
+        plain = (self._folder / raw.IMAGES).is_dir()
+        images = [entry for entry in kept.files if entry.name.startswith(f"{raw.IMAGES}/")]
+        wrong = [(entry, files.fault(self._folder / entry.name, entry)) for entry in images] if plain else []
+        faults = [(entry, fault) for entry, fault in wrong if fault is not None]
+        self._told.bytes += sum(entry.bytes for entry, fault in wrong if fault is None)
+        if packed and faults:
+            raw.prepare(self._context.home.root, self._folder, kept)
+            self._tell(f"{faults[0][0].name} {faults[0][1]}; made again from the packs", repaired=True)
+        elif not packed and (not plain or faults):
+            if not why:
+                raise files.damaged(kept, *(faults[0] if faults else (images[0], "is missing")))
+            raise SnapshotDamaged(f"cannot use snapshot: {why}")
+        elif not packed and why:
+            self._pack_again(kept)
+            self._tell(f"{why}; packed again from its plain files", repaired=True)
+
+    def _packed(self, kept: Manifest) -> tuple[bool, str]:
+        """Whether the packs have all of it; if not, why, unless it was never packed."""
+        try:
+            found = recipe.read(self._folder, kept.id)
+        except RecipeDamaged as error:
+            return False, str(error)
+        if found is None:
+            return False, ""
+        wanted = {one.name: one.bytes for one in kept.files if one.name.startswith(f"{raw.IMAGES}/")}
+        if {name: file.bytes for name, file in found.files.items()} != wanted:
+            return False, "its recipe is not of its files"
+        why = self._found.damage(self._chunks, found)
+        return why is None, why or ""
+
+    def _pack_again(self, kept: Manifest) -> None:
+        home = self._context.home
+        try:
+            storage.keep(home, self._folder, kept.id, kept.files, pack=True)
+        except OSError as error:
+            raise SnapshotDamaged(f"cannot use snapshot: it cannot be packed again ({error})") from error
+
+    def _mark(self, why: str) -> None:
+        self._tell(why, repaired=False)
+        self._update("damaged", why)
+
+    def _update(self, state: str, why: str = "") -> None:
+        details = {**self._row.details, "damage": why}
+        if not why:
+            details.pop("damage")
+        with suppress(SnapshotNotFound):
+            self._context.store.update_snapshot(self._row.id, state=state, details=details)
+
+    def _tell(self, text: str, *, repaired: bool) -> None:
+        self._told.findings.append(Finding(self._row.id, self._row.name, text, repaired))
+
+
+def refuse(row: SnapshotRow) -> None:
+    """Refuse a snapshot that was found damaged. Raises SnapshotDamaged."""
+    if row.state == "damaged" and row.details.get("damage"):
+        raise SnapshotDamaged(
+            f"cannot use snapshot {row.name}: {row.details['damage']}",
+            hint=f"`holdfast verify {row.name}` looks again; `holdfast rmi {row.name}` removes it",
+        )

@@ -1,0 +1,176 @@
+"""What a session's owner wants to be captured by itself, and kept for how long.  Pure.
+
+It is kept in the session's details under `policy`, as a table of what differs from the defaults.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from typing import Any
+
+from holdfast.base.text import plain
+from holdfast.errors import InvalidArgument
+
+KEY = "policy"
+KEEP = 20
+"""Automatic snapshots of a session that are kept if nothing else is said."""
+_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
+_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|w)")
+_SIZES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([bkmgt]?)(?:i?b)?")
+MOST_PATTERNS = 100
+MOST_NUMBER = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """When a session is captured by itself, and which of these snapshots are kept.
+
+    Attributes:
+        every: after so many commands and cells.
+        before_risky: before commands that destroy or install; `risky` are more of them (regular expressions).
+        on_failure: after a command that does not exit with 0, a cell that raises.
+        idle: after so many seconds without anything done.
+        kind: `live` or `filesystem`.
+        keep: the newest so many are kept; also those that are younger than `keep_for` seconds, and the last
+            one of each of the latest `hourly` hours and `daily` days in which there are any.
+        quota: bytes that all snapshots of the session may take.
+    """
+
+    every: int | None = None
+    before_risky: bool = False
+    risky: tuple[str, ...] = ()
+    on_failure: bool = False
+    idle: float | None = None
+    kind: str = "live"
+    keep: int = KEEP
+    keep_for: float | None = None
+    hourly: int = 0
+    daily: int = 0
+    quota: int | None = None
+
+    @property
+    def captures(self) -> bool:
+        """Whether anything is captured by itself."""
+        return bool(self.every or self.before_risky or self.on_failure or self.idle)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What differs from the defaults."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        found["risky"] = list(self.risky)
+        plain_ones = {field.name: field.default for field in fields(self)} | {"risky": []}
+        return {name: value for name, value in found.items() if value != plain_ones[name]}
+
+    @classmethod
+    def of(cls, details: Mapping[str, Any]) -> Policy:
+        """The policy in the details of a session; one that cannot be read is none."""
+        told = details.get(KEY)
+        try:
+            return parse(told) if isinstance(told, Mapping) else cls()
+        except InvalidArgument:
+            return cls()
+
+
+def parse(chosen: Mapping[str, Any]) -> Policy:
+    """Check what was chosen; None is the default. Times and sizes may be texts (`10m`, `2g`).
+
+    Raises:
+        InvalidArgument: names what is wrong.
+    """
+    known = {field.name for field in fields(Policy)}
+    values: dict[str, Any] = {}
+    for name, value in chosen.items():
+        if name not in known:
+            raise InvalidArgument(
+                f"cannot set policy: there is no '{plain(name, 40)}'",
+                hint=f"it has {', '.join(sorted(known))}",
+            )
+        if value is not None:
+            values[name] = _CHECKS[name](name, value)
+    return Policy(**values)
+
+
+def seconds(text: str | float, what: str = "time") -> float:
+    """A time such as `10m`, `2h`, `7d` in seconds.
+
+    Raises:
+        InvalidArgument: it is none.
+    """
+    match = _TIME.fullmatch(text.strip().lower()) if isinstance(text, str) else None
+    found = float(match[1]) * _UNITS[match[2]] if match else text
+    if isinstance(found, timedelta):
+        found = found.total_seconds()
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 1 <= found < 1e10:
+        raise InvalidArgument(
+            f"cannot set {what}: '{plain(str(text), 40)}' is not a duration", hint="such as 10m, 2h, 7d"
+        )
+    return float(found)
+
+
+def size(text: str | int, what: str = "quota") -> int:
+    """A size such as `500m`, `2g` in bytes.
+
+    Raises:
+        InvalidArgument: it is none.
+    """
+    match = _SIZE.fullmatch(text.strip().lower()) if isinstance(text, str) else None
+    found = int(float(match[1]) * _SIZES[match[2]]) if match else text
+    if isinstance(found, bool) or not isinstance(found, int) or not 0 < found < 1 << 60:
+        raise InvalidArgument(
+            f"cannot set {what}: '{plain(str(text), 40)}' is not a size", hint="such as 500m, 2g"
+        )
+    return found
+
+
+def _number(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_NUMBER:
+        raise InvalidArgument(f"cannot set policy: {name} must be a number from 0 to {MOST_NUMBER}")
+    return value
+
+
+def _every(name: str, value: Any) -> int | None:
+    return _number(name, value) or None
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidArgument(f"cannot set policy: {name} is yes or no")
+    return value
+
+
+def _patterns(name: str, value: Any) -> tuple[str, ...]:
+    found = [value] if isinstance(value, str) else list(value)
+    if len(found) > MOST_PATTERNS:
+        raise InvalidArgument(f"cannot set policy: {len(found)} patterns, the limit is {MOST_PATTERNS}")
+    for text in found:
+        try:
+            re.compile(text)
+        except (re.error, TypeError) as error:
+            raise InvalidArgument(
+                f"cannot set policy: '{plain(str(text), 60)}' is not a regular expression ({error})"
+            ) from error
+    return tuple(found)
+
+
+def _kind(name: str, value: Any) -> str:
+    if value not in ("live", "filesystem"):
+        raise InvalidArgument(f"cannot set policy: {name} must be live or filesystem")
+    return str(value)
+
+
+_CHECKS: dict[str, Any] = {
+    "every": _every,
+    "before_risky": _flag,
+    "risky": _patterns,
+    "on_failure": _flag,
+    "idle": lambda name, value: seconds(value, name) if value else None,
+    "kind": _kind,
+    "keep": _number,
+    "keep_for": lambda name, value: seconds(value, name) if value else None,
+    "hourly": _number,
+    "daily": _number,
+    "quota": lambda name, value: size(value, name) if value else None,
+}

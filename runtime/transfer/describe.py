@@ -1,0 +1,79 @@
+"""What of a snapshot travels with its parts: its manifest without what is of this host only. Pure.
+
+Environment and mounts of a session stay here: the first is where secrets are put, the second are folders of
+this host. What failed, and where the journal stood, go along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from holdfast.snapshots.bundle import form, media
+from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.bundle.image_layers import Image
+from holdfast.snapshots.layer.image import BASE_LABEL
+from holdfast.snapshots.manifest import Manifest, StoredFile
+
+if TYPE_CHECKING:
+    from holdfast.runtime.scrubbing.scrubber import Scrubber
+
+OPTIONS = ("network", "memory", "cpus", "pids", "user", "workdir")
+DETAILS = ("moment", "failure", "dropped", "base", "frozen_seconds", "memory_bytes")
+
+
+def config(
+    kept: Manifest,
+    image: Image,
+    segments: list[form.Segment],
+    files: list[form.InParts],
+    details: Mapping[str, Any],
+    scrubber: Scrubber,
+    stored: Sequence[StoredFile],
+) -> bytes:
+    """The config of the snapshot's manifest, without secrets; `stored` are its files as they are sent."""
+    count = str((image.config.get("Labels") or {}).get(BASE_LABEL, ""))
+    options = {key: scrubber.value(kept.options[key]) for key in OPTIONS if key in kept.options}
+    changed = {
+        "options": options,
+        "files": list(stored),
+        "failure": scrubber.failure(kept.failure) if kept.failure is not None else None,
+        # Names have a form of their own, which what stands for a secret has not.
+        "label": kept.label if kept.label is None or scrubber.text(kept.label) == kept.label else None,
+        "session_name": kept.session_name
+        if scrubber.text(kept.session_name) == kept.session_name
+        else kept.session,
+    }
+    made = form.Config(
+        snapshot=kept.model_copy(update=changed),
+        base=int(count) if count.isdecimal() else len(image.layers),
+        segments=segments,
+        files=files,
+        details={key: scrubber.value(details[key]) for key in DETAILS if key in details},
+    )
+    return form.dumps(made.model_dump(mode="json"))
+
+
+def image_config(kept: Manifest, image: Image, scrubber: Scrubber) -> bytes:
+    """The config of the ordinary image: a shell in the files of the session; no value in it is a secret."""
+    chosen = kept.options.get("env")
+    names = set(chosen) if isinstance(chosen, dict) else set()
+    given = [str(each) for each in image.config.get("Env") or ()]
+    return form.dumps(
+        {
+            "architecture": image.architecture,
+            "os": image.system,
+            "config": {
+                "Env": [scrubber.text(each) for each in given if each.partition("=")[0] not in names],
+                "Cmd": ["bash"],
+                "WorkingDir": str(kept.options.get("workdir") or image.config.get("WorkingDir") or "/"),
+            },
+            "rootfs": {"type": "layers", "diff_ids": list(image.layers)},
+            "history": [{"created_by": "holdfast"} for _ in image.layers],
+        }
+    )
+
+
+def layer(packed: Descriptor, size: int) -> Descriptor:
+    """The descriptor of a layer that says how large it is when it is opened."""
+    return Descriptor(packed.media_type, packed.digest, packed.size, {media.RAW_BYTES: str(size)})

@@ -1,0 +1,84 @@
+"""Has the processes of a foreign snapshot judged, before any of its files is where restores look.
+
+What counts is what CRIU's images say, not what the bundle says of them: they are decoded here, by the
+checkpointer, and its record must tell of the same processes.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base.text import plain
+from holdfast.errors import BundleRefused, SnapshotDamaged
+from holdfast.runtime.verification.gate import ALLOWED
+from holdfast.snapshots import record, seccomp_filters, service, snapshot_policy
+from holdfast.snapshots.link import LinkLost, Refused
+from holdfast.snapshots.record import Tree
+from holdfast.snapshots.snapshot_policy import Violation
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.snapshots.manifest import Manifest
+
+
+def judge(context: Context, staging: Path, kept: Manifest) -> None:
+    """Look at the images below a folder of `staging/`.
+
+    Raises:
+        BundleRefused: they give processes more than a session may have, or are not what the bundle says.
+    """
+    try:
+        with service.ask(
+            context.engine, context.home, context.progress, "describe", folder=staging.name
+        ) as link:
+            told: dict[str, Any] = link.until("done")
+        tree = Tree.model_validate(told["tree"])
+        told["strange"] = list(told["strange"])
+        filters = {str(name): base64.b64decode(text) for name, text in dict(told["filters"]).items()}
+    except (Refused, LinkLost, KeyError, ValueError, TypeError) as error:
+        raise BundleRefused(
+            f"cannot import: its process images cannot be read ({plain(str(error), 200)})",
+            hint="they are damaged or forged, or a newer version made them",
+        ) from error
+    assert kept.processes is not None
+    weak = _weak(tree, filters, kept.processes.machine)
+    found = [*snapshot_policy.judge(tree, ALLOWED), *snapshot_policy.strange(told["strange"]), *weak]
+    if found:
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        raise BundleRefused(
+            f"cannot import: {plain(str(found[0]), 300)}{more}",
+            hint="no session can have made it; nothing of it was run",
+        )
+    _check_told(staging, tree, kept)
+
+
+def _weak(tree: Tree, programs: Mapping[str, bytes], machine: str) -> list[Violation]:
+    """Processes whose oldest filter, the container's own, lets through what no session may do."""
+    used: dict[str, tuple[int, str]] = {}
+    for process in tree.processes:
+        for thread in process.threads:
+            if thread.filter_digests:
+                used.setdefault(thread.filter_digests[0], (process.pid, process.name))
+    return [Violation(*used[digest], text) for digest, text in seccomp_filters.weak(programs, used, machine)]
+
+
+def _check_told(staging: Path, tree: Tree, kept: Manifest) -> None:
+    """See that manifest and record are of these images."""
+    assert kept.processes is not None
+    if kept.processes.root_pid not in {process.pid for process in tree.processes}:
+        raise BundleRefused("cannot import: its manifest names a root that is not among its processes")
+    try:
+        known = record.read(staging)
+    except SnapshotDamaged as error:
+        raise BundleRefused("cannot import: its record cannot be read") from error
+    if known is None:
+        raise BundleRefused("cannot import: it brings no record of its processes")
+    if _names(known.tree) != _names(tree):
+        raise BundleRefused("cannot import: its record is of other processes than its images")
+
+
+def _names(tree: Tree) -> set[tuple[int, int, str, str]]:
+    return {(one.pid, one.ppid, one.state, one.name) for one in tree.processes}

@@ -1,0 +1,80 @@
+"""The past of a session as it travels with a snapshot: the entries of its journal up to that moment.
+
+A bundle from elsewhere is not trusted with it: entries are read as those of any session are, and limited.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import BundleRefused
+from holdfast.runtime.journal import journal_query
+from holdfast.runtime.journal.journal_query import Filter
+from holdfast.runtime.store.entry import Entry, Told, told
+from holdfast.runtime.store.past_lives import journal_of
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import SnapshotRow
+
+FILE = "journal.jsonl.gz"
+MOST = 50_000
+"""Entries; of more, the newest."""
+MAX_BYTES = 64 << 20
+
+
+def collect(
+    context: Context, snapshot: SnapshotRow, scrubbed: Callable[[dict[str, Any]], dict[str, Any]]
+) -> bytes:
+    """The entries before a snapshot, as they are put into a bundle without secrets; always the same."""
+    entries = before(context, snapshot)
+    lines: list[bytes] = []
+    room = MAX_BYTES
+    for entry in reversed(entries[-MOST:]):
+        own: dict[str, Any] = {"seq": entry.seq, "at": entry.at, "kind": entry.kind, "actor": entry.actor}
+        all_of_it = {**scrubbed(dict(entry.details)), **own}
+        line = json.dumps(all_of_it, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+        room -= len(line)
+        if room < 0:
+            break
+        lines.append(line)
+    return gzip.compress(b"".join(reversed(lines)), compresslevel=6, mtime=0)
+
+
+def before(context: Context, snapshot: SnapshotRow) -> list[Entry]:
+    """The entries of a session's line up to a snapshot, without what this host wrote down itself."""
+    journal = journal_of(snapshot)
+    moment = snapshot.details.get("moment")
+    last = int(moment["journal_seq"]) if isinstance(moment, dict) and "journal_seq" in moment else None
+    return [
+        entry
+        for entry in journal_query.read(context, journal, Filter())
+        if not entry.host and (entry.session_id != journal or (last is not None and entry.seq <= last))
+    ]
+
+
+def variables(entries: Iterable[Entry]) -> set[str]:
+    """Names of all variables that shells were ever seen to have."""
+    found: set[str] = set()
+    for entry in entries:
+        changed = entry.details.get("variables") if entry.kind == "changed" else None
+        if isinstance(changed, dict):
+            found |= {str(name) for name in changed}
+    return found
+
+
+def read(packed: bytes) -> list[Told]:
+    """The entries of a bundle. Raises BundleRefused."""
+    try:
+        opening = zlib.decompressobj(wbits=31)
+        data = opening.decompress(packed, MAX_BYTES + 1)
+    except zlib.error as error:
+        raise BundleRefused("cannot import: its journal cannot be decompressed") from error
+    if len(data) > MAX_BYTES:
+        raise BundleRefused("cannot import: its journal is too long")
+    found = [told(line) for line in data.splitlines(keepends=True)[:MOST]]
+    return sorted((entry for entry in found if entry is not None), key=lambda entry: entry.seq)

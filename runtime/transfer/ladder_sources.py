@@ -1,0 +1,53 @@
+"""Finds what somebody means by a snapshot, a file or a reference, and asks for its ladder.
+
+Of what is elsewhere only the description is read. It is not believed: it can make a rung look possible that
+is not, and then taking it in or restoring refuses.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.errors import InvalidArgument, SnapshotNotFound
+from holdfast.runtime.restore.compat import choose_rung, probe_host
+from holdfast.snapshots.fitness import Needs, compare
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.snapshots.fitness import Ladder
+    from holdfast.snapshots.manifest import Manifest
+
+
+def ladder(context: Context, source: str, *, plain_http: bool = False) -> Ladder:
+    """The ladder of what `source` names.
+
+    Raises:
+        SnapshotNotFound, InvalidArgument: it names nothing.
+        BundleRefused: what is there is no bundle, or cannot be opened.
+        RegistryError, StoreError: it cannot be read.
+    """
+    if "/" not in source:
+        try:
+            return choose_rung.ladder(context, context.store.snapshot(source))
+        except (SnapshotNotFound, InvalidArgument):
+            if not Path(source).exists() and ":" not in source:
+                raise
+    needs = Needs.of_manifest(_elsewhere(context, source, plain_http=plain_http))
+    return compare(needs, probe_host.look(context, live=needs.live))
+
+
+def _elsewhere(context: Context, source: str, *, plain_http: bool) -> Manifest:
+    from holdfast.runtime.transfer import receive
+
+    if Path(source).exists() or source.startswith((".", "/")):
+        from holdfast.snapshots.bundle.oci_layout import FileOrigin
+
+        with FileOrigin(Path(source)) as origin:
+            return receive.described(context, origin)
+    from holdfast.snapshots.registry.http_client import Wire
+    from holdfast.snapshots.registry.reference import Reference
+    from holdfast.snapshots.registry.registry_endpoint import RegistryOrigin
+
+    with RegistryOrigin(Wire(Reference.parse(source), plain_http=plain_http)) as registry:
+        return receive.described(context, registry)

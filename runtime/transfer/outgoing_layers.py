@@ -1,0 +1,132 @@
+"""Image layers on their way out: read from the engine, compressed, and put where they are missing.
+
+Compressing takes longest of all; what a layer became is remembered, so that one the other side has already is
+not even read. Knows no snapshots.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from holdfast.engine.engine import Engine
+from holdfast.errors import InvalidArgument, StoreError
+from holdfast.runtime.transfer.searched_layers import SearchedLayers
+from holdfast.snapshots import private_files
+from holdfast.snapshots.bundle import image_layers, media, segment_packing
+from holdfast.snapshots.bundle.endpoints import DIGEST, Descriptor, Destination
+from holdfast.snapshots.bundle.image_layers import Hashed
+from holdfast.snapshots.bundle.sealing import Sealing
+
+KINDS = {
+    "gzip": (media.LAYER_GZIP, segment_packing.gzip, f"gzip-{segment_packing.GZIP_LEVEL}"),
+    "zstd": (media.LAYER_ZSTD, segment_packing.zstd, f"zstd-{segment_packing.ZSTD_LEVEL}"),
+}
+"""Media type, how it is made, and what it is remembered as: another level makes other bytes."""
+
+
+class Remembered:
+    """What layers became when they were compressed, by diff id: digest, size, and size before. A cache."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: dict[str, list[object]] = {}
+        with suppress(OSError, ValueError):
+            found = json.loads(path.read_text())
+            if isinstance(found, dict):
+                self._known = found
+
+    def get(self, key: str, media_type: str) -> Descriptor | None:
+        """A layer as it was compressed before."""
+        match self._known.get(key):
+            case [str(digest), int(size), int(raw)] if DIGEST.fullmatch(digest):
+                return Descriptor(media_type, digest, size, {media.RAW_BYTES: str(raw)})
+        return None
+
+    def add(self, key: str, made: Descriptor) -> None:
+        """Remember one. Losing it costs time only."""
+        self._known[key] = [made.digest, made.size, int(made.annotations[media.RAW_BYTES])]
+        with suppress(OSError):
+            self._path.parent.mkdir(mode=0o700, exist_ok=True)
+            private_files.replace(self._path, json.dumps(self._known), durable=False)
+
+
+class Layers:
+    """The layers of one image, on their way to one destination."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        compression: str,
+        scratch: Path,
+        remembered: Remembered,
+        seal: Sealing | None = None,
+        searched: SearchedLayers | None = None,
+    ) -> None:
+        if compression not in KINDS:
+            raise InvalidArgument(
+                f"cannot compress layers with {compression[:40]!r}: it is not known here", hint="gzip or zstd"
+            )
+        self._engine = engine
+        self._scratch = scratch
+        self._remembered = remembered
+        self._seal = seal
+        self._searched = searched
+        self._media_type, self._pack, self._name = KINDS[compression]
+        if seal is not None:
+            self._media_type += media.ENCRYPTED
+
+    def send(
+        self,
+        ref: str,
+        diff_ids: Sequence[str],
+        destination: Destination,
+        told: Callable[[int], None],
+    ) -> list[Descriptor]:
+        """Put what the destination lacks; all of them, as descriptors, the lowest first.
+
+        `told` is called with the sizes of layers as they are when they are open, when each is done.
+        """
+        done: dict[str, Descriptor] = {}
+        for diff_id in diff_ids:
+            known = self._known(diff_id)
+            if known is not None and destination.has(known):
+                done[diff_id] = known
+                told(int(known.annotations[media.RAW_BYTES]))
+
+        def take(layer: Hashed) -> None:
+            made = self._compress(layer)
+            if layer.digest in diff_ids and layer.digest not in done:
+                if not destination.has(made):
+                    with (self._scratch / "layer").open("rb") as packed:
+                        destination.put(made, packed)
+                done[layer.digest] = made
+                if self._seal is None:
+                    self._remembered.add(f"{self._name} {layer.digest}", made)
+                told(layer.size)
+
+        missing = [diff_id for diff_id in dict.fromkeys(diff_ids) if diff_id not in done]
+        image_layers.each(self._engine, ref, missing, take)
+        return [done[diff_id] for diff_id in diff_ids]
+
+    def _known(self, diff_id: str) -> Descriptor | None:
+        """What was encrypted is another each time."""
+        return None if self._seal else self._remembered.get(f"{self._name} {diff_id}", self._media_type)
+
+    def _compress(self, layer: Hashed) -> Descriptor:
+        digest, size = hashlib.sha256(), 0
+        try:
+            with private_files.create(self._scratch / "layer") as file:
+                packed = self._pack(layer if self._searched is None else self._searched.passing(layer))
+                for piece in packed if self._seal is None else self._seal.seal(packed):
+                    digest.update(piece)
+                    size += len(piece)
+                    file.write(piece)
+        except OSError as error:
+            raise StoreError(f"cannot write in {self._scratch}: {error.strerror or error}") from error
+        return Descriptor(
+            self._media_type, f"sha256:{digest.hexdigest()}", size, {media.RAW_BYTES: str(layer.size)}
+        )

@@ -1,0 +1,335 @@
+"""Takes a snapshot from elsewhere into this home, all of it or nothing.
+
+    index, signature, trust → manifests, config → room → files of live state → judged → layers → image → row
+
+Nothing reaches the engine or CRIU before all that it consists of has matched its digest, and the process
+images have been judged. Only what `admitting` lets through of the description is written down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base import ids
+from holdfast.errors import BundleRefused, InvalidArgument, StoreError
+from holdfast.runtime.journal import host_events
+from holdfast.runtime.lifecycle.take_back import take_back_import
+from holdfast.runtime.operations.operation import carry_out
+from holdfast.runtime.operations.undo_table import undoes
+from holdfast.runtime.retention import prune
+from holdfast.runtime.storage import snapshot_storage
+from holdfast.runtime.storage.snapshot_storage import image_ref
+from holdfast.runtime.store.entry import Told
+from holdfast.runtime.store.rows import OperationKind
+from holdfast.runtime.transfer import (
+    bundle_trust,
+    image_audit,
+    journal_export,
+    sanitize,
+    unpack_parts,
+)
+from holdfast.runtime.transfer.unpack_parts import Segments, Source
+from holdfast.snapshots import files, manifest, raw, storage
+from holdfast.snapshots.bundle import form, loading, media, sealing, signing, tarball
+from holdfast.snapshots.bundle.endpoints import Descriptor, Origin
+from holdfast.snapshots.bundle.keys import Keys
+from holdfast.snapshots.bundle.resuming import Resuming
+from holdfast.snapshots.bundle.sealing import Opener, Sealing
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import OperationRow, SnapshotRow
+
+undoes(OperationKind.IMPORT)(take_back_import)
+
+Progress = Callable[[int, int], None]
+
+
+def receive(
+    context: Context,
+    origin: Origin,
+    *,
+    label: str | None = None,
+    files_only: bool = False,
+    opener: Opener | None = None,
+    options: Mapping[str, Any] | None = None,
+    progress: Progress = lambda _done, _all: None,
+) -> SnapshotRow:
+    """Import a snapshot; `origin` has been entered.
+
+    Args:
+        context: whose home it comes into.
+        origin: where it is.
+        label: a name for it here; by default its own, if that is free.
+        files_only: leave memory and processes, and need no trust.
+        opener: what to open it with if it is encrypted; a key of this home is tried by itself.
+        options: of sessions to be made of it, as in `SessionOptions`; those of the bundle do not count.
+        progress: is told how far it is.
+
+    Raises:
+        BundleUntrusted, BundleRefused: it may not come in, or is not what it says.
+        InvalidArgument: the label is taken or is none, or an option cannot be.
+        EngineError, StoreError, RegistryError: it cannot be had, or not be kept.
+        QuotaExceeded: there is no room for it.
+    """
+    if label is not None:
+        _check_label(context, label)
+    opened = _Opened(origin)
+    name = Keys(context.home).trusted(opened.key) if opened.key is not None else None
+    bundle_trust.check(origin.name, opened.key, name, files_only=files_only)
+    opened.unseal(opener or Keys(context.home).opener())
+    found = _here(context, opened)
+    if found is not None and (found.kind == "live" or files_only) and not options:
+        return found
+    wanted = _Wanted(opened, files_only=files_only, options=options or {})
+    with carry_out(context, OperationKind.IMPORT, snapshot_id=ids.new_id()) as operation:
+        row = _Receiving(context, wanted, operation, progress).receive(label)
+    row = snapshot_storage.settle(context, row)
+    session = next(one for one in context.store.sessions(removed=True) if one.id == row.session_id)
+    prune.make_room(context, session, row)
+    return row
+
+
+def described(context: Context, origin: Origin) -> manifest.Manifest:
+    """What a bundle says its snapshot is; `origin` has been entered. Nothing is taken in, or trusted.
+
+    Raises:
+        BundleRefused: it is none, or cannot be opened with a key of this home.
+        StoreError, RegistryError: it cannot be had.
+    """
+    opened = _Opened(origin)
+    opened.unseal(Keys(context.home).opener())
+    return opened.snapshot()[0].snapshot
+
+
+def _check_label(context: Context, label: str) -> None:
+    """Before anything is fetched."""
+    ids.check_name(label, "snapshot")
+    if any(row.label == label for row in context.store.snapshots(pending=True)):
+        raise InvalidArgument(
+            f"cannot label snapshot '{label}': the label is taken",
+            hint=f"choose another label, or `holdfast rmi {label}`",
+        )
+
+
+class _Opened:
+    """The documents of a bundle, compared with their digests."""
+
+    def __init__(self, origin: Origin) -> None:
+        self.origin = origin
+        self.raw = origin.index()
+        found = form.parse(form.Index, self.raw, "its index")
+        self.both = form.both(found)
+        self._seal = found.annotations.get(media.SEALED)
+        self.source = Source(origin)
+        self.key = signing.signed_by(found.annotations, *self.both)
+        self.digest = form.described("", self.raw).digest
+
+    def unseal(self, opener: Opener) -> None:
+        """Get the key to it, if it takes one. Raises BundleRefused."""
+        if self._seal is not None:
+            self.source = Source(self.origin, Sealing.opened(sealing.parse(self._seal), opener))
+
+    def image(self) -> tuple[form.ImageManifest, form.ImageConfig]:
+        """The image's manifest and config."""
+        data = self.source.document(self.both[0], form.MAX_MANIFEST)
+        found = form.parse(form.ImageManifest, data, "the manifest of its image")
+        data = self.source.document(found.config.descriptor(), form.MAX_MANIFEST)
+        config = form.parse(form.ImageConfig, data, "the config of its image")
+        if len(found.layers) != len(config.rootfs.diff_ids):
+            raise BundleRefused("cannot import: its image has not as many layers as it says")
+        return found, config
+
+    def snapshot(self) -> tuple[form.Config, list[Descriptor]]:
+        """The snapshot's config, and its segments."""
+        data = self.source.document(self.both[1], form.MAX_MANIFEST)
+        found = form.parse(form.ImageManifest, data, "the manifest of its snapshot")
+        if found.subject is None or found.subject.digest != self.both[0].digest:
+            raise BundleRefused("cannot import: its processes are those of another image")
+        data = self.source.document(found.config.descriptor(), form.MAX_CONFIG)
+        config = form.parse(form.Config, data, "the config of its snapshot")
+        return config, [layer.descriptor() for layer in found.layers]
+
+
+class _Wanted:
+    """What a bundle says it is, checked as far as that can be without the rest of it."""
+
+    def __init__(self, opened: _Opened, *, files_only: bool, options: Mapping[str, Any]) -> None:
+        self.opened = opened
+        image, self.image = opened.image()
+        self.config, self.segments = opened.snapshot()
+        self.foreign = self.config.snapshot
+        sanitize.check(self.foreign)
+        if self.config.base > len(image.layers):
+            raise BundleRefused("cannot import: its image has fewer layers than its base")
+        unpack_parts.check_names(self.config, journal_export.FILE)
+        self.live = self.foreign.kind == "live" and not files_only
+        self.files_only = files_only
+        self.options = sanitize.options(self.foreign.options, options)
+        self.layers = [
+            (diff_id, layer.descriptor(), unpack_parts.raw_size(layer.descriptor()))
+            for diff_id, layer in zip(self.image.rootfs.diff_ids, image.layers, strict=True)
+        ]
+
+
+def _here(context: Context, opened: _Opened) -> SnapshotRow | None:
+    """The same, if it was imported before and is whole."""
+    for row in context.store.snapshots():
+        known = row.details.get("origin")
+        if row.state == "ready" and isinstance(known, dict) and known.get("digest") == opened.digest:
+            return row
+    return None
+
+
+class _Receiving:
+    def __init__(
+        self, context: Context, wanted: _Wanted, operation: OperationRow, progress: Progress
+    ) -> None:
+        assert operation.snapshot_id is not None
+        self._context = context
+        self._wanted = wanted
+        self._operation = operation.id
+        self._id = operation.snapshot_id
+        self._progress = progress
+        self._staging = context.home.staging / operation.id
+        self._done = 0
+        self._all = 1
+
+    def receive(self, label: str | None) -> SnapshotRow:
+        context, wanted, config = self._context, self._wanted, self._wanted.config
+        diff_ids = wanted.image.rootfs.diff_ids
+        missing = wanted.layers[loading.there(context.engine, diff_ids) :]
+        grown = sum(size for _, _, size in missing)
+        state = sum(segment.bytes for segment in config.segments) if wanted.live else 0
+        self._all = max(1, state + grown)
+        self._staging.mkdir(mode=0o700)
+        whole = sum(entry.bytes for entry in wanted.foreign.files) if wanted.live else 0
+        # Layers are there twice for a moment: as archives, and as the engine unpacks them.
+        unpack_parts.check_room(self._staging, whole + 2 * grown)
+
+        if isinstance(wanted.opened.origin, Resuming):
+            wanted.opened.origin.ahead(
+                [*(wanted.segments if wanted.live else []), *(blob for _, blob, _ in missing)]
+            )
+        parts = Segments(wanted.opened.source, wanted.segments, config.segments, self._told, whole)
+        told = self._past(parts)
+        if wanted.live:
+            self._live_files(config, parts)
+        row = self._row(label)
+        archives = self._layers([(diff_id, blob) for diff_id, blob, _ in missing])
+        made = loading.load(
+            context.engine,
+            (wanted.image.os, wanted.image.architecture),
+            diff_ids,
+            archives,
+            image_ref(self._id),
+            {
+                "holdfast.home": context.home.digest,
+                "holdfast.role": "snapshot",
+                "holdfast.snapshot": self._id,
+                "holdfast.operation": self._operation,
+            },
+            config.base,
+        )
+        for path in archives.values():
+            path.unlink()
+        context.store.entries.take(row.session_id, told)
+        return self._finish(row, made, grown)
+
+    def _past(self, parts: Segments) -> list[Told]:
+        """The journal; it tells of what ran, and is not taken from who is not trusted."""
+        found = next((file for file in self._wanted.config.files if file.name == journal_export.FILE), None)
+        if found is None or self._wanted.files_only:
+            return []
+        return journal_export.read(parts.text(found, journal_export.MAX_BYTES))
+
+    def _live_files(self, config: form.Config, parts: Segments) -> None:
+        """Put the files together, compare them, and have the processes in them judged."""
+        (self._staging / raw.IMAGES).mkdir(mode=0o700)
+        for file in config.files:
+            if file.name != journal_export.FILE:
+                parts.write(file, self._staging / file.name)
+        for entry in config.snapshot.files:
+            why = files.fault(self._staging / entry.name, entry)
+            if why is not None:
+                raise BundleRefused(f"cannot import: {entry.name} {why}", hint="it is forged or damaged")
+        sanitize.facts((self._staging / raw.IMAGES / "facts.json").read_bytes())
+        for path in sorted((self._staging / raw.IMAGES).glob("tmpfs-*.tar")):
+            tarball.check_memory(path)
+        image_audit.judge(self._context, self._staging, config.snapshot)
+
+    def _layers(self, missing: list[tuple[str, Descriptor]]) -> dict[str, Path]:
+        """Write the archives of layers, each compared and looked through before the engine gets any."""
+        found: dict[str, Path] = {}
+        for number, (diff_id, blob) in enumerate(missing):
+            path = self._staging / f"layer-{number}.tar"
+            unpack_parts.layer(self._wanted.opened.source, blob, diff_id, path, self._told)
+            tarball.check_layer(path)
+            found[diff_id] = path
+        return found
+
+    def _row(self, label: str | None) -> SnapshotRow:
+        """The pending row, of a session that is not here and counts as removed."""
+        store, wanted, foreign = self._context.store, self._wanted, self._wanted.foreign
+        session = store.add_session(
+            foreign.session_name, "", {}, generation=foreign.generation, state="removed"
+        )
+        labels = {row.label for row in store.snapshots(pending=True)}
+        given = wanted.config.details
+        if foreign.failure:
+            given = {**given, "failure": foreign.failure}
+        opened = wanted.opened
+        details = {
+            "generation": foreign.generation,
+            "actor": self._context.actor,
+            "origin": sanitize.origin(opened.origin.name, opened.raw, opened.key, foreign),
+            **sanitize.details(given),
+        }
+        return store.add_snapshot(
+            session.id,
+            "live" if wanted.live else "filesystem",
+            label=label or (foreign.label if foreign.label not in labels else None),
+            snapshot_id=self._id,
+            details=details,
+            reason=self._context.reason,
+        )
+
+    def _finish(self, row: SnapshotRow, image: str, grown: int) -> SnapshotRow:
+        context, home, wanted = self._context, self._context.home, self._wanted
+        kept = wanted.foreign.model_copy(
+            update={
+                "id": self._id,
+                "label": row.label,
+                "kind": row.kind,
+                "parent": None,
+                "image": image,
+                "options": wanted.options,
+                "processes": wanted.foreign.processes if wanted.live else None,
+                "files": wanted.foreign.files if wanted.live else [],
+            }
+        )
+        try:
+            manifest.write(self._staging, kept)
+            stored = storage.keep(home, self._staging, self._id, kept.files, pack=True)
+            self._staging.rename(home.snapshots / self._id)
+        except OSError as error:
+            raise StoreError(
+                f"cannot import: {self._staging} cannot be written ({error.strerror or error})"
+            ) from error
+        ready = {
+            "state": "ready",
+            "image_id": kept.image,
+            "bytes": grown + stored.files + stored.own,
+            "details": {**row.details, **snapshot_storage.details(stored, grown)},
+        }
+        context.store.operations.complete(self._operation, snapshots={self._id: ready})
+        self._progress(self._all, self._all)
+        done = context.store.snapshot(self._id)
+        host_events.note(context, done.session_id, "imported", snapshot=done.id, label=done.label)
+        return done
+
+    def _told(self, count: int) -> None:
+        self._done = min(self._all, self._done + count)
+        self._progress(self._done, self._all)

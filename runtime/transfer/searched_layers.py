@@ -1,0 +1,115 @@
+"""Searches the layers of an image while they pass by on their way out, and remembers what was found.
+
+A layer is known by its digest: what was searched once with the same rules is not read again. Of what was
+found only rules, places and numbers are kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from holdfast.runtime.scrubbing import secret_finding
+from holdfast.runtime.scrubbing.matcher import Matcher
+from holdfast.runtime.scrubbing.members import Members
+from holdfast.runtime.scrubbing.search import MOST, Search
+from holdfast.runtime.scrubbing.secret_finding import Finding
+from holdfast.snapshots import private_files
+from holdfast.snapshots.bundle.image_layers import Hashed
+
+FILE = "searched.json"
+_SALT = re.compile(r"[0-9a-f]{32}")
+CREDENTIALS = "credential file"
+MOST_REMEMBERED = 2000
+FORMAT = 1
+"""Goes into what rules are known by: with other built-in ways of searching all is searched again."""
+
+
+class SearchedLayers:
+    """Of one home, with one set of rules.
+
+    Args:
+        matcher: what is looked for.
+        files: an expression for paths that hold credentials, or None.
+        path: where it is remembered.
+        besides: layers that need no search.
+    """
+
+    def __init__(self, matcher: Matcher, files: Any, path: Path, besides: Sequence[str] = ()) -> None:
+        self._matcher = matcher
+        self._files = files
+        self._path = path
+        self._besides = frozenset(besides)
+        self._all: dict[str, Any] = {}
+        with suppress(OSError, ValueError):
+            told = json.loads(path.read_text())
+            self._all = told if isinstance(told, dict) else {}
+        salt = self._all.get("salt")
+        self._salt = salt if isinstance(salt, str) and _SALT.fullmatch(salt) else os.urandom(16).hex()
+        self._all["salt"] = self._salt
+        self._key = self._named(matcher, files)
+
+    def found(self, diff_id: str) -> list[Finding] | None:
+        """What is in a layer; None if it has not been searched."""
+        if diff_id in self._besides:
+            return []
+        told = self._all.get(f"{self._key} {diff_id}")
+        try:
+            return None if told is None else [Finding(*one) for one in told]
+        except TypeError:
+            return None
+
+    def missing(self, diff_ids: Sequence[str]) -> list[str]:
+        """Those that have not been searched."""
+        return [each for each in dict.fromkeys(diff_ids) if self.found(each) is None]
+
+    def passing(self, layer: Hashed) -> Iterator[bytes]:
+        """A layer as it is; at its end it has been searched."""
+        if layer.wanted in self._besides:
+            yield from layer
+            return
+        credentials: Counter[tuple[str, str]] = Counter()
+
+        def met(path: str) -> None:
+            if len(credentials) < MOST and self._files.fullmatch(path.encode("utf-8", "surrogateescape")):
+                credentials[CREDENTIALS, path] += 1
+
+        members = Members(met) if self._files else Members()
+        search = Search(self._matcher, members.name_at)
+        for piece in layer:
+            members.feed(piece)
+            search.feed(piece)
+            yield piece
+        search.end()
+        found = secret_finding.of(search.found, "layer", self._matcher, search.more)
+        files = secret_finding.of(credentials, "layer", self._matcher)
+        self._remember(layer.digest, [*found, *files])
+
+    def read(self, layer: Hashed) -> None:
+        """Search a layer that goes nowhere."""
+        for _ in self.passing(layer):
+            pass
+
+    def _remember(self, diff_id: str, found: Sequence[Finding]) -> None:
+        listed = [[one.rule, one.count, one.where, one.kind, one.more] for one in found]
+        self._all[f"{self._key} {diff_id}"] = listed
+        for old in list(self._all)[1 : 1 + max(0, len(self._all) - MOST_REMEMBERED)]:
+            del self._all[old]
+        with suppress(OSError):
+            self._path.parent.mkdir(mode=0o700, exist_ok=True)
+            private_files.replace(self._path, json.dumps(self._all), durable=False)
+
+    def _named(self, matcher: Matcher, files: Any) -> str:
+        """By what the rules are known: values may be among them, so that guessing is made slow."""
+        told = [[rule.name, rule.pattern, rule.distinct] for rule in matcher.rules]
+        text = json.dumps([FORMAT, told, list(matcher.allowed), getattr(files, "pattern", b"").__repr__()])
+        return hashlib.scrypt(
+            text.encode(), salt=bytes.fromhex(self._salt), n=1 << 14, r=8, p=1, dklen=12
+        ).hex()

@@ -1,0 +1,304 @@
+"""Sends a snapshot somewhere: its files as an ordinary image, the rest as segments beside it.
+
+The same code for files and registries; what the other side has already is not sent. The snapshot is held
+meanwhile, and every file is compared with its digest before it goes.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Self
+
+from blake3 import blake3
+
+from holdfast.errors import SnapshotDamaged
+from holdfast.images import build
+from holdfast.runtime.lifecycle.take_back import take_back
+from holdfast.runtime.operations.operation import carry_out
+from holdfast.runtime.operations.undo_table import undoes
+from holdfast.runtime.scrubbing.secret_finding import Finding
+from holdfast.runtime.storage import snapshot_lock, verify_storage
+from holdfast.runtime.storage.snapshot_storage import image_ref
+from holdfast.runtime.store.rows import OperationKind
+from holdfast.runtime.transfer import describe, journal_export
+from holdfast.runtime.transfer import secrets_warning as carried
+from holdfast.runtime.transfer.inspection import Inspection
+from holdfast.runtime.transfer.outgoing_layers import Layers, Remembered
+from holdfast.snapshots import manifest, raw, record
+from holdfast.snapshots.bundle import cutting, form, image_layers, media, segment_packing, signing
+from holdfast.snapshots.bundle.endpoints import Descriptor, Destination
+from holdfast.snapshots.bundle.sealing import Seal, Sealing
+from holdfast.snapshots.bundle.signing import Signer
+from holdfast.snapshots.manifest import StoredFile
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.scrubbing.scrubber import Scrubber
+    from holdfast.runtime.store.rows import SnapshotRow
+    from holdfast.snapshots.manifest import Manifest
+
+undoes(OperationKind.EXPORT)(take_back)
+
+SMALL = 1 << 20
+"""Files below this share segments."""
+Progress = Callable[[int, int], None]
+"""Bytes done, and of how many; both of what is not yet compressed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A snapshot that was sent: where to, the digest of its index, who signed it.
+
+    `bytes` is what it takes there altogether, `sent` what was not there before. `warnings` say which secrets
+    it probably carries, `findings` which it does, and `scrubbed` how many were taken out of texts, by rule.
+    """
+
+    where: str
+    digest: str
+    bytes: int
+    sent: int
+    signed_by: str | None
+    warnings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    scrubbed: Mapping[str, int] = field(default_factory=dict)
+
+
+def send(
+    context: Context,
+    snapshot: SnapshotRow,
+    destination: Destination,
+    *,
+    sign: Signer | None = None,
+    encrypt: tuple[Sealing, Seal] | None = None,
+    compression: str = "gzip",
+    secrets: str | None = None,
+    progress: Progress = lambda _done, _all: None,
+) -> Sent:
+    """Send a snapshot.
+
+    Args:
+        context: whose it is.
+        snapshot: its row.
+        destination: has been entered, and is left by who did.
+        sign: the key to sign with; without, others can take its files only.
+        encrypt: the key of the bundle, wrapped for who may open it.
+        compression: of the layers of its image: gzip, or zstd.
+        secrets: what is done about those in its memory and files: warn, refuse or ignore; None for what the
+            rules of the home say.
+        progress: is called with bytes done, and of how many.
+
+    Raises:
+        SecretsFound: it has some, and must not then; nothing of it was sent.
+        SnapshotDamaged, SnapshotNotFound: it cannot be had.
+        EngineError, StoreError: it cannot be read, or not be written there.
+    """
+    verify_storage.refuse(snapshot)
+    home, folder = context.home, context.home.snapshots / snapshot.id
+    with (
+        snapshot_lock.used(context, snapshot),
+        raw.held(folder),
+        carry_out(context, OperationKind.EXPORT) as operation,
+    ):
+        kept = manifest.read(folder)
+        inspection = Inspection(home, kept, secrets, os.environ, _own_layers(context.engine))
+        raw.prepare(home.root, folder, kept)
+        scratch = home.staging / operation.id
+        scratch.mkdir(mode=0o700)
+        try:
+            known_processes = record.read(folder)
+            inspection.files(folder, known_processes)
+            image = image_layers.look(context.engine, kept.image)
+            stored = inspection.rewritten(folder)
+            if inspection.refuses:
+                inspection.layers(context.engine, image_ref(snapshot.id), image.layers)
+                inspection.refuse(snapshot.name)
+            sending = _Sending(
+                context, kept, snapshot, destination, progress, encrypt, inspection.scrubber, stored
+            )
+            known = Remembered(home.root / "cache" / "layers.json")
+            seal = encrypt[0] if encrypt is not None else None
+            searched = inspection.passing
+            found = sending.image(Layers(context.engine, compression, scratch, known, seal, searched))
+            if not inspection.refuses:
+                inspection.layers(context.engine, image_ref(snapshot.id), image.layers)
+            rest = sending.rest(folder)
+            layers = context.engine.images.layers(kept.image)
+            shells = journal_export.variables(journal_export.before(context, snapshot))
+            warnings = carried.warnings(kept, known_processes, layers, shells)
+            return replace(
+                sending.finish(found, rest, sign),
+                warnings=(*warnings, *inspection.warnings()),
+                findings=inspection.found,
+                scrubbed=dict(inspection.scrubber.counts),
+            )
+        finally:
+            for left in scratch.iterdir():
+                left.unlink()
+            scratch.rmdir()
+
+
+def _own_layers(engine: Engine) -> tuple[str, ...]:
+    """Layers of the image that Holdfast builds: they hold packages, and nothing of any session."""
+    ours = build.reference("session")
+    return image_layers.look(engine, ours).layers if engine.images.id(ours) is not None else ()
+
+
+class _Sending:
+    def __init__(
+        self,
+        context: Context,
+        kept: Manifest,
+        snapshot: SnapshotRow,
+        destination: Destination,
+        progress: Progress,
+        encrypt: tuple[Sealing, Seal] | None,
+        scrubber: Scrubber,
+        rewritten: Mapping[str, bytes],
+    ) -> None:
+        self._encrypt = encrypt
+        self._scrubber = scrubber
+        self._rewritten = rewritten
+        self._context = context
+        self._kept = kept
+        self._snapshot = snapshot
+        self._destination = _Counting(destination)
+        self._image = image_layers.look(context.engine, kept.image)
+        self._done = 0
+        self._all = context.engine.images.size(kept.image) + sum(entry.bytes for entry in kept.files)
+        self._progress = progress
+
+    def image(self, layers: Layers) -> Descriptor:
+        """Send the image; its manifest."""
+        ref = image_ref(self._snapshot.id)
+        sent = layers.send(ref, self._image.layers, self._destination, self._told)
+        config = self._put(media.IMAGE_CONFIG, describe.image_config(self._kept, self._image, self._scrubber))
+        return self._put(media.MANIFEST, form.image_manifest(config, sent))
+
+    def rest(self, folder: Path) -> tuple[Descriptor, list[Descriptor]]:
+        """Send everything else; the config that describes it, and its segments."""
+        segments: list[form.Segment] = []
+        sent: list[Descriptor] = []
+        numbers: dict[str, int] = {}
+
+        def place(data: bytes) -> int:
+            name = blake3(data).hexdigest()
+            if name not in numbers:
+                sent.append(self._put(media.SEGMENT, segment_packing.segment(data)))
+                numbers[name] = len(segments)
+                segments.append(form.Segment(bytes=len(data), blake3=name))
+            self._told(len(data))
+            return numbers[name]
+
+        files = list(self._files(folder, place))
+        text = describe.config(
+            self._kept, self._image, segments, files, self._snapshot.details, self._scrubber, self._stored()
+        )
+        return self._put(media.SNAPSHOT_CONFIG, text), sent
+
+    def finish(
+        self, image: Descriptor, rest: tuple[Descriptor, list[Descriptor]], sign: Signer | None
+    ) -> Sent:
+        """Send what names the rest."""
+        snapshot = self._put(media.MANIFEST, form.snapshot_manifest(*rest, image))
+        sealed = self._encrypt[1].model_dump_json() if self._encrypt is not None else ""
+        annotations = {media.SEALED: sealed} if sealed else {}
+        if sign is not None:
+            annotations |= signing.signed(sign, image, snapshot, sealed)
+        index = form.index(image, snapshot, (self._image.system, self._image.architecture), annotations)
+        where = self._destination.finish(index)
+        self._progress(self._all, self._all)
+        return Sent(
+            where,
+            form.described(media.INDEX, index).digest,
+            self._destination.all + len(index),
+            self._destination.sent + len(index),
+            sign.public if sign is not None else None,
+        )
+
+    def _stored(self) -> list[StoredFile]:
+        """The files as they are sent."""
+        return [
+            StoredFile(name=entry.name, bytes=len(data), blake3=blake3(data).hexdigest())
+            if (data := self._rewritten.get(entry.name)) is not None
+            else entry
+            for entry in self._kept.files
+        ]
+
+    def _files(self, folder: Path, place: Callable[[bytes], int]) -> Iterator[form.InParts]:
+        journal = journal_export.collect(self._context, self._snapshot, self._scrubber.value)
+        small: list[tuple[str, bytes]] = [(journal_export.FILE, journal), *self._rewritten.items()]
+        for entry in self._kept.files:
+            if entry.name in self._rewritten:
+                continue
+            if entry.bytes < SMALL:
+                small.append((entry.name, (folder / entry.name).read_bytes()))
+                continue
+            parts: list[form.Part] = []
+            with (folder / entry.name).open("rb") as file:
+                for piece in cutting.pieces(file):
+                    number = None if piece.data is None else place(piece.data)
+                    parts.append(form.Part(segment=number, bytes=piece.size))
+            if sum(part.bytes for part in parts) != entry.bytes:
+                raise SnapshotDamaged(f"cannot send {self._snapshot.name}: {entry.name} changed meanwhile")
+            yield form.InParts(name=entry.name, parts=parts)
+        for data, places in cutting.together(small):
+            number = place(data) if data else None
+            for name, offset, size in places:
+                part = form.Part(segment=number, offset=offset, bytes=size)
+                yield form.InParts(name=name, parts=[part] if size else [])
+
+    def _put(self, media_type: str, data: bytes) -> Descriptor:
+        if self._encrypt is not None and not media.is_manifest(media_type):
+            media_type += media.ENCRYPTED
+            data = b"".join(self._encrypt[0].seal([data]))
+        found = form.described(media_type, data)
+        if not self._destination.has(found):
+            self._destination.put(found, io.BytesIO(data))
+        return found
+
+    def _told(self, count: int) -> None:
+        self._done = min(self._all, self._done + count)
+        self._progress(self._done, self._all)
+
+
+class _Counting:
+    """A destination, and how many bytes it has of this bundle, and did not have before."""
+
+    def __init__(self, end: Destination) -> None:
+        self._end = end
+        self._seen: set[str] = set()
+        self.all = 0
+        self.sent = 0
+
+    def has(self, blob: Descriptor) -> bool:
+        """As the destination says; what was put once needs no question."""
+        found = blob.digest in self._seen or self._end.has(blob)
+        if found:
+            self._count(blob)
+        return found
+
+    def put(self, blob: Descriptor, data: BinaryIO) -> None:
+        """Pass it on."""
+        self._end.put(blob, data)
+        self._count(blob)
+        self.sent += blob.size
+
+    def finish(self, index: bytes) -> str:
+        """Pass it on."""
+        return self._end.finish(index)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Whoever made the destination leaves it."""
+
+    def _count(self, blob: Descriptor) -> None:
+        if blob.digest not in self._seen:
+            self._seen.add(blob.digest)
+            self.all += blob.size

@@ -1,0 +1,263 @@
+"""Writes what comes in: layers and files, each compared with its digest and size before anybody uses it.
+
+Nothing is opened beyond what it was said to take, and no name of a bundle becomes a path before it was looked
+up in `vocabulary`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from blake3 import blake3
+
+from holdfast.errors import BundleRefused, StoreError
+from holdfast.snapshots import private_files
+from holdfast.snapshots.bundle import form, media, segment_packing, vocabulary
+from holdfast.snapshots.bundle.endpoints import Descriptor, Origin
+from holdfast.snapshots.bundle.form import InParts, Segment
+from holdfast.snapshots.bundle.sealing import Sealing
+
+Told = Callable[[int], None]
+MARGIN = 256 << 20
+"""Bytes that stay free on the disk."""
+_KINDS = {
+    media.LAYER_GZIP: "gzip",
+    media.LAYER_ZSTD: "zstd",
+    "application/vnd.docker.image.rootfs.diff.tar.gzip": "gzip",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a bundle comes from, and the key to what of it is encrypted."""
+
+    origin: Origin
+    sealing: Sealing | None = None
+
+    def document(self, blob: Descriptor, limit: int) -> bytes:
+        """A manifest or config, whole. Raises BundleRefused."""
+        if blob.size > limit:
+            raise BundleRefused(f"cannot import: a document in it has {blob.size} bytes, more than {limit}")
+        with closing(self.origin.open(blob)) as stream:
+            data = stream.read(blob.size + 1)
+        if len(data) != blob.size or form.described(blob.media_type, data).digest != blob.digest:
+            raise _changed(blob)
+        return b"".join(self.key(blob).open(io.BytesIO(data))) if media.is_sealed(blob.media_type) else data
+
+    def key(self, blob: Descriptor) -> Sealing:
+        """The key to a part. Raises BundleRefused."""
+        if self.sealing is None:
+            raise BundleRefused("cannot import: a part of it is encrypted, and it does not say for whom")
+        return self.sealing
+
+
+def kind(blob: Descriptor) -> str:
+    """Its media type as it is when it is open."""
+    return blob.media_type.removesuffix(media.ENCRYPTED)
+
+
+def check_room(folder: Path, needed: int) -> None:
+    """See that so many bytes can be written. Raises StoreError."""
+    free = shutil.disk_usage(folder).free
+    if needed + MARGIN > free:
+        raise StoreError(
+            f"cannot import: it takes {needed >> 20} MiB, and {free >> 20} MiB are free in {folder}",
+            hint="make room, then try again",
+        )
+
+
+def layer(source: Source, blob: Descriptor, diff_id: str, path: Path, told: Told) -> None:
+    """Write the archive of an image layer. Raises BundleRefused, StoreError."""
+    packing_kind = _KINDS.get(kind(blob))
+    if packing_kind is None:
+        raise BundleRefused(
+            f"cannot import: a layer of its image is of an unknown kind ({blob.media_type[:100]})"
+        )
+    opened = hashlib.sha256()
+    with closing(source.origin.open(blob)) as stream, _writing(path) as file:
+        packed = _Hashing(stream, blob.size)
+        plain = _Pieces(source.key(blob).open(packed)) if media.is_sealed(blob.media_type) else packed
+        for block in segment_packing.opened(plain, packing_kind, raw_size(blob)):
+            opened.update(block)
+            file.write(block)
+            told(len(block))
+        packed.finish(blob)
+    if f"sha256:{opened.hexdigest()}" != diff_id:
+        raise BundleRefused(
+            "cannot import: a layer of its image differs from the one its config names",
+            hint="it is forged or damaged",
+        )
+
+
+def raw_size(blob: Descriptor) -> int:
+    """How large a layer is said to be when it is opened. Raises BundleRefused."""
+    told = blob.annotations.get(media.RAW_BYTES, "")
+    if not (told.isascii() and told.isdecimal() and len(told) < 16):
+        raise BundleRefused(f"cannot import: a layer of its image does not say its size ({media.RAW_BYTES})")
+    return int(told)
+
+
+class Segments:
+    """The segments of a bundle; each is read when it is needed, and the last one is kept.
+
+    All together no more is opened than what they hold twice, and `room`: files that jump between segments
+    would take for ever.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        blobs: Sequence[Descriptor],
+        segments: Sequence[Segment],
+        told: Told,
+        room: int = 0,
+    ) -> None:
+        if len(blobs) != len(segments):
+            raise BundleRefused("cannot import: it has not as many segments as it says")
+        self._source = source
+        self._blobs = blobs
+        self._segments = segments
+        self._told = told
+        self._room = 2 * sum(segment.bytes for segment in segments) + room
+        self._last: tuple[int, bytes] | None = None
+
+    def data(self, number: int) -> bytes:
+        """What a segment holds. Raises BundleRefused."""
+        if self._last is not None and self._last[0] == number:
+            return self._last[1]
+        if number >= len(self._segments):
+            raise BundleRefused("cannot import: a file in it names a segment there is not")
+        blob, segment = self._blobs[number], self._segments[number]
+        self._room -= segment.bytes
+        if self._room < 0:
+            raise BundleRefused("cannot import: its files are made of far more segments than they need")
+        if kind(blob) != media.SEGMENT:
+            raise BundleRefused(
+                f"cannot import: a segment is of an unknown kind ({form.shown(blob.media_type)})"
+            )
+        packed = self._source.document(blob, form.MAX_SEGMENT + (1 << 20))
+        data = segment_packing.open_segment(packed, segment.bytes)
+        if blake3(data).hexdigest() != segment.blake3:
+            raise _changed(blob)
+        self._told(len(data))
+        self._last = (number, data)
+        return data
+
+    def write(self, file: InParts, path: Path) -> None:
+        """Put a file together; zeros become holes. Raises BundleRefused, StoreError."""
+        with _writing(path) as out:
+            size = 0
+            for part in file.parts:
+                size += part.bytes
+                if part.segment is None:
+                    out.seek(size)
+                    continue
+                data = self.data(part.segment)[part.offset : part.offset + part.bytes]
+                if len(data) != part.bytes:
+                    raise BundleRefused("cannot import: a file in it goes beyond its segment")
+                out.write(data)
+            out.truncate(size)
+
+    def text(self, file: InParts, limit: int) -> bytes:
+        """A small file, not written anywhere. Raises BundleRefused."""
+        if sum(part.bytes for part in file.parts) > limit or any(part.segment is None for part in file.parts):
+            raise BundleRefused(f"cannot import: {form.shown(file.name)} is too large")
+        return b"".join(
+            self.data(part.segment or 0)[part.offset : part.offset + part.bytes] for part in file.parts
+        )
+
+
+def check_names(config: form.Config, besides: str) -> None:
+    """See that a bundle has the files of its manifest, each once, under names they can have.
+
+    `besides` is not a file of the snapshot. Raises BundleRefused.
+    """
+    sizes = {entry.name: entry.bytes for entry in config.snapshot.files}
+    given = {file.name: sum(part.bytes for part in file.parts) for file in config.files}
+    if len(sizes) != len(config.snapshot.files) or len(given) != len(config.files):
+        raise BundleRefused("cannot import: it has two files of one name")
+    live = config.snapshot.kind == "live"
+    for name in sizes:
+        if not vocabulary.belongs(name) or (vocabulary.is_of_processes(name) and not live):
+            raise BundleRefused(f"cannot import: a snapshot has no file called {form.shown(name)}")
+    given.pop(besides, None)
+    if given != sizes:
+        raise BundleRefused("cannot import: its files are not those of its manifest")
+
+
+class _writing:  # noqa: N801 - used as a function
+    """A new file; trouble with the disk is told as such."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> BinaryIO:
+        try:
+            self._file = private_files.create(self._path, new=True)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        return self._file
+
+    def __exit__(self, _kind: object, error: BaseException | None, _where: object) -> None:
+        try:
+            self._file.close()
+        except OSError as late:
+            error = error or late
+        if isinstance(error, OSError) and not isinstance(error, StoreError) and error.errno:
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> StoreError:
+        return StoreError(f"cannot import: {self._path} cannot be written ({error.strerror or error})")
+
+
+class _Hashing:
+    """A stream of which no more than so many bytes are read, and their digest."""
+
+    def __init__(self, stream: BinaryIO, size: int) -> None:
+        self._stream = stream
+        self._left = size
+        self._hash = hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(self._left if size < 0 else min(size, self._left))
+        self._left -= len(data)
+        self._hash.update(data)
+        return data
+
+    def finish(self, blob: Descriptor) -> None:
+        """Read what nobody wanted, and compare."""
+        while self.read(1 << 20):
+            pass
+        if self._left or f"sha256:{self._hash.hexdigest()}" != blob.digest:
+            raise _changed(blob)
+
+
+class _Pieces:
+    """What a generator gives, as a stream."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._held = b""
+
+    def read(self, size: int = -1) -> bytes:
+        while not self._held:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return b""
+            self._held = piece
+        found, self._held = (self._held, b"") if size < 0 else (self._held[:size], self._held[size:])
+        return found
+
+
+def _changed(blob: Descriptor) -> BundleRefused:
+    return BundleRefused(
+        f"cannot import: {blob.digest[:19]}… in it does not match its digest",
+        hint="it is damaged, or was changed on its way: get it once more",
+    )

@@ -1,0 +1,90 @@
+"""Compares the names of a session's kernels with what they were before the capture.
+
+What is known of them the session says itself. Only that names are there, and what type they are of, is
+compared: threads and tasks of a kernel change values by themselves, also between the look and the freeze.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import GuestError
+from holdfast.runtime.guest_rpc import wire_fields
+from holdfast.runtime.guest_rpc.guest_client import GuestClient
+from holdfast.runtime.history.drift import holdings
+from holdfast.runtime.history.drift.holdings import Holdings, Kernel
+from holdfast.snapshots import verification
+from holdfast.snapshots.record import Record
+from holdfast.snapshots.verification import Deviation, Verification
+
+MAX_NAMES = 500
+"""Names of a kernel that are kept; a kernel tells of no more."""
+PATIENCE = 1.0
+"""Seconds a restored session may take to tell; an idle one takes milliseconds."""
+
+
+def told(held: Holdings | None) -> dict[str, dict[str, Any]]:
+    """What is kept of each kernel: epoch, last journal entry before, names with type and digest."""
+    kernels = held.kernels if held is not None else {}
+    return {
+        name: {"epoch": one.epoch, "seq": held.seq if held is not None else 0, "names": _names(one)}
+        for name, one in kernels.items()
+    }
+
+
+def compare(folder: Path, record: Record | None, moment: int | None, found: Verification) -> Verification:
+    """Add to a verification how the kernels of the session in `folder` compare.
+
+    `moment` is the last journal entry before the freeze: what was noted before an entry may not be so since.
+    """
+    every = record.kernels if record is not None else {}
+    busy = [
+        f"kernel {name}: it was busy before the freeze" for name, one in every.items() if one["names"] is None
+    ]
+    found = found.plus(skipped=busy)
+    before = {name: one for name, one in every.items() if one["names"]}
+    if not before:
+        return found
+    if any(one.get("seq") != moment for one in before.values()):
+        return found.plus(skipped=["kernels: something was done between the look at them and the freeze"])
+    try:
+        with GuestClient(folder).connect() as connection:
+            connection.socket.settimeout(PATIENCE)
+            held = holdings.parse(wire_fields.body(connection.ask("holdings")))
+    except GuestError:
+        return found.plus(skipped=["kernels: the session did not answer in time"])
+    return judge(before, held.kernels, found)
+
+
+def judge(
+    before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Kernel], found: Verification
+) -> Verification:
+    """The same, with what was told. Pure."""
+    compared = 0
+    deviations: list[Deviation] = []
+    skipped: list[str] = []
+    for name, one in before.items():
+        kernel = after.get(name)
+        if kernel is None or kernel.epoch != one["epoch"]:
+            deviations.append(
+                Deviation(about="kernel", pid=0, text=f"{name} is not the one that was captured")
+            )
+        elif kernel.names is None or kernel.stale:
+            skipped.append(f"kernel {name}: it is busy")
+        else:
+            compared += len(one["names"])
+            deviations += verification.names(name, _types(one["names"]), _types(_names(kernel) or {}))
+    return found.plus({"names": compared}, deviations, skipped)
+
+
+def _names(kernel: Kernel) -> dict[str, list[str]] | None:
+    if kernel.names is None or kernel.stale:
+        return None
+    newest = list(kernel.names.items())[-MAX_NAMES:]
+    return {name: [words.partition(" ")[0], digest] for name, (words, digest) in newest}
+
+
+def _types(names: dict[str, list[str]]) -> dict[str, str]:
+    return {name: str(about[0]) for name, about in names.items() if about}

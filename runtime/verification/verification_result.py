@@ -1,0 +1,43 @@
+"""Keeps what a restore came to: with the session, in its journal, and in words where something deviates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.runtime.journal import host_events
+from holdfast.snapshots.verification import Verification
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import SessionRow
+
+__all__ = ["Verification", "keep", "of"]
+
+DETAIL = "verification"
+MOST_LINES = 5
+
+
+def keep(context: Context, session: SessionRow, found: Verification) -> None:
+    """Store it, write it down, and say what deviates."""
+    told = found.model_dump(mode="json", exclude_defaults=True)
+    context.store.keep_details(session.id, **{DETAIL: told})
+    host_events.note(
+        context,
+        session.id,
+        "verified",
+        actor="system",
+        compared=found.compared,
+        deviations=[str(one) for one in found.deviations[:MOST_LINES]] or None,
+        deviating=(len(found.deviations) + found.more) or None,
+    )
+    for one in found.deviations[:MOST_LINES]:
+        context.progress(f"{session.name} differs from what was captured: {one}")
+    beyond = len(found.deviations) + found.more - MOST_LINES
+    if beyond > 0:
+        context.progress(f"{session.name}: {beyond} more deviations, see `--json`")
+
+
+def of(session: SessionRow) -> Verification | None:
+    """What was kept of the last restore of a session; None if it was never restored with its processes."""
+    told = session.details.get(DETAIL)
+    return None if told is None else Verification.model_validate(told)

@@ -1,0 +1,255 @@
+"""A bundle as one file: an OCI image layout in a tar archive, which old engines can load, too.
+
+The archive is the same for the same bundle: its members come as they were put, with no times and no owners.
+It appears under its name when it is whole. Reading one trusts nothing in it: members are found by their
+headers and read in place, nothing is unpacked.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+import re
+import tarfile
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self, cast
+
+from holdfast.errors import BundleRefused, StoreError
+from holdfast.snapshots.bundle import form, media, tarball
+from holdfast.snapshots.bundle.endpoints import Descriptor
+
+MAX_MEMBERS = form.MAX_SEGMENTS + 1000
+_BLOCK = 1 << 20
+_BLOB = re.compile(r"(?:\./)?blobs/sha256/([0-9a-f]{64})")
+_REF = "org.opencontainers.image.ref.name"
+_LAYOUT = b'{"imageLayoutVersion":"1.0.0"}'
+
+
+class FileDestination:
+    """Writes a bundle to a file; `name` is what tools call the image in it."""
+
+    def __init__(self, path: Path, name: str = "") -> None:
+        self._path = path.absolute()
+        self._name = name
+        self._written: set[str] = set()
+        self._image: Descriptor | None = None
+        self._manifest = b""
+        self._place: Path | None = None
+
+    def has(self, blob: Descriptor) -> bool:
+        """Whether it is in the file already."""
+        return blob.digest in self._written
+
+    def put(self, blob: Descriptor, data: BinaryIO) -> None:
+        """Append it."""
+        if blob.digest in self._written:
+            return
+        if self._image is None and blob.media_type == media.MANIFEST:
+            self._image, self._manifest = blob, data.read()
+            data = io.BytesIO(self._manifest)
+        self._member(f"blobs/sha256/{blob.hex}", blob.size, data)
+        self._written.add(blob.digest)
+
+    def finish(self, index: bytes) -> str:
+        """Write what leads to the rest, and give the file its name."""
+        found = form.described(media.INDEX, index, {_REF: self._name} if self._name else {})
+        self._text(f"blobs/sha256/{found.hex}", index)
+        self._text("index.json", form.dumps({"schemaVersion": 2, "manifests": [found.as_dict()]}))
+        self._text("manifest.json", self._for_old_engines())
+        self._text("oci-layout", _LAYOUT)
+        try:
+            self._file.write(bytes(2 * tarfile.BLOCKSIZE))
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._show()
+        except OSError as error:
+            raise self._unwritable(error) from error
+        return str(self._path)
+
+    def __enter__(self) -> Self:
+        try:
+            self._file = self._nameless()
+        except OSError as error:
+            raise self._unwritable(error) from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        with suppress(OSError):
+            self._file.close()
+        if self._place is not None:
+            self._place.unlink(missing_ok=True)
+
+    def _nameless(self) -> BinaryIO:
+        """A file without a name, of which nothing is left however this ends (O_TMPFILE, open(2))."""
+        folder = self._path.parent
+        try:
+            descriptor = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
+                raise
+            descriptor, name = tempfile.mkstemp(prefix=f".{self._path.name}.", suffix=".part", dir=folder)
+            self._place = Path(name)
+        return os.fdopen(descriptor, "wb")
+
+    def _show(self) -> None:
+        """Give the file its name; one that had it before is replaced in one step."""
+        if self._place is None:
+            place = self._path.with_name(f".{self._path.name}.{os.getpid()}.part")
+            place.unlink(missing_ok=True)
+            # Only this way of linkat(2) needs no privilege; without a folder's descriptor it is link(2).
+            folder = os.open(place.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.link(f"/proc/self/fd/{self._file.fileno()}", place.name, dst_dir_fd=folder)
+            finally:
+                os.close(folder)
+            self._place = place
+        self._place.replace(self._path)
+
+    def _for_old_engines(self) -> bytes:
+        """What `docker load` wants before Docker 25: config and layers by their places."""
+        if self._image is None:
+            return b"[]"
+        manifest = form.parse(form.ImageManifest, self._manifest, "its image")
+        place = "blobs/sha256/{}".format
+        entry = {
+            "Config": place(manifest.config.descriptor().hex),
+            "RepoTags": None,
+            "Layers": [place(layer.descriptor().hex) for layer in manifest.layers],
+        }
+        return json.dumps([entry], separators=(",", ":")).encode()
+
+    def _text(self, name: str, data: bytes) -> None:
+        self._member(name, len(data), io.BytesIO(data))
+
+    def _member(self, name: str, size: int, data: BinaryIO) -> None:
+        member = tarfile.TarInfo(name)
+        member.size, member.mode = size, 0o644
+        try:
+            self._file.write(member.tobuf(tarfile.USTAR_FORMAT if size < 8 << 30 else tarfile.GNU_FORMAT))
+            left = size
+            while left and (block := data.read(min(left, _BLOCK))):
+                self._file.write(block)
+                left -= len(block)
+            assert left == 0, "a part is as large as its descriptor says"
+            self._file.write(bytes(-size % tarfile.BLOCKSIZE))
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> StoreError:
+        return StoreError(
+            f"cannot write {self._path}: {error.strerror or error}", hint="choose another place with --output"
+        )
+
+
+class FileOrigin:
+    """Reads a bundle from a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.absolute()
+        self._places: dict[str, tuple[int, int]] = {}
+        self._top: tuple[int, int] | None = None
+
+    @property
+    def name(self) -> str:
+        """The path of the file."""
+        return str(self._path)
+
+    def index(self) -> bytes:
+        """The index of the bundle: the one that index.json names."""
+        if self._top is None:
+            raise self._refused("it has no index.json")
+        start, size = self._top
+        if size > form.MAX_INDEX:
+            raise self._refused("its index.json is too large")
+        top = form.parse(form.Index, self._read(start, size), "its index.json")
+        if len(top.manifests) != 1 or top.manifests[0].media_type != media.INDEX:
+            raise self._refused("it does not hold one snapshot")
+        found = top.manifests[0].descriptor()
+        if found.size > form.MAX_INDEX:
+            raise self._refused("its index is too large")
+        with self.open(found) as stream:
+            data = stream.read(found.size + 1)
+        if form.described(media.INDEX, data).digest != found.digest:
+            raise self._refused("its index does not match its digest")
+        return data
+
+    def open(self, blob: Descriptor, start: int = 0) -> BinaryIO:
+        """A part from `start` on."""
+        place = self._places.get(blob.hex)
+        if place is None:
+            raise self._refused(f"{blob.digest[:19]}… is missing in it")
+        offset, size = place
+        return io.BufferedReader(_Window(self._path, offset + start, max(0, size - start)), _BLOCK)
+
+    def __enter__(self) -> Self:
+        try:
+            with (
+                self._path.open("rb") as file,
+                tarfile.open(fileobj=cast("BinaryIO", tarball.Sparing(file)), mode="r:") as archive,
+            ):
+                for number, member in enumerate(archive):
+                    if number > MAX_MEMBERS:
+                        raise self._refused("it has too many members")
+                    if not member.isreg() or member.issparse():
+                        continue
+                    place = (member.offset_data, member.size)
+                    if match := _BLOB.fullmatch(member.name):
+                        self._places[match[1]] = place
+                    elif member.name in ("index.json", "./index.json"):
+                        self._top = place
+        except (tarfile.TarError, ValueError, OverflowError, RecursionError) as error:
+            raise self._refused(
+                f"it is not a tar archive, or truncated ({form.shown(str(error))})"
+            ) from error
+        except OSError as error:
+            raise StoreError(f"cannot read {self._path}: {error.strerror or error}") from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self._places.clear()
+
+    def _read(self, start: int, size: int) -> bytes:
+        with io.BufferedReader(_Window(self._path, start, size)) as stream:
+            return stream.read(size)
+
+    def _refused(self, why: str) -> BundleRefused:
+        return BundleRefused(
+            f"cannot import {self._path}: {why}",
+            hint="`holdfast export SNAPSHOT FILE` makes what can be imported",
+        )
+
+
+class _Window(io.RawIOBase):
+    """Some bytes of a file."""
+
+    def __init__(self, path: Path, start: int, size: int) -> None:
+        super().__init__()
+        try:
+            self._file = path.open("rb", buffering=0)
+            self._file.seek(start)
+        except OSError as error:
+            raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
+        self._left = size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer)[: self._left]
+        count = self._file.readinto(view) or 0
+        self._left -= count
+        return count
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()

@@ -1,0 +1,208 @@
+"""Listens for the host and carries out one request per connection, each in a process of its own.
+
+The socket is in a folder only the state directory's owner can enter; who connects is checked all
+the same. With nothing to do for a while the checkpointer ends, and its container with it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from holdfast.snapshots.checkpointer import (
+    audit,
+    check,
+    confine,
+    criu,
+    dump,
+    ending,
+    folders,
+    host_features,
+    mounting,
+    repair,
+    requests,
+    restorable,
+    restore,
+    rooms,
+    tree,
+)
+from holdfast.snapshots.checkpointer.channel import Channel
+from holdfast.snapshots.checkpointer.deadline import Deadline
+from holdfast.snapshots.checkpointer.layers import keep
+from holdfast.snapshots.checkpointer.record import Unreadable, credentials, mappings
+from holdfast.snapshots.checkpointer.record.decode import decode
+from holdfast.snapshots.checkpointer.record.outside import strange
+from holdfast.snapshots.checkpointer.record.source import Source
+
+SOCKET = Path("/run/holdfast/checkpointer.sock")
+IDLE_LIMIT = 600.0  # seconds
+
+_CODES: dict[type[Exception], str] = {
+    requests.BadRequest: "bad_request",
+    tree.TargetMismatch: "target",
+    dump.DumpFailed: "criu",
+    restore.RestoreFailed: "criu",
+    audit.NotWanted: "refused",
+    confine.NotConfined: "network",
+    criu.Killed: "killed",
+    Unreadable: "images",
+}
+
+
+def main() -> None:
+    """Serve until idle for IDLE_LIMIT seconds, or until SIGTERM."""
+    mounting.make_writable(b"/proc/sys")
+    owner = folders.STATE.stat().st_uid
+    _versions()
+    _about()
+    confine.prepare()
+    mappings.devices_of_memory()
+    folders.discard_old_scratch()
+    SOCKET.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(SOCKET))
+        os.chown(SOCKET, owner, -1)
+        SOCKET.chmod(0o600)
+        listener.listen(16)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        _loop(listener, owner)
+    SOCKET.unlink(missing_ok=True)
+
+
+def _loop(listener: socket.socket, owner: int) -> None:
+    workers: set[int] = set()
+    busy_at = time.monotonic()
+    while workers or time.monotonic() - busy_at < IDLE_LIMIT:
+        ready, _, _ = select.select([listener], [], [], 1.0)
+        workers = {pid for pid in workers if os.waitpid(pid, os.WNOHANG)[0] == 0}
+        if not ready:
+            continue
+        busy_at = time.monotonic()
+        connection, _ = listener.accept()
+        with connection:
+            if _peer(connection) not in (0, owner):
+                continue
+            pid = os.fork()
+            if pid == 0:
+                listener.close()
+                _work(connection)
+            workers.add(pid)
+
+
+def _peer(connection: socket.socket) -> int:
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", credentials)[1])
+
+
+def _work(connection: socket.socket) -> None:
+    # SIGTERM to the whole container must not cut a capture short: CRIU would leave its code in the tasks.
+    # A handler and not SIG_IGN, which CRIU would inherit: it ends its own helpers with SIGTERM.
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    channel = Channel(connection)
+    try:
+        line = channel.receive(requests.MAX_LINE)
+        if line is not None:
+            _carry_out(requests.parse(line), channel)
+    except tuple(_CODES) as error:
+        lines = getattr(error, "errors", [])  # CRIU's own
+        channel.send("error", code=_CODES[type(error)], message=str(error), errors=lines[:50])
+    except OSError as error:
+        channel.send("error", code="os", message=str(error), errors=[], errno=error.errno)
+    except Exception as error:  # noqa: BLE001 - the last line of a process of its own
+        channel.send(
+            "error", code="internal", message=repr(error), errors=traceback.format_exc().splitlines()
+        )
+    finally:
+        os._exit(0)
+
+
+def _carry_out(request: requests.Request, channel: Channel) -> None:  # noqa: C901 - a case for each request
+    if isinstance(request, requests.Dump | requests.Files):
+        os.umask(0o077)  # what is kept of a session is for the owner of the home alone
+    match request:
+        case requests.Hello(container):
+            _greet(container, channel)
+        case requests.Describe():
+            _describe(request, channel)
+        case requests.Files():
+            _keep_files(request, channel)
+        case requests.Dump(target=target):
+            with folders.loading(target.container):
+                dump.run(request, channel)
+        case requests.Check():
+            check.run(request, channel)
+        case requests.End():
+            ending.run(request, channel)
+        case requests.Mend():
+            repair.run(request, channel)
+        case requests.Confine():
+            confine.run(request, channel)
+        case requests.Attempts():
+            confine.attempts(request, channel)
+        case requests.Room():
+            rooms.serve(request, channel)
+        case requests.Restore(target=target):
+            with folders.loading(target.container):
+                restore.run(request, channel)
+
+
+def _greet(container: str | None, channel: Channel) -> None:
+    if container is not None:
+        with folders.loading(container):
+            pass
+    channel.send("done", protocol=requests.PROTOCOL, **_versions(), about=_about())
+
+
+def _describe(request: requests.Describe, channel: Channel) -> None:
+    source = Source(folders.staged(request.folder))
+    told = decode(source)
+    if request.ours:
+        channel.send("done", tree=told, strange=restorable.hindrances(request, source))
+    else:
+        channel.send("done", tree=told, strange=strange(source, foreign=True), filters=_filters(source))
+
+
+def _filters(source: Source) -> dict[str, str]:
+    filters = [one for entry in source.messages("seccomp") for one in entry.seccomp_filters]
+    return credentials.programs(filters)
+
+
+def _keep_files(request: requests.Files, channel: Channel) -> None:
+    tree.check_container(request.init_pid, request.container)
+    if not request.last:
+        kept = keep.begin(request.init_pid, request.folder, request.flatten)
+    elif (copy := keep.begun(request.folder)) is None:
+        kept = False
+    else:
+        keep.complete(copy, request.init_pid, Deadline(request.limit))
+        copy.save()
+        kept = True
+    folders.give_to_owner(folders.staging(request.folder))
+    channel.send("done", kept=kept)
+
+
+@functools.cache
+def _versions() -> dict[str, str]:
+    """What a snapshot was made with; asked of CRIU once, before the first request."""
+    printed = subprocess.run(["/usr/sbin/criu", "--version"], capture_output=True, text=True, check=True)
+    system = os.uname()
+    return {
+        "criu": printed.stdout.partition("Version:")[2].split()[0],
+        "kernel": system.release,
+        "machine": system.machine,
+    }
+
+
+@functools.cache
+def _about() -> dict[str, object]:
+    """What the memory of a snapshot depends on; looked at once, before the first request."""
+    return host_features.look()

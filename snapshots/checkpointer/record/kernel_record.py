@@ -1,0 +1,278 @@
+"""What the kernel says of a tree that stands still, in the form `decode` gives to images.
+
+Nothing of a process's memory is read: where it comes on demand, reading would wait for it. Files are looked
+at through their descriptors only; of the session's paths none is followed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import struct
+import termios
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from holdfast.snapshots.checkpointer.proc import links, net, walk
+from holdfast.snapshots.checkpointer.record import credentials, labels, sharing
+from holdfast.snapshots.checkpointer.record.described import FLAGS
+from holdfast.snapshots.checkpointer.record.judged_limits import (
+    MAX_DESCRIPTORS,
+    MAX_GROUPS,
+    MAX_NAMES,
+)
+from holdfast.snapshots.checkpointer.record.mappings import Mappings
+
+_TABLES = ("tcp", "tcp6", "udp", "udp6")
+_RARE = {"UDP-Lite": "udplite", "UDPLITEv6": "udplite6"}
+"""Tables that are only read if there is a socket for them, by what the kernel calls those."""
+_WITHOUT_TABLE = frozenset({"UNIX", "UNIX-STREAM", "NETLINK"})
+"""Sockets that are in none of these, as the kernel calls them."""
+_PAGE = os.sysconf("SC_PAGESIZE")
+_FIRST_SLAVE, _LAST_SLAVE = 136, 143
+"""Major numbers of the slave ends of terminals (devices.txt of Linux), 256 of each."""
+_MASTER = os.makedev(5, 2)
+
+
+def look(pids: Iterable[int], init: int) -> dict[str, Any]:
+    """The processes with these pids (the reader's); `init` is the first of their container."""
+    looking = _Looking(init)
+    processes = [found for found in map(looking.process, pids) if found is not None]
+    sockets = looking.sockets(processes)
+    sharing.name(processes)
+    own = walk.status_of(init)
+    first = None if own is None else {"tid": 1, "label": looking.labels.first} | credentials.of_status(own)
+    return {
+        "processes": processes,
+        "sockets": sockets,
+        "terminals": looking.terminals(),
+        "left_out": looking.left_out,
+        "init": first,
+    }
+
+
+class _Looking:
+    def __init__(self, init: int) -> None:
+        self._init = init
+        self.labels = labels.Reader(init)
+        self._namespaces = walk.namespaces_of(init)
+        self._cgroups = walk.read(f"{init}/cgroup")
+        mountinfo = walk.read(f"{init}/mountinfo") or b""
+        self._mounts = {int(line.split(None, 1)[0]) for line in mountinfo.splitlines() if line[:1].isdigit()}
+        self._mappings = Mappings(partial(self._mounted, missing=False))
+        self._inner: dict[int, int] = {}
+        self._groups: dict[int, int] = {}
+        self._protocols: set[str] = set()
+        self._leaders: list[tuple[int, int, int]] = []
+        self._room = MAX_DESCRIPTORS
+        self._text = MAX_NAMES
+        self._memberships = MAX_GROUPS
+        self.left_out = 0
+        self._terminals: dict[int, dict[str, Any]] = {}
+
+    def process(self, pid: int) -> dict[str, Any] | None:
+        status = walk.status_of(pid)
+        if status is None:
+            return None
+        self._inner[pid] = status.inner_pid
+        if status.inner_groups:
+            self._groups[status.inner_groups[0]] = status.inner_groups[-1]
+        found: dict[str, Any] = {
+            "pid": status.inner_pid,
+            "ppid": self._inner.get(status.parent, 0),
+            "pgid": status.inner_groups[-1] if status.inner_groups else 0,
+            "sid": status.inner_sessions[-1] if status.inner_sessions else 0,
+            "state": "zombie" if status.state in "ZX" else "alive",
+            "name": (walk.read(f"{pid}/comm") or b"").decode("utf-8", "replace").removesuffix("\n"),
+            "threads": [],
+            "descriptors": [],
+        }
+        if found["state"] == "zombie":
+            return found
+        threads = walk.threads(pid)
+        self.left_out += max(0, status.threads - len(threads))
+        for tid in threads:
+            thread = walk.status_of(pid, tid)
+            if thread is not None:
+                self._memberships -= len(thread.groups)
+                if self._memberships < 0:
+                    self.left_out += 1
+                    continue
+                label = self.labels.of(pid, tid)
+                found["threads"].append(
+                    {"tid": thread.inner_pid, "label": label} | credentials.of_status(thread)
+                )
+        size = (walk.read(f"{pid}/statm") or b"0").split()
+        found["memory"] = int(size[0]) * _PAGE
+        for key, name in (("executable", "exe"), ("directory", "cwd"), ("root", "root")):
+            found[key] = links.parse(_link(f"/proc/{pid}/{name}")).name
+        found["outside"] = self._outside(pid)
+        found["foreign"] = [
+            f"{name} ({found[key]})"
+            for key, name in (("executable", "exe"), ("directory", "cwd"), ("root", "root"))
+            if not self._mounted(f"/proc/{pid}/{name}")
+        ]
+        found["foreign"] += self._mappings.foreign(pid)
+        self._descriptors(found, pid)
+        self._leads(found, pid)
+        return found
+
+    def sockets(self, processes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The sockets among the descriptors that the kernel's tables have; call it before they are named."""
+        table: dict[int, dict[str, Any]] = {}
+        # To list one of these takes the kernel 5 ms, whatever is in it: most sessions use none.
+        ordinary = _TABLES if self._protocols - _WITHOUT_TABLE - set(_RARE) else ()
+        for protocol in (*ordinary, *(_RARE[name] for name in sorted(self._protocols & set(_RARE)))):
+            for one in net.internet(walk.read(f"{self._init}/net/{protocol}") or b"", protocol):
+                table[one.inode] = {
+                    "kind": one.protocol,
+                    "state": one.state,
+                    "local": one.local,
+                    "local_port": one.local_port,
+                    "remote": one.remote if one.remote_port else "",
+                    "remote_port": one.remote_port,
+                }
+        for each in net.unix(walk.read(f"{self._init}/net/unix") or b""):
+            state = each.state if each.state == "listening" else ""
+            table[each.inode] = {"kind": f"unix {each.kind}", "state": state, "local": each.path}
+        used: dict[int, dict[str, Any]] = {}
+        for process in sorted(processes, key=lambda one: int(one["pid"])):
+            for one in process["descriptors"]:
+                inode = one.get("key")
+                if one["kind"] == "socket" and inode in table:
+                    used.setdefault(inode, {"id": f"{process['pid']}/{one['fd']}", **table[inode]})
+        return list(used.values())
+
+    def terminals(self) -> list[dict[str, Any]]:
+        """The slave ends that are open, with whose they are."""
+        for index, session, group in self._leaders:
+            if index in self._terminals:
+                self._terminals[index] |= {"session": session, "foreground": self._groups.get(group, 0)}
+        return list(self._terminals.values())
+
+    def _descriptors(self, found: dict[str, Any], pid: int) -> None:
+        for fd in walk.descriptors(pid, max(0, self._room) + 1):
+            if self._room <= 0 or self._text < 0:
+                self.left_out += 1
+                continue
+            self._room -= 1
+            self._descriptor(found, pid, fd)
+            if found["descriptors"]:
+                self._text -= len(found["descriptors"][-1]["what"])
+
+    def _descriptor(self, found: dict[str, Any], pid: int, fd: int) -> None:
+        link, info = walk.link_of(pid, fd), walk.fdinfo_of(pid, fd)
+        if link is None or info is None:
+            return
+        one: dict[str, Any] = {
+            "fd": fd,
+            "kind": link.kind,
+            "what": "",
+            "offset": None,
+            "flags": info.flags & FLAGS,
+            "cloexec": bool(info.flags & os.O_CLOEXEC),
+            "deleted": link.deleted,
+        }
+        if link.kind == "path":
+            self._path(one, pid, fd, link.name, info)
+            if info.mount_id not in self._mounts:
+                found["foreign"].append(f"descriptor {fd} ({link.name[:200]})")
+        elif link.kind == "memfd":
+            one["what"], one["offset"], one["deleted"] = link.name, info.pos, False
+        elif link.kind in ("pipe", "socket"):
+            one["key"] = link.inode
+            if link.kind == "socket":
+                self._protocols.add(walk.protocol_of(pid, fd))
+        elif link.kind == "anon":
+            one["kind"] = link.name
+        elif link.kind == "namespace" and link.inode not in self._namespaces.values():
+            found["foreign"].append(f"descriptor {fd} (a namespace, {link.name})")
+        elif link.kind == "other":
+            one["kind"] = link.name
+        found["descriptors"].append(one)
+
+    def _path(self, one: dict[str, Any], pid: int, fd: int, path: str, info: Any) -> None:
+        state = walk.stat_of(pid, fd)
+        one["what"] = path
+        if state is None:
+            one["kind"] = "file"
+            return
+        form = stat.S_IFMT(state.st_mode)
+        major = os.major(state.st_rdev)
+        if form == stat.S_IFIFO:
+            one["kind"], one["what"], one["key"] = "fifo", "", (state.st_dev, state.st_ino)
+        elif form == stat.S_IFCHR and state.st_rdev == _MASTER:
+            one["kind"], one["what"] = "terminal", f"master {info.value('tty-index') or '?'}"
+        elif form == stat.S_IFCHR and _FIRST_SLAVE <= major <= _LAST_SLAVE:
+            index = (major - _FIRST_SLAVE) * 256 + os.minor(state.st_rdev)
+            one["kind"], one["what"] = "terminal", f"slave {index}"
+            if index not in self._terminals and not info.flags & os.O_PATH:
+                self._modes(index, pid, fd)
+        elif form == stat.S_IFREG:
+            one["kind"] = "file"
+            one["offset"] = None if info.flags & os.O_PATH else info.pos
+        else:
+            one["kind"] = {stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}.get(form, "device")
+
+    def _modes(self, index: int, pid: int, fd: int) -> None:
+        """Modes and size of a terminal; opened once more, which its programs do not notice."""
+        try:
+            slave = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            # The kernel's struct termios: four words, the discipline, 19 characters.
+            told = fcntl.ioctl(slave, termios.TCGETS, bytes(60))
+            words = struct.unpack_from("4I", told)
+            rows, columns = struct.unpack_from("2H", fcntl.ioctl(slave, termios.TIOCGWINSZ, bytes(8)))
+        except OSError:
+            return
+        finally:
+            os.close(slave)
+        self._terminals[index] = {
+            "index": index,
+            "session": 0,
+            "foreground": 0,
+            "modes": " ".join(f"{word:x}" for word in words) + " " + told[17:36].hex(),
+            "rows": rows,
+            "columns": columns,
+        }
+
+    def _leads(self, found: dict[str, Any], pid: int) -> None:
+        """Note the terminal that a session's leader has, with its foreground group (proc_pid_stat(5))."""
+        words = (walk.read(f"{pid}/stat") or b"").rpartition(b")")[2].split()
+        if found["sid"] != found["pid"] or len(words) < 6:
+            return
+        number, group = int(words[4]), int(words[5])
+        major, minor = (number >> 8) & 0xFFF, (number & 0xFF) | ((number >> 12) & 0xFFF00)
+        if _FIRST_SLAVE <= major <= _LAST_SLAVE:
+            self._leaders.append(((major - _FIRST_SLAVE) * 256 + minor, found["pid"], group))
+
+    def _outside(self, pid: int) -> list[str]:
+        mine = walk.namespaces_of(pid)
+        differing = [name for name, number in mine.items() if self._namespaces.get(name) != number]
+        if walk.read(f"{pid}/cgroup") != self._cgroups:
+            differing.append("cgroup path")
+        return differing
+
+    def _mounted(self, path: str, missing: bool = True) -> bool:
+        """Whether what a link of /proc leads to is on a mount of the container; `missing` without one."""
+        try:
+            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except OSError:
+            return missing
+        try:
+            info = walk.read(f"self/fdinfo/{descriptor}") or b""
+        finally:
+            os.close(descriptor)
+        number = next((line.split()[1] for line in info.splitlines() if line.startswith(b"mnt_id:")), b"-1")
+        return int(number) in self._mounts
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path)  # noqa: PTH115 - a Path costs more than the call
+    except OSError:
+        return ""

@@ -1,0 +1,45 @@
+"""Puts right what a capture left behind that was killed: a frozen container, packets that are held back,
+connections in repair mode.
+
+CRIU reads a connection in that mode (TCP_REPAIR, tcp(7)); the guard takes each out of it as soon as it was
+read, and puts all back if their processes are to end. Who dies in between leaves them so: reading and writing
+fail with EPERM, in processes that are otherwise well. Only who waits in a read at that moment is told so all
+the same: it goes on before anybody can mend it.
+"""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+
+from holdfast.snapshots.checkpointer import pidfd_files, tree
+from holdfast.snapshots.checkpointer.channel import Channel
+from holdfast.snapshots.checkpointer.freezer import Freezer
+from holdfast.snapshots.checkpointer.held_packets import Held, Holding
+from holdfast.snapshots.checkpointer.requests import Mend
+
+# linux/tcp.h; the last leaves the mode without a packet.
+_TCP_REPAIR = 19
+_ON = 1
+_OFF_SILENTLY = -1
+
+
+def run(request: Mend, channel: Channel) -> None:
+    """Mend a container whose capture was cut short. Raises TargetMismatch, OSError."""
+    tree.check_container(request.init_pid, request.container)
+    Freezer(request.init_pid).thaw_leftover()
+    channel.send("done", mended=mend(request.init_pid))
+
+
+def mend(root: int) -> int:
+    """Take the connections of a tree's processes out of repair mode; how many were in it. Raises OSError."""
+    mended = 0
+    with suppress(FileNotFoundError), Holding(root, Held.CONNECTIONS) as packets:
+        packets.let_go()
+    for pid, fd, _ in pidfd_files.sockets(root):
+        # Of another kind, or gone meanwhile.
+        with suppress(OSError), pidfd_files.borrow(pid, fd) as connection:
+            if connection.getsockopt(socket.IPPROTO_TCP, _TCP_REPAIR) == _ON:
+                connection.setsockopt(socket.IPPROTO_TCP, _TCP_REPAIR, _OFF_SILENTLY)
+                mended += 1
+    return mended

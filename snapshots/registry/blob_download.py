@@ -1,0 +1,118 @@
+"""The bytes of a blob as they come from a registry, over as many connections as it takes."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+
+from holdfast.errors import ReferenceNotFound, RegistryError
+from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.registry import error_text
+from holdfast.snapshots.registry.authorization import pull
+from holdfast.snapshots.registry.backoff import Passing
+from holdfast.snapshots.registry.http_client import Wire
+
+MAX_RECONNECTS = 100
+"""For one blob, also if each brings it further."""
+_PART = re.compile(r"bytes ([0-9]{1,15})-[0-9]{1,15}/(?:[0-9]{1,15}|\*)")
+
+
+class BlobReader(io.RawIOBase):
+    """Reads a blob from `start` to its size, and never further. Goes on where a connection was lost.
+
+    Nothing is compared here: who reads does that.
+    """
+
+    def __init__(self, wire: Wire, blob: Descriptor, start: int = 0) -> None:
+        """Nothing is asked for before it is read."""
+        self._wire, self._blob = wire, blob
+        self._at = start
+        self._failures = self._reconnects = 0
+        self._rest = b""
+        self._response: httpx.Response | None = None
+        self._pieces: Iterator[bytes] = iter(())
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a part of a buffer; 0 at the end.
+
+        Raises:
+            RegistryUnavailable, RegistryDenied, RegistryError: the rest cannot be had.
+        """
+        view = memoryview(buffer).cast("B")
+        while not self._rest and self._at < self._blob.size and len(view):
+            self._rest = self._next()[: self._blob.size - self._at]
+        taken = min(len(view), len(self._rest))
+        view[:taken] = self._rest[:taken]
+        self._rest = self._rest[taken:]
+        self._at += taken
+        return taken
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._response is not None:
+            self._response.close()
+            self._response = None
+        super().close()
+
+    def _next(self) -> bytes:
+        """Some of what comes next; nothing if the connection was lost, which may happen so often."""
+        try:
+            if self._response is None:
+                self._open()
+            with self._wire.passing():
+                piece = next(self._pieces, b"")
+            if not piece:
+                raise Passing("the connection was lost")
+        except Passing as passing:
+            if self._response is not None:
+                self._response.close()
+                self._response = None
+            self._failures += 1
+            self._reconnects += 1
+            patience = self._wire.patience
+            if self._failures >= patience.attempts or self._reconnects >= MAX_RECONNECTS:
+                raise self._wire.unavailable(passing) from passing
+            patience.sleep(patience.pause(self._failures, passing))
+            return b""
+        self._failures = 0
+        return piece
+
+    def _open(self) -> None:
+        url = self._wire.url(f"blobs/{self._blob.digest}")
+        headers = {"Range": f"bytes={self._at}-"} if self._at else {}
+        response = self._wire.once("GET", url, [pull(self._wire.reference.repository)], headers=headers)
+        self._response = response
+        skipped = 0
+        if response.status_code == 206:
+            part = _PART.fullmatch(response.headers.get("content-range", ""))
+            if part is None or int(part[1]) != self._at:
+                raise RegistryError(f"cannot pull from {self._wire.reference.host}: it sends another part")
+        elif response.status_code == 200:
+            skipped = self._at  # it does not know parts
+        else:
+            answer = self._wire.read(response)
+            self._response = None
+            if answer.status_code == 404:
+                raise ReferenceNotFound(
+                    f"cannot pull {self._wire.reference}: the registry has no {self._blob.digest[:19]}…",
+                    hint="push it again: something removed parts of it",
+                )
+            raise RegistryError(f"cannot pull {self._wire.reference}: {error_text.said(answer)}")
+        # As it comes: pieces of a fixed size would be lost in part with their connection.
+        self._pieces = _without(response.iter_raw(), skipped)
+
+
+def _without(pieces: Iterator[bytes], skipped: int) -> Iterator[bytes]:
+    """What comes after so many bytes."""
+    for piece in pieces:
+        if skipped < len(piece):
+            yield piece[skipped:]
+        skipped = max(0, skipped - len(piece))

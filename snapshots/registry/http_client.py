@@ -1,0 +1,303 @@
+"""Sends requests to one registry: TLS, retries within bounds, authorization, redirects, sizes of answers.
+
+Knows HTTP, and that a registry may be on a bad line or hostile: what it says is limited, and secrets go to
+nobody over a line that is not encrypted, this machine and `plain_http` apart. What requests mean is not its
+business. May be used by several threads.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx
+
+from holdfast.errors import RegistryDenied, RegistryError, RegistryUnavailable
+from holdfast.snapshots.registry import challenge, error_text, registry_login
+from holdfast.snapshots.registry.authorization import Authorization
+from holdfast.snapshots.registry.backoff import BUSY, Passing, Patience, asked_for
+from holdfast.snapshots.registry.reference import Reference, is_loopback
+
+T = TypeVar("T")
+
+CONNECT_SECONDS = 10.0
+SILENCE_SECONDS = 60.0
+"""How long a registry may say nothing: one that assembles a large upload takes its time."""
+MAX_REDIRECTS = 5
+MAX_REFUSALS = 2
+"""Of one request: without a token, and with one that has ended."""
+MAX_ANSWER = 1 << 20
+
+
+class Wire:
+    """The way to the registry of a reference.
+
+    Args:
+        reference: which registry.
+        plain_http: without TLS, also where it is not on this machine.
+        find: finds out who one is, when the registry wants to know.
+        patience: how often is tried what may pass.
+        transport: instead of the network, for tests.
+    """
+
+    def __init__(
+        self,
+        reference: Reference,
+        *,
+        plain_http: bool = False,
+        find: Callable[[str], registry_login.Credentials | None] = registry_login.find,
+        patience: Patience | None = None,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self.reference = reference
+        self.plain_http = plain_http
+        self.patience = patience or Patience()
+        self.authorization = Authorization(reference.host, lambda: find(reference.host), self._fetch)
+        self._client = httpx.Client(
+            verify=ssl.create_default_context(),  # the system's authorities; SSL_CERT_FILE names others
+            timeout=httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS),
+            headers={"Accept-Encoding": "identity", "User-Agent": "holdfast"},
+            trust_env=not reference.is_loopback,  # there is no proxy on the way to this machine
+            transport=transport,
+        )
+        self._base: httpx.URL | None = None
+
+    @property
+    def base(self) -> httpx.URL:
+        """Where the API is. A registry on this machine may do without TLS, which is tried first.
+
+        Raises:
+            RegistryUnavailable: it does not answer.
+        """
+        if self._base is None:
+            plain = self.plain_http or (self.reference.is_loopback and not self._speaks_tls())
+            self._base = httpx.URL(f"{'http' if plain else 'https'}://{self.reference.authority}")
+        return self._base
+
+    def url(self, path: str) -> httpx.URL:
+        """An address in the repository: `blobs/…`, `manifests/…`."""
+        return self.base.copy_with(raw_path=f"/v2/{self.reference.repository}/{path}".encode())
+
+    def request(
+        self,
+        method: str,
+        url: httpx.URL,
+        scopes: Iterable[str],
+        *,
+        headers: Mapping[str, str] | None = None,
+        content: bytes = b"",
+        limit: int = MAX_ANSWER,
+    ) -> httpx.Response:
+        """Send what may be sent again; returns the answer, whatever its status, read up to `limit` bytes.
+
+        Raises:
+            RegistryUnavailable: it does not answer, or is out of order, each time.
+            RegistryDenied: it does not let us in.
+        """
+        scopes = tuple(scopes)
+        return self.again(
+            lambda: self.read(self.once(method, url, scopes, headers=headers, content=content), limit)
+        )
+
+    def again(self, attempt: Callable[[], T]) -> T:
+        """What `attempt` returns, tried again while that may help.
+
+        Raises:
+            RegistryUnavailable: it did not.
+        """
+        try:
+            return self.patience.again(attempt)
+        except Passing as passing:
+            raise self.unavailable(passing) from passing
+
+    def once(
+        self,
+        method: str,
+        url: httpx.URL,
+        scopes: Iterable[str],
+        *,
+        headers: Mapping[str, str] | None = None,
+        content: bytes | Iterable[bytes] = b"",
+    ) -> httpx.Response:
+        """Send a request, with credentials as they are wanted; the body of the answer is still to be read.
+
+        Raises:
+            Passing: it may work the next time.
+            RegistryDenied: it does not let us in.
+        """
+        scopes = tuple(scopes)
+        refusals = redirects = 0
+        while True:
+            ours = _is_ours(self.base, url)
+            sent = self.authorization.header(scopes) if ours else None
+            with self.passing():
+                told = dict(headers or {}) | ({"Authorization": sent} if sent else {})
+                request = self._client.build_request(method, url, headers=told, content=content)
+                response = self._client.send(request, stream=True, follow_redirects=False)
+            if response.status_code in BUSY:
+                answer = self.read(response)
+                raise Passing(f"it answers {error_text.said(answer)}", asked_for(answer.headers))
+            if response.status_code in (401, 403) and ours:
+                answer = self.read(response)
+                asked = challenge.parse(answer.headers.get_list("www-authenticate"))
+                if answer.status_code == 403 or not self.authorization.refused(asked, scopes, sent):
+                    raise _denied(self, answer)
+                refusals += 1
+                # What was a stream is read up; it is only sent when a token is there already.
+                if refusals > MAX_REFUSALS or not isinstance(content, bytes):
+                    raise _denied(self, answer)
+            elif response.has_redirect_location and method in ("GET", "HEAD"):
+                response.close()
+                redirects += 1
+                if redirects > MAX_REDIRECTS:
+                    raise RegistryError(f"cannot use {self.reference.host}: it redirects without end")
+                url = self.checked(response.headers["location"], url)
+            else:
+                return response
+
+    def read(self, response: httpx.Response, limit: int = MAX_ANSWER) -> httpx.Response:
+        """The answer with its body.
+
+        Raises:
+            Passing: the connection was lost.
+            RegistryError: it is longer than `limit`.
+        """
+        body = bytearray()
+        try:
+            with self.passing():
+                for piece in response.iter_raw(1 << 16):
+                    body += piece
+                    if len(body) > limit:
+                        raise RegistryError(f"cannot use {self.reference.host}: its answer is too long")
+        finally:
+            response.close()
+        headers = [
+            (name, value) for name, value in response.headers.multi_items() if name != "content-encoding"
+        ]
+        return httpx.Response(
+            response.status_code, headers=headers, content=bytes(body), request=response.request
+        )
+
+    def checked(self, location: str, base: httpx.URL | None = None) -> httpx.URL:
+        """An address the registry gave, if it may be used.
+
+        Raises:
+            RegistryError: it is none, or not encrypted although the registry is.
+        """
+        try:
+            url = (base or self.base).join(location)
+        except (httpx.InvalidURL, ValueError) as error:
+            raise RegistryError(f"cannot use {self.reference.host}: it sends to no address") from error
+        near = self.plain_http or is_loopback(url.host)
+        if url.host and (url.scheme == "https" or (url.scheme == "http" == self.base.scheme and near)):
+            return url
+        raise RegistryError(
+            f"cannot use {self.reference.host}: "
+            f"it sends to {error_text.shown(f'{url.scheme}://{url.host}')}, "
+            "which is not encrypted",
+            hint="use it with TLS, or with --plain-http if you know the network in between",
+        )
+
+    @contextmanager
+    def passing(self) -> Iterator[None]:
+        """Translate losses of a connection into Passing."""
+        try:
+            yield
+        except httpx.TransportError as error:
+            if distrust := error_text.distrusts(error):
+                raise RegistryUnavailable(
+                    f"cannot reach {self.reference.host}: its certificate is not trusted ({distrust})",
+                    hint="add its authority to the system's, or name it with SSL_CERT_FILE",
+                ) from error
+            if error_text.speaks_plain(error):
+                raise RegistryUnavailable(
+                    f"cannot reach {self.reference.host}: it does not speak TLS",
+                    hint="use --plain-http if you know the network in between",
+                ) from error
+            raise Passing(error_text.why(error)) from error
+
+    def unavailable(self, why: Passing) -> RegistryUnavailable:
+        """What is said when patience is at its end."""
+        return RegistryUnavailable(
+            f"cannot reach {self.reference.host}: {why}", hint="is the name right, and does the registry run?"
+        )
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _speaks_tls(self) -> bool:
+        def knock() -> bool:
+            try:
+                self._client.get(f"https://{self.reference.authority}/v2/")
+            except httpx.TransportError as error:
+                if error_text.speaks_plain(error):
+                    return False
+                with self.passing():
+                    raise
+            return True
+
+        return self.again(knock)
+
+    def _fetch(
+        self,
+        url: str,
+        query: Mapping[str, str | list[str]],
+        form: Mapping[str, str] | None,
+        basic: str | None,
+    ) -> Mapping[str, Any] | None:
+        """Ask a token server."""
+        where = self.checked(url)
+
+        def ask() -> httpx.Response:
+            with self.passing():
+                request = self._client.build_request(
+                    "POST" if form else "GET",
+                    where.copy_merge_params(dict(query)),
+                    data=dict(form) if form else None,
+                    headers={"Authorization": basic} if basic else {},
+                )
+                answer = self.read(self._client.send(request, stream=True, follow_redirects=False))
+            if answer.status_code in BUSY:
+                raise Passing(
+                    f"its token server answers {error_text.said(answer)}", asked_for(answer.headers)
+                )
+            return answer
+
+        answer = self.again(ask)
+        if answer.status_code in (400, 401, 403):
+            return None
+        with suppress(ValueError):
+            told = json.loads(answer.content)
+            if answer.is_success and isinstance(told, dict):
+                return told
+        raise RegistryError(
+            f"cannot log in to {self.reference.host}: its token server answers {answer.status_code}"
+        )
+
+
+def _denied(wire: Wire, answer: httpx.Response) -> RegistryDenied:
+    """What is said when the registry knows who it is, but does not do this for them."""
+    user = wire.authorization.user
+    who = f"user '{user}'" if user else "who is not logged in"
+    return RegistryDenied(
+        f"cannot use {wire.reference.host}/{wire.reference.repository}: {who} may not do that there "
+        f"({error_text.said(answer)})",
+        hint=wire.authorization.hint,
+    )
+
+
+def _is_ours(base: httpx.URL, url: httpx.URL) -> bool:
+    return (url.scheme, url.host, url.port) == (base.scheme, base.host, base.port)

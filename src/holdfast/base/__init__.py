@@ -1,0 +1,1 @@
+"""Ground floor: what needs neither the engine nor the store."""

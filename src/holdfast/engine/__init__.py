@@ -1,0 +1,1 @@
+"""Ground floor: the Docker engine, and the only importer of its SDK."""

@@ -1,0 +1,340 @@
+"""The Docker engine, as far as Holdfast needs it.
+
+A thin driver: it decides nothing, knows no sessions, and lets no type or error of the SDK through except the
+client itself, for the builder of images.  Importing this module is cheap; the SDK is imported on connecting.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base.interrupts import held
+from holdfast.engine import disk_limits
+from holdfast.engine.engine_calls import filters, layers_of, translated
+from holdfast.engine.engine_images import Images
+from holdfast.errors import EngineUnavailable
+
+if TYPE_CHECKING:
+    import docker
+
+# The engine answers in milliseconds, except for a commit of gigabytes.
+TIMEOUT_SECONDS = 900
+START_HINT = "start it (`systemctl start docker`), or point DOCKER_HOST at one that runs"
+PERMISSION_HINT = "join the group of its socket, or run as root"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerState:
+    """What the engine says about a container. `pid` is that of its first process, in the host's numbers.
+
+    `subnets` are its networks as `address/prefix length`, `gateways` the addresses of the host in these.
+    """
+
+    id: str
+    running: bool
+    paused: bool
+    pid: int
+    exit_code: int
+    labels: Mapping[str, str]
+    image_id: str
+    oom_killed: bool
+    addresses: tuple[str, ...] = ()
+    subnets: tuple[str, ...] = ()
+    gateways: tuple[str, ...] = ()
+
+
+class Engine:
+    """One Docker engine."""
+
+    def __init__(self, client: docker.DockerClient) -> None:
+        self.client = client
+        self.images = Images(client)
+
+    @classmethod
+    def connect(cls) -> Engine:
+        """Connect to the engine of DOCKER_HOST, else the local one.
+
+        Raises:
+            EngineUnavailable: none answers.
+        """
+        _knock(os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock")
+        import docker as sdk
+
+        with translated("reach Docker"):
+            return cls(sdk.from_env(timeout=TIMEOUT_SECONDS))
+
+    @property
+    def socket(self) -> str:
+        """The path of the unix socket it is reached over; empty if it is reached in another way."""
+        adapter = self.client.api.get_adapter(self.client.api.base_url)
+        return str(getattr(adapter, "socket_path", ""))
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self.client.close()
+
+    def version(self) -> dict[str, Any]:
+        """What `docker version` says about the server."""
+        with translated("ask Docker for its version"):
+            return dict(self.client.version())
+
+    def info(self) -> dict[str, Any]:
+        """What `docker info` says."""
+        with translated("ask Docker about itself"):
+            return dict(self.client.info())
+
+    @cached_property
+    def disk_fault(self) -> str:
+        """Why it cannot limit what a container writes to its files; empty if it can."""
+        return disk_limits.fault(self.info(), Path("/proc/self/mountinfo").read_text("utf-8", "replace"))
+
+    @cached_property
+    def title(self) -> str:
+        """What it is and of which version; empty if it does not say."""
+        told = self.version()
+        names = [str(part.get("Name", "")) for part in told.get("Components") or []][:1]
+        return f"{'docker' if names in ([], ['Engine']) else names[0]} {told.get('Version', '')}".strip()
+
+    # Containers.
+
+    def create_session_container(self, **options: Any) -> str:
+        """Create a container from options of the SDK's `containers.create` and return its id.
+
+        A container of the same name is an error, never replaced.
+        """
+        with translated("create container"):
+            return str(self.client.containers.create(**options).id)
+
+    def reserve(self, name: str, image: str, labels: Mapping[str, str]) -> str | None:
+        """Take a container's name by a container that is never started, and return its id.
+
+        None if the name is taken, also by a container that the engine is making at this moment.
+        """
+        import docker.errors
+
+        with translated("ask for the name of a container"):
+            try:
+                return str(self.client.api.create_container(image, name=name, labels=dict(labels))["Id"])
+            except docker.errors.APIError as error:
+                if error.status_code != 409:
+                    raise
+        return None
+
+    def start(self, container_id: str) -> None:
+        """Start a created container."""
+        with translated("start container"):
+            self.client.api.start(container_id)
+
+    def signal(self, container_id: str, number: int) -> None:
+        """Send a signal to a container's first process."""
+        with translated("send a signal to a container"):
+            self.client.api.kill(container_id, number)
+
+    def inspect(self, container_id: str) -> ContainerState | None:
+        """The state of a container; None if there is none of this id or name."""
+        found = self._raw(container_id)
+        if found is None:
+            return None
+        state = found["State"]
+        return ContainerState(
+            id=str(found["Id"]),
+            running=bool(state["Running"]) and not state.get("Restarting"),
+            paused=bool(state["Paused"]),
+            pid=int(state["Pid"]),
+            exit_code=int(state["ExitCode"]),
+            labels=dict(found["Config"]["Labels"] or {}),
+            image_id=str(found["Image"]),
+            oom_killed=bool(state.get("OOMKilled")),
+            addresses=_in_networks(found, "IPAddress", "GlobalIPv6Address"),
+            subnets=_subnets(found),
+            gateways=_in_networks(found, "Gateway", "IPv6Gateway"),
+        )
+
+    def containers(self, **labels: str) -> dict[str, dict[str, str]]:
+        """Labels by id of all containers, running or not, that have these labels (`_` stands for `.`)."""
+        with translated("list containers"):
+            found = self.client.api.containers(all=True, filters={"label": filters(labels)})
+        return {str(item["Id"]): dict(item["Labels"]) for item in found}
+
+    def running(self, **labels: str) -> set[str]:
+        """Ids of the running containers that have these labels."""
+        with translated("list containers"):
+            found = self.client.api.containers(filters={"label": filters(labels), "status": "running"})
+        return {str(item["Id"]) for item in found}
+
+    def kill_remove(self, container_id: str) -> bool:
+        """End a container at once and remove it; False if there was none."""
+        import docker.errors
+
+        with translated("remove container"):
+            try:
+                self.client.api.remove_container(container_id, force=True, v=True)
+            except docker.errors.NotFound:
+                return False
+            except docker.errors.APIError as error:
+                # Somebody else removes it at this moment, or it was killed and a busy engine has not heard of
+                # its end in time: wait until that is done.
+                if "did not receive an exit event" in str(error):
+                    self._wait_ended(container_id)
+                    return self.kill_remove(container_id)
+                if error.status_code != 409 or "already in progress" not in str(error):
+                    raise
+                self._wait_removed(container_id)
+        return True
+
+    @contextmanager
+    def paused(self, container_id: str) -> Iterator[None]:
+        """Let the processes of a container stand still for as long as the block takes."""
+        from holdfast.engine import container_swap
+
+        with held():
+            container_swap.pause(self, container_id)
+        try:
+            yield
+        finally:
+            with held():
+                self.unpause(container_id)
+
+    def unpause(self, container_id: str) -> None:
+        """Let the processes of a paused container go on."""
+        with translated("unpause container"):
+            self.client.api.unpause(container_id)
+
+    def layers(self, container_id: str) -> list[Path]:
+        """The folders of a container's layers on this host, its own first; none if of another kind."""
+        return layers_of(self._raw(container_id) or {})
+
+    def logs(self, container_id: str) -> bytes:
+        """The last lines the container's first process wrote."""
+        with translated("read the log of a container"):
+            return bytes(self.client.api.logs(container_id, tail=20))
+
+    def changes(self, container_id: str) -> list[tuple[str, int]]:
+        """Paths in which a container differs from its image: 0 is changed, 1 added, 2 deleted.
+
+        It compares every file of the image: 0.5 s and more; see `overlay` for a quick answer.
+        """
+        with translated("compare the files of a container"):
+            found = self.client.api.diff(container_id)
+        return [(str(each["Path"]), int(each["Kind"])) for each in found or []]
+
+    def written(self, container_id: str) -> int:
+        """Bytes a container wrote over its image."""
+        with translated("measure the files of a container"):
+            found = self.client.api.containers(all=True, size=True, filters={"id": container_id})
+        return sum(int(each.get("SizeRw") or 0) for each in found)
+
+    def read_file(self, container_id: str, path: str, limit: int = 1 << 20) -> bytes:
+        """The end of a file of a container, running or not; nothing if there is none."""
+        import io
+        import tarfile
+
+        import docker.errors
+
+        with translated("read a file of a container"):
+            try:
+                stream, _ = self.client.api.get_archive(container_id, path)
+            except docker.errors.NotFound:
+                return b""
+            packed = bytearray()
+            for piece in stream:
+                packed += piece
+                if len(packed) > 8 * limit:
+                    return b""
+        try:
+            with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+                member = archive.next()
+                file = archive.extractfile(member) if member and member.isreg() else None
+                return file.read()[-limit:] if file else b""
+        except tarfile.TarError:
+            return b""
+
+    def write_file(self, container_id: str, path: str, data: bytes) -> None:
+        """Leave a small file in a container, running or not, that everybody may read."""
+        import io
+        import tarfile
+
+        folder, _, name = path.rpartition("/")
+        member = tarfile.TarInfo(name)
+        member.size, member.mode = len(data), 0o644
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as archive:
+            archive.addfile(member, io.BytesIO(data))
+        with translated("write a file of a container"):
+            self.client.api.put_archive(container_id, folder, packed.getvalue())
+
+    def commit(self, container_id: str, ref: str, labels: Mapping[str, str], *, pause: bool) -> str:
+        """Make an image of a container's files, tagged ref, and return its id."""
+        repository, _, tag = ref.rpartition(":")
+        with translated("commit container"):
+            made = self.client.api.commit(
+                container_id,
+                repository=repository,
+                tag=tag,
+                changes=[f"LABEL {key}={value}" for key, value in labels.items()],
+                pause=pause,
+            )
+        return str(made["Id"])
+
+    def _raw(self, container_id: str) -> dict[str, Any] | None:
+        import docker.errors
+
+        with translated("inspect container"):
+            try:
+                return dict(self.client.api.inspect_container(container_id))
+            except docker.errors.NotFound:
+                return None
+
+    def _wait_ended(self, container_id: str) -> None:
+        import docker.errors
+
+        with suppress(docker.errors.NotFound):
+            self.client.api.wait(container_id, timeout=60)
+
+    def _wait_removed(self, container_id: str) -> None:
+        import docker.errors
+
+        try:
+            self.client.api.wait(container_id, timeout=60, condition="removed")
+        except docker.errors.NotFound:
+            return
+
+
+def _knock(host: str) -> None:
+    """Find out without the SDK, which leaks its socket on a refusal, whether anybody listens."""
+    scheme, _, path = host.partition("://")
+    if scheme != "unix":
+        return
+    with socket.socket(socket.AF_UNIX) as knocking:
+        try:
+            knocking.connect(path)
+        except OSError as error:
+            why = "permission denied" if isinstance(error, PermissionError) else "no Docker engine answers"
+            hint = PERMISSION_HINT if isinstance(error, PermissionError) else START_HINT
+            raise EngineUnavailable(f"cannot reach Docker: {why} on {path}", hint=hint) from error
+
+
+def _in_networks(found: Mapping[str, Any], *keys: str) -> tuple[str, ...]:
+    """What a running container has under these keys in its networks: IPv4, then IPv6."""
+    return tuple(str(network[key]) for network in _networks(found) for key in keys if network.get(key))
+
+
+def _subnets(found: Mapping[str, Any]) -> tuple[str, ...]:
+    families = (("IPAddress", "IPPrefixLen"), ("GlobalIPv6Address", "GlobalIPv6PrefixLen"))
+    return tuple(
+        f"{network[address]}/{network[length]}"
+        for network in _networks(found)
+        for address, length in families
+        if network.get(address)
+    )
+
+
+def _networks(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return list(((found.get("NetworkSettings") or {}).get("Networks") or {}).values())
