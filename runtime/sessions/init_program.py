@@ -12,6 +12,7 @@ import hashlib
 import os
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,7 +83,11 @@ def _taken_out(engine: Engine, home: Home, image: str) -> bytes:
 
 
 def _write(folder: Path, program: bytes) -> Path:
-    """Under a name of its own first: a container may be started from the file at any moment."""
+    """Under a name of its own first: a container may be started from the file at any moment.
+
+    Another process may write it at the same time. The first stays: a container that was started from it is
+    known by its inode.
+    """
     place = folder / hashlib.sha256(program).hexdigest()
     new = folder / f".{secrets.token_hex(6)}"
     try:
@@ -92,7 +97,9 @@ def _write(folder: Path, program: bytes) -> Path:
             file.flush()
             os.fsync(file.fileno())
         new.chmod(0o500)
-        new.rename(place)
+        with suppress(FileExistsError):
+            place.hardlink_to(new)
+        new.unlink()
     except OSError as error:
         raise StoreError(f"cannot write {place}: {error.strerror or error}") from error
     return place

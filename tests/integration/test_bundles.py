@@ -274,13 +274,13 @@ def test_an_encrypted_snapshot_comes_in_for_whom_it_is_meant(
 KILLED = """
 import sys, signal
 from holdfast import Holdfast
-from holdfast.runtime.transfer import receiving
-load = receiving.loading.load
+from holdfast.runtime.transfer import receive
+load = receive.loading.load
 def stop(*given):
     load(*given)
     print("here", flush=True)
     signal.pause()
-receiving.loading.load = stop
+receive.loading.load = stop
 Holdfast(sys.argv[1]).import_(sys.argv[2])
 """
 

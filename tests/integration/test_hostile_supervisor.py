@@ -28,7 +28,6 @@ import pytest
 
 from holdfast.base import run_dir
 from holdfast.errors import GuestDisconnected, HoldfastError
-from holdfast.runtime import guest
 from holdfast.runtime.api import capture_requests, pulse_calls
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
@@ -37,7 +36,7 @@ from holdfast.runtime.api.task import Task
 from holdfast.runtime.attachment import screen_state
 from holdfast.runtime.attachment.attach import Attachment
 from holdfast.runtime.capture import capture_retry, preflight
-from holdfast.runtime.guest import layout
+from holdfast.runtime.guest import layout, wire
 from holdfast.runtime.guest.wire.protocol import Frame, FrameReader, encode
 from holdfast.runtime.guest_rpc import call_deadline, guest_client, reconnect
 from holdfast.runtime.guest_rpc.guest_client import Connection, GuestClient
@@ -280,9 +279,9 @@ ELSEWHERE = {
 def requests_there_are() -> set[str]:
     """All that a supervisor understands."""
     known = {"hello", "hooks", "prepare"}  # made in the supervisor itself
-    for module in pkgutil.iter_modules(guest.__path__):
+    for module in pkgutil.iter_modules(wire.__path__):
         if module.name.endswith("_operations"):
-            found = importlib.import_module(f"{guest.__name__}.{module.name}")
+            found = importlib.import_module(f"{wire.__name__}.{module.name}")
             made = found.operations(None) if hasattr(found, "operations") else found.OPERATIONS
             known |= set(made)
     return known
