@@ -44,6 +44,7 @@ from holdfast.snapshots.checkpointer.freezer import Freezer, NotFrozen
 from holdfast.snapshots.checkpointer.held_packets import Held, Holding
 from holdfast.snapshots.checkpointer.layers import keep
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
+from holdfast.snapshots.checkpointer.proc import walk
 from holdfast.snapshots.checkpointer.requests import Dump
 
 # A host that holds a session frozen for longer than this has lost its way. Seconds.
@@ -98,8 +99,9 @@ class _Capture:
         self.deadline = Deadline(self.request.limit)
         self.last_pid = tree.highest_inner_pid(self.root)
         self.channel.send("frozen")
-        self.personalities = personalities.of_tree(self.root)
-        file_numbers.note(self.request.target.init_pid, self.root, self.images)
+        pids = walk.tree(self.root).pids
+        self.personalities = personalities.of(pids)
+        file_numbers.note(self.request.target.init_pid, pids, self.images)
         self.keep_tmpfs()
         self.copy_layer()
 

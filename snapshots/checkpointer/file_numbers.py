@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -39,9 +39,9 @@ class Numbers:
     links: int
 
 
-def note(init_pid: int, root: int, folder: Path) -> None:
-    """Write them down for the tree below `root`. Raises OSError."""
-    found = [astuple(one) for one in _limited(_of_tree(init_pid, root))]
+def note(init_pid: int, pids: Iterable[int], folder: Path) -> None:
+    """Write them down for the processes of a tree. Raises OSError."""
+    found = [astuple(one) for one in _limited(_of(init_pid, pids))]
     (folder / FILE).write_text(json.dumps(found))
 
 
@@ -76,10 +76,10 @@ def _limited(found: Iterator[Numbers]) -> Iterator[Numbers]:
         yield one
 
 
-def _of_tree(init_pid: int, root: int) -> Iterator[Numbers]:
+def _of(init_pid: int, pids: Iterable[int]) -> Iterator[Numbers]:
     table = mounts.parse(walk.read(f"{init_pid}/mountinfo") or b"")
     ours = {mount.id for mount in table if mount.point in _OURS}
-    for pid in walk.tree(root).pids:
+    for pid in pids:
         inner = 0
         for fd in walk.descriptors(pid):
             link = walk.link_of(pid, fd)

@@ -21,10 +21,10 @@ MOST = 20_000
 """Processes."""
 
 
-def of_tree(root: int) -> dict[str, int]:
-    """Those of the tree below `root` that have one, by pids of the session, in the form they are noted."""
+def of(pids: Iterable[int]) -> dict[str, int]:
+    """Those of these processes that have one, by pids of the session, in the form they are noted."""
     found: dict[str, int] = {}
-    for pid in walk.tree(root).pids:
+    for pid in pids:
         personality = _of(pid)
         status = walk.status_of(pid) if personality else None
         if status is not None:

@@ -61,20 +61,21 @@ class Freezes(Protocol):
         """The processes."""
 
 
-def freeze(freezer: Freezes, is_connecting: Callable[[], bool]) -> None:
+def freeze(freezer: Freezes, is_connecting: Callable[[], bool]) -> float:
     """Freeze a session at a moment when nothing in it waits for a child of vfork, which CRIU could not seize.
 
-    `is_connecting` says whether a connection would be lost now that its server accepts in a moment. That is
-    waited for, but not for long.
+    Returns that moment (monotonic, seconds). `is_connecting` says whether a connection would be lost now that
+    its server accepts in a moment. That is waited for, but not for long.
 
     Raises:
         NotFrozen: it cannot be frozen, or there is always such a child; then it runs.
     """
     for tried, pause in enumerate((*PAUSES, 0.0)):
+        began = time.monotonic()
         freezer.freeze()
         born = next(iter(unborn.waiting(freezer.members())), 0)
         if not born and (tried >= ACCEPTING or not is_connecting()):
-            return
+            return began
         freezer.thaw()
         time.sleep(pause)
     raise NotFrozen(f"pid {tree.inner_pid_of(born)} waits for a child of vfork, and does not stop")
@@ -93,14 +94,12 @@ def begin(
         NotFrozen: the session cannot be frozen.
     """
     for early in (False, True):
-        if early:
-            freeze(freezer, is_connecting)
+        frozen_at = freeze(freezer, is_connecting) if early else 0.0
         running = _start(freezer, start)
         try:
             ready = not early and _is_ready(running, SOON)
             if not early:
-                freeze(freezer, is_connecting)
-            frozen_at = time.monotonic()
+                frozen_at = freeze(freezer, is_connecting)
             if (ready or _is_ready(running, LIMIT)) and _is_alive(running):
                 check()
                 running.follow()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from holdfast.snapshots.checkpointer import standstill, unaccepted, unborn
@@ -61,3 +63,15 @@ def test_a_server_that_accepts_nothing_is_not_in_the_way(monkeypatch: pytest.Mon
     group = Group()
     standstill.freeze(group, lambda: True)
     assert group.calls == "ftftftf"
+
+
+def test_a_session_is_frozen_while_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is told of how long it stood still begins before."""
+    monkeypatch.setattr(unborn, "waiting", lambda _: [])
+    asked: list[float] = []
+
+    def look() -> bool:
+        asked.append(time.monotonic())
+        return False
+
+    assert standstill.freeze(Group(), look) <= asked[0]
