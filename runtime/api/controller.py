@@ -115,12 +115,12 @@ class Holdfast:
     ) -> Session:
         """Make a session and wait until its shell can be used.
 
-        It goes on when this process ends; `with hf.new(remove=True) as session:` is for one that shall not.
+        It outlives this process; `with hf.new(remove=True) as session:` is for one that should not.
 
         Args:
             name: must be free; by default one is made up.
             remove: remove it at the end of a `with` that it is used in, however that ends.
-            policy: when it is captured by itself, as for `Session.policy`.
+            policy: when it is captured automatically, as for `Session.policy`.
             options: image, network, allow, domains, secrets (texts `NAME@HOST=SOURCE`), memory, disk, cpus,
                 pids, user, env, mounts, workdir, as in
                 `SessionOptions`.
@@ -149,7 +149,7 @@ class Holdfast:
         """End a session and forget it; its snapshots stay. What was not captured is lost.
 
         Raises:
-            SessionNotFound: there is none (any more).
+            SessionNotFound: it does not exist (any more).
             SessionBusy: a snapshot of it is being taken.
         """
         from holdfast.runtime.lifecycle import teardown
@@ -176,7 +176,7 @@ class Holdfast:
         `everything`: include caches and the like.
 
         Raises:
-            SnapshotNotFound, InvalidArgument: there is none, or it does not know what it held.
+            SnapshotNotFound, InvalidArgument: one does not exist, or did not record what it held.
         """
         from holdfast.runtime.history.diff import snapshot_diff
 
@@ -190,7 +190,7 @@ class Holdfast:
         """Delete a snapshot.
 
         Raises:
-            SnapshotNotFound: there is none (any more).
+            SnapshotNotFound: it does not exist (any more).
             SnapshotInUse: a suspended session needs it.
         """
         self.snapshot(ref).remove()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def look(context: Context) -> list[str]:
     """Capture what is due, and let go of what is overdue. Returns names of the sessions that were captured.
 
-    What fails for one session is told once, and does not stop the others.
+    A failure in one session is reported once and does not stop the others.
     """
     captured: list[str] = []
     for session in health.observe_all(context):

@@ -76,7 +76,7 @@ def capture(
     force_drop: Sequence[str] = (),
     failure: Failure | None = None,
 ) -> SnapshotRow:
-    """As `take`, for who holds the session's lock; `auto` says what it is taken for if nobody asked.
+    """Like `take`, but the caller holds the lock. `auto` names the trigger of an automatic snapshot.
 
     Then it is the last one, if nothing has happened since.
     """
