@@ -29,7 +29,7 @@ def test_names_that_are_gone_or_of_another_type_are_told() -> None:
     """A kernel that has begun anew has nothing; one with another epoch is another."""
     assert [one.text for one in after(Kernel(1, {"n": ("str", "")})).deviations] == [
         "main: names are gone: data, f",
-        "main: names are of another type: n",
+        "main: names have another type: n",
     ]
     for other in (Kernel(2, NAMES), None):
         assert [one.text for one in after(other).deviations] == ["main is not the one that was captured"]
