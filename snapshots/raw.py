@@ -36,7 +36,8 @@ def held(folder: Path) -> Iterator[None]:
     """Keep a snapshot's images from being evicted.
 
     Raises:
-        SnapshotDamaged: the snapshot is gone."""
+        SnapshotDamaged: the snapshot is gone.
+    """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:

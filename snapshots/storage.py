@@ -78,7 +78,8 @@ def waste(home: Home, thin: float) -> int:
     """Return about how many bytes in packs no snapshot needs.
 
     Raises:
-        RecipeDamaged: what a snapshot needs cannot be determined."""
+        RecipeDamaged: what a snapshot needs cannot be determined.
+    """
     with Chunks(home.root) as chunks:
         return sweeping.waste(chunks, folders(home), thin) if chunks.names() else 0
 

@@ -1,7 +1,7 @@
-"""Gives an image to an engine that has some of its layers already, with a config that is all our own.
+"""Loading of an image into an engine that already has some of its layers, with a config entirely our own.
 
-What the engine has is named and not sent, as in `layer.image`. Nothing that a foreign image says of itself is
-taken over but the order of its layers.
+Layers the engine has are named and not sent, as in `layer.image`. Nothing that a foreign image states about
+itself is adopted except the order of its layers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WORKSPACE = "/workspace"
 
 
 def there(engine: Engine, layers: Sequence[str]) -> int:
-    """How many of these layers, from the lowest, the engine has already."""
+    """Return how many of these layers, from the lowest, the engine already has."""
     if not usable(engine.info()):
         return 0
     most = 0
@@ -36,7 +36,7 @@ def there(engine: Engine, layers: Sequence[str]) -> int:
         for one in api.images(all=True, quiet=True):
             try:
                 found = api.inspect_image(one)["RootFS"].get("Layers") or ()
-            except docker.errors.NotFound:  # removed just now
+            except docker.errors.NotFound:  # removed in the meantime
                 continue
             same = 0
             for mine, other in zip(layers, found, strict=False):
@@ -61,13 +61,13 @@ def load(
     """Make the image, tagged ref, and return its id.
 
     Args:
-        engine: which gets it.
+        engine: the engine that receives it.
         platform: system and architecture.
         layers: diff ids, the lowest first.
-        files: archives of the layers it does not have, by diff id.
+        files: archives of the layers the engine lacks, by diff id.
         ref: its name.
-        labels: what it is found by.
-        base: how many layers are not of snapshots.
+        labels: the labels it is found by.
+        base: number of layers that do not come from snapshots.
 
     Raises:
         EngineError: the engine refuses.

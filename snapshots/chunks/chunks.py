@@ -68,7 +68,8 @@ class Chunks:
         """Return a pack to read from.
 
         Raises:
-            PackDamaged: it is missing or damaged."""
+            PackDamaged: it is missing or damaged.
+        """
         found = self._opened.get(name)
         if found is not None:
             self._opened.move_to_end(name)

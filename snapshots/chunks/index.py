@@ -39,7 +39,8 @@ class Index:
         """Open the table of a file; rebuild it from the packs if it cannot be used.
 
         Raises:
-            OSError: it cannot be opened or written."""
+            OSError: it cannot be opened or written.
+        """
         self._path = path
         self._listing = listing
         if not self._open():

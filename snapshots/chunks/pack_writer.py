@@ -24,7 +24,7 @@ AHEAD = 8
 """Blocks that may wait to be compressed: 2 MiB."""
 PART = ".part"
 SAMPLE = 16 * PAGE
-"""Bytes of a block tried first; if they do not compress, the rest is not tried: random data keeps disk speed."""
+"""Bytes of a block tried first: if they do not compress, the rest is stored plain, at disk speed."""
 WORTH = 0.95
 
 
@@ -82,7 +82,8 @@ class PackWriter:
         """Make it durable and valid; return its size in bytes.
 
         Raises:
-            OSError: it cannot be written."""
+            OSError: it cannot be written.
+        """
         if self._block:
             self._send()
         self._drain(0)

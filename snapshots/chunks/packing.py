@@ -84,7 +84,8 @@ class _Packing:
         """Pack one file.
 
         Raises:
-            OSError: it cannot be read, or the pack cannot be written."""
+            OSError: it cannot be read, or the pack cannot be written.
+        """
         self._runs = Runs()
         size = 0
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -100,7 +101,8 @@ class _Packing:
         """Make everything written valid; return its size in bytes.
 
         Raises:
-            OSError: it cannot be written."""
+            OSError: it cannot be written.
+        """
         self._seal()
         private_files.sync_folder(self._chunks.packs)
         return self._written

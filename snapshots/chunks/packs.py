@@ -63,7 +63,8 @@ class Pack:
         """Open a pack and check its directory.
 
         Raises:
-            PackDamaged: it is missing, unreadable or damaged."""
+            PackDamaged: it is missing, unreadable or damaged.
+        """
         self.name = path.name.removesuffix(SUFFIX)
         try:
             self._file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -99,7 +100,8 @@ class Pack:
         """Return the present pages of a block, one after the other.
 
         Raises:
-            PackDamaged: the block cannot be read or is damaged."""
+            PackDamaged: the block cannot be read or is damaged.
+        """
         start, stored, raw = self.directory.places[number]
         try:
             data = os.pread(self._file, stored, start)

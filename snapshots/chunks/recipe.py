@@ -51,7 +51,8 @@ def write(folder: Path, recipe: Recipe) -> None:
     """Write a recipe into a snapshot's folder, durably and in one step.
 
     Raises:
-        OSError: it cannot be written."""
+        OSError: it cannot be written.
+    """
     private_files.replace(folder / FILE, _packed(_told(recipe)))
 
 
@@ -95,7 +96,8 @@ def read(folder: Path, snapshot: str | None = None) -> Recipe | None:
     """Read the recipe in a folder; return None if there is none.
 
     Raises:
-        RecipeDamaged: it cannot be read or is not valid."""
+        RecipeDamaged: it cannot be read or is not valid.
+    """
     told = _kept(folder, snapshot)
     try:
         return None if told is None else _recipe(told)

@@ -73,7 +73,8 @@ def mark(chunks: Chunks, folders: Iterable[Path]) -> Marks:
     """Read the recipes in folders.
 
     Raises:
-        RecipeDamaged: a recipe cannot be read."""
+        RecipeDamaged: a recipe cannot be read.
+    """
     found: list[tuple[int, Recipe]] = []
     for folder in folders:
         # A folder may be renamed or removed meanwhile; then it is found under its new name, or not needed.
@@ -91,7 +92,8 @@ def waste(chunks: Chunks, folders: Iterable[Path], thin: float = THIN) -> int:
     """Return about how many bytes `sweep` would free.
 
     Raises:
-        RecipeDamaged: a recipe cannot be read."""
+        RecipeDamaged: a recipe cannot be read.
+    """
     marks, total = mark(chunks, folders), 0
     for name in chunks.names():
         with suppress(PackDamaged, OSError):
@@ -136,7 +138,8 @@ def thin_out(chunks: Chunks, pack: Pack, keep: bytearray) -> None:
 
     Raises:
         PackDamaged: the pack cannot be read.
-        OSError: it cannot be written."""
+        OSError: it cannot be written.
+    """
     held = pack.directory
     with ThreadPoolExecutor(1, thread_name_prefix="compress") as pool:
         writer = PackWriter(chunks.packs, pool, pack.name)

@@ -30,7 +30,8 @@ class Unpacking:
 
         Raises:
             PackDamaged: a pack cannot be read.
-            OSError: the file cannot be written."""
+            OSError: the file cannot be written.
+        """
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             at = 0
@@ -46,7 +47,8 @@ class Unpacking:
         """Return some pages of one block.
 
         Raises:
-            PackDamaged: the pack cannot be read or lacks the pages."""
+            PackDamaged: the pack cannot be read or lacks the pages.
+        """
         pack = self._chunks.pack(pack_name)
         if not pack.holds(first, count):
             raise PackDamaged(f"pack {pack_name} lacks pages")

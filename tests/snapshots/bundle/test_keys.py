@@ -173,7 +173,7 @@ def test_what_is_no_key_or_no_name_is_refused(keys: Keys) -> None:
         with pytest.raises(InvalidArgument):
             keys.new(name)
     keys.new("one")
-    with pytest.raises(InvalidArgument, match="there is one"):
+    with pytest.raises(InvalidArgument, match="a key of that name exists"):
         keys.new("one")
     with pytest.raises(InvalidArgument, match="no key has that name"):
         keys.remove("another")

@@ -87,8 +87,8 @@ def test_a_failure_lets_nothing_be_found(registry: FakeRegistry) -> None:
 
 
 def test_no_digest_is_pushed_to(registry: FakeRegistry) -> None:
-    """It comes out of what is pushed."""
-    with pytest.raises(InvalidArgument, match="its digest comes out of what is pushed"):
+    """Its digest results from what is pushed."""
+    with pytest.raises(InvalidArgument, match="its digest results from what is pushed"):
         _push(registry, "registry.test/team/work@sha256:" + "0" * 64)
 
 
