@@ -17,7 +17,7 @@ BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class Passing(Exception):
-    """A failure that may pass shortly: a lost connection, a busy registry. `after` is the pause it asked for, in seconds."""
+    """A failure that may pass: a lost connection, a busy registry. `after`: the seconds it asked to wait."""
 
     def __init__(self, why: str, after: float = 0.0) -> None:
         super().__init__(why)

@@ -106,7 +106,7 @@ def test_what_is_frozen_does_not_run_until_it_is_thawed(program: Program, frozen
     program.runs()
 
 
-def test_what_somebody_else_has_frozen_is_left_to_them(program: Program, frozen: Freezer) -> None:
+def test_a_container_frozen_by_another_process_is_left_alone(program: Program, frozen: Freezer) -> None:
     """A paused container is refused, and stays paused."""
     frozen.freeze()
     other = Freezer(0)

@@ -57,7 +57,7 @@ def test_a_status_is_read() -> None:
     assert (found.umask, found.threads) == (0o022, 3)
 
 
-def test_what_is_no_status_gives_none() -> None:
+def test_malformed_status_gives_none() -> None:
     """A process may be gone before its text is read."""
     assert status.parse(b"") is None
     assert status.parse(b"nonsense\n\xff\xfe:\n") is None
@@ -96,7 +96,7 @@ def test_what_only_some_descriptors_have_is_kept() -> None:
     assert fdinfo.parse(b"eventfd-count:               2a\n").value("eventfd-count") == "2a"
 
 
-def test_a_damaged_fdinfo_is_no_error() -> None:
+def test_damaged_fdinfo_is_not_an_error() -> None:
     """Texts may be cut off anywhere."""
     assert fdinfo.parse(b"pos:\tx\nlock:\t1: FLOCK\ntfd:\n\xff").pos == 0
 

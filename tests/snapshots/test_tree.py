@@ -50,7 +50,7 @@ def test_one_running_task_is_enough_to_wait(proc: Proc) -> None:
     assert [first, watch.all_stopped(), watch.all_stopped()] == [False, False, True]
 
 
-def test_a_new_child_starts_the_count_anew(proc: Proc) -> None:
+def test_a_new_child_restarts_the_count(proc: Proc) -> None:
     """The two scans must have seen the same tasks."""
     proc.add(10, "t")
     watch = tree.FreezeWatch(10)

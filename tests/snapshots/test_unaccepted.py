@@ -41,7 +41,7 @@ class Group:
         ([CLIENT, Socket("tcp", "fin_wait2", "127.0.0.1:80", "127.0.0.1:4000")], []),  # closed by its server
     ],
 )
-def test_connections_that_nobody_accepted_are_found(sockets: list[Socket], found: list[Socket]) -> None:
+def test_connections_not_yet_accepted_are_found(sockets: list[Socket], found: list[Socket]) -> None:
     """Neither those that a program has, nor those of a peer outside, nor those that were closed."""
     assert unaccepted.among(sockets) == found
 

@@ -81,7 +81,7 @@ def test_it_is_an_image_layout_that_old_engines_load(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_not_finished_leaves_no_file(tmp_path: Path) -> None:
+def test_an_unfinished_bundle_leaves_no_file(tmp_path: Path) -> None:
     """And what was there before is as it was."""
     path = tmp_path / "bundle.tar"
     path.write_bytes(b"before")
@@ -112,15 +112,15 @@ def test_a_place_that_knows_no_nameless_files_is_written_to_all_the_same(
     assert [each.name for each in tmp_path.iterdir()] == ["bundle.tar"]
 
 
-def test_trouble_with_the_place_is_told(tmp_path: Path) -> None:
-    """Where to write to, and where to read from."""
+def test_an_unusable_path_is_reported(tmp_path: Path) -> None:
+    """For writing and for reading."""
     with pytest.raises(StoreError, match="cannot write"), FileDestination(tmp_path / "none" / "x.tar"):
         pass
     with pytest.raises(StoreError, match="cannot read"), FileOrigin(tmp_path / "none.tar"):
         pass
 
 
-def test_a_file_that_is_no_archive_or_cut_short_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_or_truncated_archive_is_refused(tmp_path: Path) -> None:
     """Whatever it is."""
     _write(tmp_path / "whole.tar", os.urandom(100_000))
     whole = (tmp_path / "whole.tar").read_bytes()
