@@ -32,7 +32,7 @@ def remove(context: Context, ref: str) -> None:
     row = context.session_row(ref)
     _ = context.engine  # nothing is begun that could not be carried through
     with (
-        ballast.given_up(context.home) as roomy,
+        ballast.given_up(context.home.root) as roomy,
         session_lock(context, row.id, f"remove session {row.name}"),
     ):
         if not roomy:  # what makes room comes first then, although it cannot be recorded

@@ -28,7 +28,7 @@ def recover(context: Context, fill_undo_table: Callable[[], None]) -> None:
     if not orphans:
         return
     fill_undo_table()
-    with ballast.given_up(context.home) as roomy:
+    with ballast.given_up(context.home.root) as roomy:
         try:
             with exclusive(context.home.locks, "recovery", "recover"):
                 # The latest first: one may have been begun within another.

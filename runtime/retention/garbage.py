@@ -74,7 +74,7 @@ def collect(context: Context, *, dry_run: bool = False, older: timedelta = OLD) 
     """
     found: list[Garbage] = []
     with (
-        ballast.given_up(context.home),
+        ballast.given_up(context.home.root),
         locks.exclusive(context.home.locks, "gc", "collect garbage"),
     ):
         for one in find(context, older):

@@ -25,7 +25,7 @@ def remove_snapshot(context: Context, snapshot: SnapshotRow) -> None:
                 f"cannot remove snapshot {snapshot.name}: session {session.name} is suspended in it",
                 hint=f"`holdfast resume {session.name}` or `holdfast rm {session.name}` first",
             )
-    with ballast.given_up(context.home), held(), snapshot_lock.removing(context, snapshot):
+    with ballast.given_up(context.home.root), held(), snapshot_lock.removing(context, snapshot):
         context.engine.images.remove(image_ref(snapshot.id))
         snapshot_storage.sweep_images(context)
         shutil.rmtree(context.home.snapshots / snapshot.id, ignore_errors=True)

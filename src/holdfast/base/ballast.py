@@ -10,10 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from holdfast.base.home import Home
+from pathlib import Path
 
 NAME = "ballast"
 SIZE = 4 << 20
@@ -24,33 +21,33 @@ ENOUGH = SIZE // 4
 """Bytes that have to be free for the database to be written."""
 
 
-def keep(home: Home) -> None:
+def keep(root: Path) -> None:
     """Make the file, if it is missing and there is plenty of room. Costs one system call if it is there."""
-    if not os.access(home.root / NAME, os.F_OK) and _free(home) >= PLENTY:
-        _make(home, SIZE)
+    if not os.access(root / NAME, os.F_OK) and _free(root) >= PLENTY:
+        _make(root, SIZE)
 
 
 @contextmanager
-def given_up(home: Home) -> Iterator[bool]:
+def given_up(root: Path) -> Iterator[bool]:
     """Do without the file in the block if the disk is full; yields whether the database can be written.
 
     After the block as much of it is made again as there is room for: it serves the next removal, too.
     """
-    path, released = home.root / NAME, False
-    if _free(home) < ENOUGH:
+    path, released = root / NAME, False
+    if _free(root) < ENOUGH:
         with suppress(OSError):
             path.unlink()
             released = True
     try:
-        yield _free(home) >= ENOUGH
+        yield _free(root) >= ENOUGH
     finally:
-        room = min(SIZE, _free(home))
+        room = min(SIZE, _free(root))
         if released and room >= ENOUGH:
-            _make(home, room)
+            _make(root, room)
 
 
-def _make(home: Home, size: int) -> None:
-    path = home.root / NAME
+def _make(root: Path, size: int) -> None:
+    path = root / NAME
     with suppress(OSError):  # another process made it just now, or the disk is full after all
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
@@ -61,10 +58,10 @@ def _make(home: Home, size: int) -> None:
             os.close(descriptor)
 
 
-def _free(home: Home) -> int:
+def _free(root: Path) -> int:
     """Bytes on the home's file system that this user may take; plenty if the kernel does not say."""
     try:
-        found = os.statvfs(home.root)
+        found = os.statvfs(root)
     except OSError:
         return PLENTY
     return found.f_bavail * found.f_frsize

@@ -129,7 +129,7 @@ class Home:
                 f"cannot use state directory {self.root}: {error.strerror or error}",
                 hint="make it writable, or set HOLDFAST_HOME to a folder that is",
             ) from error
-        ballast.keep(self)
+        ballast.keep(self.root)
         return self
 
     def _check_owner(self) -> None:
