@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
+from holdfast.base import polling
 from holdfast.errors import GuestDisconnected
 from holdfast.runtime.guest_rpc.guest_client import Connection, GuestClient
 from holdfast.snapshots import explain
@@ -26,14 +27,7 @@ AWAKE_SECONDS = 5.0
 
 def connected(client: GuestClient) -> Connection:
     """A connection to a session that may just be waking. Raises GuestDisconnected."""
-    deadline = time.monotonic() + AWAKE_SECONDS
-    while True:
-        try:
-            return client.connect()
-        except GuestDisconnected:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.005)
+    return polling.while_raising(GuestDisconnected, client.connect, AWAKE_SECONDS, 0.005)
 
 
 def until_settled(attempt: Callable[[], T], refuse: Callable[[Refused], NoReturn]) -> T:

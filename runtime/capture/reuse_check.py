@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.base import polling
 from holdfast.errors import GuestDisconnected, GuestError, HoldfastError
 from holdfast.runtime.capture import quiescence
 from holdfast.runtime.capture.quiescence import Look
@@ -88,15 +89,7 @@ class Watch:
 
     def _awaited(self) -> None:
         """Wait until the supervisor listens again."""
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
-                self._client.request("moment")
-                return
-            except GuestDisconnected:
-                if time.monotonic() > deadline:
-                    raise
-            time.sleep(PAUSE)
+        polling.while_raising(GuestDisconnected, lambda: self._client.request("moment"), PATIENCE, PAUSE)
 
 
 def quiet(init_pid: int, supervisor: int) -> Look | None:

@@ -7,11 +7,10 @@ listed yet has taken its name already, so that somebody else who asks for the na
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from holdfast.base import locks
+from holdfast.base import locks, polling
 from holdfast.errors import ImageError, SessionBusy, SessionNotFound
 from holdfast.runtime.lifecycle import provision
 
@@ -44,17 +43,16 @@ def _cleared(context: Context, operation: OperationRow, row: SessionRow) -> bool
     engine = context.engine
     name = provision.container_name(row.id) + operation.details.get("aside", "")
     labels = provision.labels(context.home, row, operation.id)
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
+
+    def cleared() -> bool:
         made = list(engine.containers(holdfast_session=row.id, holdfast_operation=operation.id))
         if not made:
             try:
                 placeholder = engine.reserve(name, row.image, labels)
-            except ImageError:  # of what is not there, nobody makes a container
+            except ImageError:  # no container is made of an image that is gone
                 return True
             made = [] if placeholder is None else [placeholder]
         removed = [engine.kill_remove(container_id) for container_id in made]
-        if made and all(removed):
-            return True
-        time.sleep(_POLL_SECONDS)
-    return False
+        return bool(made) and all(removed)
+
+    return polling.until(cleared, PATIENCE, _POLL_SECONDS)

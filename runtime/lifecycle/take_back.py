@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
 
+from holdfast.base import polling
 from holdfast.errors import SessionNotFound
 from holdfast.runtime.lifecycle import orphan_containers, teardown
 from holdfast.runtime.operations.context import Context
@@ -68,10 +68,12 @@ def _tidied(context: Context) -> OperationState:
 
 def _remove(folder: Path) -> None:
     """Remove a folder in which a checkpointer may still write, until it hears that nobody wants that."""
-    deadline = time.monotonic() + _WRITTEN_SECONDS
-    while folder.exists() and time.monotonic() < deadline:
+
+    def gone() -> bool:
         shutil.rmtree(folder, ignore_errors=True)
-        time.sleep(0.001)
+        return not folder.exists()
+
+    polling.until(gone, _WRITTEN_SECONDS, 0.001)
 
 
 def _is_made(context: Context, operation: OperationRow) -> bool:

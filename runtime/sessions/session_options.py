@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from holdfast.base.quantities import parse_size
 from holdfast.base.text import plain
 from holdfast.engine import disk_limits
 from holdfast.errors import InvalidArgument
@@ -30,7 +31,6 @@ T = TypeVar("T", bound=BaseModel)
 MIB = 1 << 20
 # The supervisor, a shell and a kernel need about 150 MiB; less than this would be killed at the start.
 MEMORY_LEAST = 256 * MIB
-_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": MIB, "g": 1 << 30, "t": 1 << 40}
 
 # What package managers and servers need. Not NET_ADMIN: the rules for the network are set from outside.
 CAPABILITIES = (
@@ -213,10 +213,9 @@ class SessionOptions(BaseModel):
     def _size(cls, value: Any) -> Any:
         if not isinstance(value, str):
             return value
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)([bkmgt]?)(?:i?b)?", value.strip().lower())
-        if not match:
+        if (size := parse_size(value)) is None:
             raise ValueError("must be a number of bytes, or a size such as 512m or 4g")
-        return int(float(match[1]) * _UNITS[match[2]])
+        return size
 
     @field_validator("user")
     @classmethod

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from holdfast.base.quantities import parse_duration
 from holdfast.base.text import plain
 from holdfast.errors import EngineError, InvalidArgument, SessionDead, SessionError
 from holdfast.runtime.history.recording.live_recording import LiveRecording
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.session_channel import Line
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def source(line: Line, shell: str) -> Source:
@@ -54,8 +52,8 @@ def place(context: Context, row: SessionRow, text: str, shell: str) -> Place:
     """
     if text.isdecimal() and len(text) < 16:
         return Place(offset=int(text))
-    if found := re.fullmatch(r"(\d{1,7}(?:\.\d{1,3})?)([smhd])", text):
-        return Place(at=time.time() - float(found[1]) * _UNITS[found[2]])
+    if (ago := parse_duration(text, unit_required=True)) is not None:
+        return Place(at=time.time() - ago)
     try:
         return Place(at=datetime.fromisoformat(text).timestamp())
     except ValueError:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.base.text import plain
+from holdfast.base.text import lines, plain
 from holdfast.runtime.journal import journal_query
 from holdfast.runtime.store.past_lives import journal_of
 
@@ -144,7 +144,7 @@ def _result(told: Mapping[str, Any]) -> int | str | None:
 
 def _text(value: object, limit: int) -> str:
     text = value if isinstance(value, str) else ""
-    return "".join(char for char in text[:limit] if char.isprintable() or char in "\n\t")
+    return lines(text[:limit])
 
 
 def _checked(row: object) -> Recorded | None:

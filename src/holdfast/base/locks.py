@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from holdfast.base import polling
 from holdfast.errors import SessionBusy, StoreError
 
 PATIENCE = 60.0
@@ -37,15 +37,7 @@ def shared(folder: Path, name: str, what: str, patience: float = 0.0) -> Iterato
 @contextmanager
 def _held(folder: Path, name: str, what: str, kind: int, patience: float) -> Iterator[None]:
     path = folder / f"{name}.lock"
-    deadline = time.monotonic() + patience
-    while True:
-        try:
-            file = _lock(path, what, kind)
-            break
-        except SessionBusy:
-            if time.monotonic() >= deadline:
-                raise
-        time.sleep(_LOOK_AGAIN)
+    file = polling.while_raising(SessionBusy, lambda: _lock(path, what, kind), patience, _LOOK_AGAIN)
     try:
         yield
     finally:
