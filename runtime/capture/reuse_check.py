@@ -34,7 +34,7 @@ NOTE = "note"
 LOOKS = 8
 PAUSE = 0.004
 """Between two looks that shall be the same, seconds."""
-PATIENCE = 2.0
+REPLY_SECONDS = 2.0
 """Until the supervisor listens again after a capture, seconds; on a machine that is not busy it is 10 ms."""
 MOST_FILES = 20_000
 """Entries of the session's layer beyond which looking for changes takes longer than it saves."""
@@ -89,7 +89,7 @@ class Watch:
 
     def _awaited(self) -> None:
         """Wait until the supervisor listens again."""
-        polling.while_raising(GuestDisconnected, lambda: self._client.request("moment"), PATIENCE, PAUSE)
+        polling.while_raising(GuestDisconnected, lambda: self._client.request("moment"), REPLY_SECONDS, PAUSE)
 
 
 def quiet(init_pid: int, supervisor: int) -> Look | None:

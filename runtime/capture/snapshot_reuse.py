@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotRow
     from holdfast.snapshots.manifest import Manifest
 
-PATIENCE = 0.05
+STORE_LOCK_SECONDS = 0.05
 _OF_ITS_OWN = ("storage", "moment", "generation", "actor", "auto", "life", "failure")
 
 
@@ -52,7 +52,7 @@ def share(
         with (
             raw.held(source),
             Chunks(home.root) as chunks,
-            chunks.changing(PATIENCE),
+            chunks.changing(STORE_LOCK_SECONDS),
             ThreadPoolExecutor(1, "tag") as meanwhile,
         ):
             kept = manifest.read(source).model_copy(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import OperationRow, SessionRow
 
-PATIENCE = 20.0
+CLEAR_SECONDS = 20.0
 """Seconds in which even a busy engine makes a container."""
 _POLL_SECONDS = 0.02
 
@@ -55,4 +55,4 @@ def _cleared(context: Context, operation: OperationRow, row: SessionRow) -> bool
         removed = [engine.kill_remove(container_id) for container_id in made]
         return bool(made) and all(removed)
 
-    return polling.until(cleared, PATIENCE, _POLL_SECONDS)
+    return polling.until(cleared, CLEAR_SECONDS, _POLL_SECONDS)

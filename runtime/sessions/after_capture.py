@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
 
-PATIENCE = 5.0
+REPLY_SECONDS = 5.0
 """Seconds a supervisor has to answer when nothing holds it any more. It takes milliseconds."""
 GLANCE = 1.0
 """The same for one that did not answer before."""
-_POLL = 0.01
+POLL_SECONDS = 0.01
 
 KEY = "unhealthy"
 """In the details of a session: which container of it cannot be reached, and why."""
@@ -51,7 +51,7 @@ def look(context: Context, row: SessionRow, *, cut: bool = False) -> None:
     for token in _pauses(folder):
         with suppress(StoreError):
             identity_messages.wake(folder, row, token, "aborted")
-    if answers(folder, PATIENCE):
+    if answers(folder, REPLY_SECONDS):
         return
     from holdfast.runtime.journal import host_events
 
@@ -83,7 +83,7 @@ def answers(folder: Path, patience: float) -> bool:
             connection.socket.settimeout(left)
             connection.ask("hello")
             return True
-        time.sleep(_POLL)
+        time.sleep(POLL_SECONDS)
     return False
 
 

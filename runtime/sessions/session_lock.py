@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def session_lock(context: Context, session_id: str, what: str) -> AbstractContextManager[None]:
-    """Hold the exclusive lock of a session; waits up to `locks.PATIENCE` seconds for its holder.
+    """Hold the exclusive lock of a session; waits up to `locks.LOCK_SECONDS` seconds for its holder.
 
     Raises:
         SessionBusy: it is still held; the message is "cannot <what>: …".
     """
-    return locks.exclusive(context.home.locks, session_id, what, locks.PATIENCE)
+    return locks.exclusive(context.home.locks, session_id, what, locks.LOCK_SECONDS)
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def turn(context: Context, session: SessionRow, verb: str, *, usable: bool = Tru
     Others may have suspended or removed it meanwhile. With `usable` it must be one that runs.
 
     Raises:
-        SessionBusy: somebody else had it for all of `locks.PATIENCE`; "cannot <verb> session …".
+        SessionBusy: somebody else had it for all of `locks.LOCK_SECONDS`; "cannot <verb> session …".
         SessionNotFound, SessionError, SessionDead: it is gone, or does not run (any more).
     """
     with session_lock(context, session.id, f"{verb} session {session.name}"):

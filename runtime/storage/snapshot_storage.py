@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SnapshotRow
 
 DEEP = 0.9
-PATIENCE = 60.0
+STORE_LOCK_SECONDS = 60.0
 
 
 def image_ref(snapshot_id: str) -> str:
@@ -65,7 +65,7 @@ def sweep(context: Context, *, deep: bool = False) -> Swept:
     if deep:
         for row in context.store.snapshots():
             settle(context, row)
-    thin, patience = (DEEP, PATIENCE) if deep else (THIN, 0.0)
+    thin, patience = (DEEP, STORE_LOCK_SECONDS) if deep else (THIN, 0.0)
     try:
         done = storage.sweep(context.home, thin=thin, patience=patience)
     except RecipeDamaged as error:

@@ -21,7 +21,7 @@ from holdfast.snapshots.verification import Deviation, Verification
 
 MAX_NAMES = 500
 """Names of a kernel that are kept; a kernel tells of no more."""
-PATIENCE = 1.0
+REPLY_SECONDS = 1.0
 """Seconds a restored session may take to tell; an idle one takes milliseconds."""
 
 
@@ -51,7 +51,7 @@ def compare(folder: Path, record: Record | None, moment: int | None, found: Veri
         return found.plus(skipped=["kernels: something was done between the look at them and the freeze"])
     try:
         with GuestClient(folder).connect() as connection:
-            connection.socket.settimeout(PATIENCE)
+            connection.socket.settimeout(REPLY_SECONDS)
             held = holdings.parse(wire_fields.body(connection.ask("holdings")))
     except GuestError:
         return found.plus(skipped=["kernels: the session did not answer in time"])

@@ -166,7 +166,7 @@ def test_a_session_that_does_not_answer_is_said_not_to(
 ) -> None:
     """After a capture that was cut short; with the way back, until it answers again."""
     session, pid = deaf
-    monkeypatch.setattr(after_capture, "PATIENCE", 0.2)
+    monkeypatch.setattr(after_capture, "REPLY_SECONDS", 0.2)
     monkeypatch.setattr(after_capture, "GLANCE", 0.2)
 
     after_capture.look(hf.context, session.row)
@@ -188,7 +188,7 @@ def test_a_session_that_does_not_answer_can_go_back(
 ) -> None:
     """What the message offers works, though nothing can be kept of the present."""
     session, _ = deaf
-    monkeypatch.setattr(after_capture, "PATIENCE", 0.2)
+    monkeypatch.setattr(after_capture, "REPLY_SECONDS", 0.2)
     monkeypatch.setattr(after_capture, "GLANCE", 0.2)
     after_capture.look(hf.context, session.row)
 

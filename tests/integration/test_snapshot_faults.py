@@ -151,7 +151,7 @@ def test_two_snapshots_at_once(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) ->
     assert sorted(taken) == sorted(snapshot.id for snapshot in hf.snapshots())
     assert len(taken) == 2
 
-    monkeypatch.setattr(locks, "PATIENCE", 0.1)
+    monkeypatch.setattr(locks, "LOCK_SECONDS", 0.1)
     busy = "cannot {} session parent: another operation on it is under way"
     with session_lock(hf.context, session.id, "hold"):
         for verb in ("snapshot", "suspend", "remove"):

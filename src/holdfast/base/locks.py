@@ -11,7 +11,7 @@ from pathlib import Path
 from holdfast.base import polling
 from holdfast.errors import SessionBusy, StoreError
 
-PATIENCE = 60.0
+LOCK_SECONDS = 60.0
 """Seconds to wait for who does something to a session: longer than a capture of gigabytes takes."""
 _LOOK_AGAIN = 0.01
 
