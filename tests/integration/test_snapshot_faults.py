@@ -152,7 +152,7 @@ def test_two_snapshots_at_once(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) ->
     assert len(taken) == 2
 
     monkeypatch.setattr(locks, "LOCK_SECONDS", 0.1)
-    busy = "cannot {} session parent: another operation on it is under way"
+    busy = "cannot {} session parent: another operation on it is in progress"
     with session_lock(hf.context, session.id, "hold"):
         for verb in ("snapshot", "suspend", "remove"):
             with pytest.raises(SessionBusy, match=busy.format(verb)):

@@ -1,4 +1,4 @@
-"""Waits for what announces itself in no other way: looks again and again until a limit has passed."""
+"""Waiting by polling, for events that have no notification."""
 
 from __future__ import annotations
 
