@@ -171,7 +171,7 @@ def test_a_session_that_does_not_answer_is_said_not_to(
 
     after_capture.look(hf.context, session.row)
 
-    with pytest.raises(SessionUnhealthy, match="supervisor does not answer since") as refused:
+    with pytest.raises(SessionUnhealthy, match="supervisor has not answered since") as refused:
         hf.session("deaf").exec("echo")
     assert refused.value.hint == "`holdfast rewind deaf before` goes back to when it was captured"
     with pytest.raises(SessionUnhealthy):

@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 def delegate(
     part: str | Callable[[Any], Part], method: Callable[Concatenate[Part, Parameters], Result]
 ) -> Callable[Concatenate[Any, Parameters], Result]:
-    """Return a method that calls `method` of a part: an attribute, or an object that a class makes of the instance."""
+    """Return a method that calls `method` of a part: an attribute, or an object made of the instance."""
     part_of = operator.attrgetter(part) if isinstance(part, str) else part
 
     @functools.wraps(method)

@@ -101,12 +101,12 @@ class Home:
         return self.root / "run"
 
     def run_dir(self, session_id: str) -> Path:
-        """Return the folder shared with a session. The guest can write there: open nothing in it by plain path."""
+        """Return the folder shared with a session, which the guest can write: open nothing there by path."""
         return self.run / session_id / "room" / "shared"
 
     @property
     def digest(self) -> str:
-        """12 hex digits that distinguish containers of this home from those of another home on the same engine."""
+        """12 hex digits that distinguish this home's containers from another's on the same engine."""
         return hashlib.sha256(os.fsencode(os.path.realpath(self.root))).hexdigest()[:12]
 
     def create(self) -> Home:
@@ -147,7 +147,7 @@ class Home:
                 hint=f"see what is in it, then `chmod 700 {shlex.quote(str(self.root))}`",
             )
         if mode & 0o077:
-            # Only a home, or an empty folder that becomes one, is closed: other folders may be meant to be read.
+            # Only a home, or an empty folder that becomes one, is closed: others may be meant to be read.
             if not self.database.exists() and any(self.root.iterdir()):
                 raise StoreError(
                     f"cannot use state directory {self.root}: it holds other files, which others may read",

@@ -1,8 +1,8 @@
-"""JSON that can be shown on any terminal and in any log.  Pure.
+"""JSON that is safe to show on any terminal and in any log.  Pure.
 
-JSON leaves C1 controls, and characters that are invisible or turn the direction of writing, as they are: a
-terminal obeys the former, and a reader is shown something else than a program reads because of the latter
-(https://trojansource.codes). Written as \\uXXXX they are the same values (RFC 8259, section 7).
+JSON may contain C1 controls, which a terminal obeys, and invisible or direction-changing characters, which
+make a reader see something else than a program reads (https://trojansource.codes). Written as \\uXXXX they
+are the same values (RFC 8259, section 7).
 """
 
 from __future__ import annotations
