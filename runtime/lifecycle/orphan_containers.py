@@ -1,8 +1,8 @@
-"""Containers that the engine still makes for a process that is gone.
+"""Containers that the engine is still creating for a process that is gone.
 
-The engine goes on with a request whose client has died. It lists a container a little before it is made, and
-says until then that there is none to remove: who believes that leaves it there for ever. And what is not even
-listed yet has taken its name already, so that somebody else who asks for the name learns of it.
+The engine completes a request whose client has died. It lists a container shortly before it exists, and until
+then reports that there is none to remove; believing that would leave the container behind for ever. Even
+before a container is listed its name is reserved, so that another request for the name reveals it.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.rows import OperationRow, SessionRow
 
 CLEAR_SECONDS = 20.0
-"""Seconds in which even a busy engine makes a container."""
+"""How long a busy engine takes to create a container, at most."""
 _POLL_SECONDS = 0.02
 
 
 def clear(context: Context, operation: OperationRow, session_id: str) -> bool:
-    """Remove what an operation of a dead process made of a session, and what comes of it within a while.
+    """Remove the containers that an operation of a dead process made for a session, or is still making.
 
-    Returns False if it cannot be told yet: the engine is not done with it, or somebody uses the session.
+    Returns False if that cannot be decided yet: the engine is not done, or the session is in use.
 
     Raises:
-        EngineError: the engine cannot be asked.
+        EngineError: the engine does not answer.
     """
     with suppress(SessionBusy, SessionNotFound), locks.exclusive(context.home.locks, session_id, "clear"):
         row = context.store.session(session_id)
@@ -49,7 +49,7 @@ def _cleared(context: Context, operation: OperationRow, row: SessionRow) -> bool
         if not made:
             try:
                 placeholder = engine.reserve(name, row.image, labels)
-            except ImageError:  # no container is made of an image that is gone
+            except ImageError:  # an image that is gone gets no containers
                 return True
             made = [] if placeholder is None else [placeholder]
         removed = [engine.kill_remove(container_id) for container_id in made]

@@ -1,8 +1,8 @@
 """The init program of every session's container: a file of the home, taken from the checkpointer's image.
 
 A session can replace any file of its image, so its first process never runs one of those: this file is
-mounted read-only over its path (`session_options`). Before it does anything privileged, the checkpointer asks the
-kernel whether the first process runs this file (`checkpointer/first_process.py`).
+mounted read-only over its path (`session_options`). Before it does anything privileged, the checkpointer asks
+the kernel whether the first process runs this file (`checkpointer/first_process.py`).
 """
 
 from __future__ import annotations

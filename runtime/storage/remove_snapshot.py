@@ -1,4 +1,4 @@
-"""Deletes snapshots."""
+"""Deletion of snapshots."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def remove_snapshot(context: Context, snapshot: SnapshotRow) -> None:
     """Delete a snapshot: image, files, row, in this order, so that a removal cut short can be repeated.
 
     Raises:
-        SnapshotInUse: a suspended session needs it, or it is being restored.
+        SnapshotInUse: a suspended session needs the snapshot, or it is being restored.
     """
     for session in context.store.sessions():
         if session.state == "suspended" and session.parent_snapshot_id == snapshot.id:

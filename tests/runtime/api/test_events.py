@@ -193,7 +193,7 @@ def test_without_following_a_lost_session_is_an_error(guest: Any) -> None:
         (
             "shell_ended",
             {"shell": "main", "pid": 7, "cause": "unknown"},
-            "shell main (pid 7) ended, not known how; a new one follows",
+            "shell main (pid 7) ended for an unknown reason; a new one follows",
         ),
         ("unheard_of", {"a": 1, "b": {"c": 2}, "d": None}, "a=1"),
         ("process_exited", {"command": "\x1b[2Jevil\n"}, None),
