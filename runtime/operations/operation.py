@@ -1,7 +1,7 @@
 """An operation: several steps, of which either all take effect or none.
 
 The intent is recorded first. If a step fails or is interrupted, the steps before it are undone at once; if
-the process dies, `recovery` undoes them in the next one. Undoing needs only the operation's row: everything an
+the process dies, `recovery` undoes them in the next one. Undoing needs only the operation's row: all that an
 operation makes carries its id as a label or in its name, and rows that it made have a state of their own.
 """
 
