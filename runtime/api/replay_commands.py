@@ -59,7 +59,7 @@ def run(
 
 def _skipped(one: Recorded) -> str:
     if one.cut:
-        return "only its beginning was recorded"
+        return "it was recorded truncated"
     if one.kind != "task" and one.place not in ("", layout.MAIN):
         return f"there is no {'kernel' if one.kind == 'cell' else 'shell'} {plain(one.place, 60)}"
     return ""

@@ -401,7 +401,7 @@ def test_a_session_that_would_not_wait_longer_is_not_captured(
         return capture(*args)
 
     monkeypatch.setattr(Taking, "_capture", late)
-    with pytest.raises(CaptureFailed, match="ready for longer than it waits"):
+    with pytest.raises(CaptureFailed, match="did not begin in time"):
         session.snapshot()
     monkeypatch.undo()
     assert alive(session)
