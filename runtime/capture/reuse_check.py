@@ -48,7 +48,7 @@ class Watch:
     """The watch over one capture: created right before it, evaluated after it."""
 
     def __init__(self, container: ContainerState, layers: Sequence[Path], run_dir: Path) -> None:
-        """Take a sample. `layers` are the container's, its own first; without them files cannot be watched."""
+        """Take a sample. `layers` are the container's, its own first; without them files are not watched."""
         self._container = container
         self._layer = os.fspath(layers[0]) if layers else ""
         self._run_dir = run_dir
