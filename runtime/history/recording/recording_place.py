@@ -1,4 +1,4 @@
-"""Where the recording of a session is, and what a person means by a place in it."""
+"""The source of a session's recording, and places in it as people write them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def source(line: Line, shell: str) -> Source:
-    """The recording of a session: from its supervisor, or from the container that it left.
+    """Return the recording of a session: from its supervisor, or from the container that it left.
 
     Raises:
         SessionError: it is in neither.
@@ -44,10 +44,10 @@ def source(line: Line, shell: str) -> Source:
 
 
 def place(context: Context, row: SessionRow, text: str, shell: str) -> Place:
-    """What a person means: an offset, a time (ISO 8601, or `10m` ago), or a snapshot the session comes from.
+    """Parse a place: an offset, a time (ISO 8601, or `10m` ago), or a snapshot the session comes from.
 
     Raises:
-        InvalidArgument: it is none of these, or a snapshot of another history.
+        InvalidArgument: it is not a place, or a snapshot of another history.
         SnapshotNotFound: there is no such snapshot.
     """
     if text.isdecimal() and len(text) < 16:
@@ -87,6 +87,6 @@ def _snapshot(context: Context, row: SessionRow, text: str, shell: str) -> Place
 
 def _nowhere(row: SessionRow, error: SessionError) -> SessionError:
     return type(error)(
-        f"cannot replay session {row.name}: it does not run, and its recording is where it ended",
-        hint="a session restored from one of its snapshots has the recording up to that moment",
+        f"cannot replay session {row.name}: it does not run, and its recording is gone",
+        hint="a session restored from one of its snapshots has the recording up to that point",
     )
