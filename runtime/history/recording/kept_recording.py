@@ -48,8 +48,8 @@ class KeptRecording:
         sizes = {int(path.name): path.stat().st_size for path in self._output}
         self._start = min(sizes, default=0)
         self._end = max((first + size for first, size in sizes.items()), default=0)
-        # The shell's token is in its supervisor's memory only. The most frequent one is taken for it: a session
-        # that forges another only hides its own output.
+        # The shell's token is in its supervisor's memory only, and the most frequent one is taken for it: a
+        # session that forges another only hides its own output.
         words = Counter(_WORD.findall(self._read(self._start, min(self._end - self._start, 4 * _READ))))
         self._marks = MarkFilter(words.most_common(1)[0][0].decode() if words else "none")
 
