@@ -111,7 +111,7 @@ def test_a_silent_registry_means_a_bootstrap(
     assert bootstrapped == [made]
 
 
-def test_without_registry_root_or_tool_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_registry_root_or_tool_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """The hint names both ways."""
     monkeypatch.setattr(shutil, "which", lambda _name: None)
 

@@ -27,7 +27,7 @@ def test_only_what_the_distribution_lacks_is_added() -> None:
     assert list(added.values()) == [pem(OURS)]
 
 
-def test_names_end_in_crt_and_tell_certificates_apart() -> None:
+def test_names_end_in_crt_and_are_unique() -> None:
     """update-ca-certificates reads *.crt only, one certificate to a file."""
     names = list(host_authorities.additions(pem(OURS) + pem(DEBIANS), []))
 

@@ -20,7 +20,7 @@ def test_profile_is_json() -> None:
     assert json.loads(json.dumps(PROFILE)) == PROFILE
 
 
-def test_what_is_not_named_fails() -> None:
+def test_obstacles_that_are_not_named_fail_the_capture() -> None:
     """The profile is a list of what is allowed."""
     assert PROFILE["defaultAction"] == "SCMP_ACT_ERRNO"
 

@@ -166,7 +166,7 @@ def worker(hf: Holdfast) -> int:
 
 
 @pytest.mark.parametrize("who", ["host", "checkpointer"])
-def test_who_goes_away_while_all_stands_still_leaves_nothing_running(
+def test_a_caller_lost_during_the_freeze_leaves_nothing_running(
     hf: Holdfast, running: Session, out: Path, monkeypatch: pytest.MonkeyPatch, who: str
 ) -> None:
     """No answer is a no: what was restored is killed, not resumed."""
@@ -275,7 +275,7 @@ def kill_criu(hf: Holdfast, after: float, ended: threading.Event) -> None:
                 return
 
 
-def test_what_is_restored_is_as_it_was(
+def test_the_restored_state_equals_the_captured_one(
     hf: Holdfast, running: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Processes, rights, descriptors, sockets, terminals, open files, names; said, stored, written down."""
@@ -303,7 +303,7 @@ def test_what_is_restored_is_as_it_was(
     assert len(entries) == 1
 
 
-def test_a_deviation_is_told(hf: Holdfast, running: Session) -> None:
+def test_a_deviation_is_reported(hf: Holdfast, running: Session) -> None:
     """A file that differs from the freeze, for one: a warning, and the restore goes on."""
     running.exec("exec 8<>/srv/book; echo before >&8")
     taken = running.snapshot("taken")

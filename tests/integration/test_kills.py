@@ -36,7 +36,7 @@ def storm(hf: Holdfast) -> Storm:
     return made
 
 
-def test_kills_at_random_moments_are_survived_or_told(storm: Storm) -> None:
+def test_kills_at_random_moments_are_survived_or_reported(storm: Storm) -> None:
     """Nothing is lost in silence, and nothing is left over."""
     found = [
         storm.round(operation, victim)
@@ -118,7 +118,7 @@ def slow_image(hf: Holdfast) -> Iterator[str]:
     hf.engine.images.remove(ref)
 
 
-def test_a_container_made_after_the_death_of_who_asked_is_removed(hf: Holdfast, slow_image: str) -> None:
+def test_a_container_made_after_its_caller_died_is_removed(hf: Holdfast, slow_image: str) -> None:
     """The engine goes on with a request whose client was killed; until it is done, none can be removed."""
     mine = {"holdfast_home": hf.home.digest, "holdfast_role": "session"}
     # Sessions refuse images with volumes; nothing else makes an engine slow.

@@ -69,7 +69,7 @@ BUSY = """head -c 64M /dev/urandom > /srv/busy
 
 
 @pytest.mark.parametrize(("where", "said"), [("/srv", "to copy its files"), ("/dev/shm", "shared memory")])
-def test_nobody_stands_still_for_longer_than_was_said(
+def test_no_session_is_frozen_beyond_its_limit(
     hf: Holdfast, monkeypatch: pytest.MonkeyPatch, where: str, said: str
 ) -> None:
     """What changes all the time is copied in the freeze; if that takes too long, the session goes on."""
@@ -162,7 +162,7 @@ def test_two_snapshots_at_once(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) ->
     assert alive(session)
 
 
-def test_what_cannot_be_captured_is_refused_with_its_reason(hf: Holdfast) -> None:
+def test_uncapturable_state_is_refused_with_its_reason(hf: Holdfast) -> None:
     """A traced process: no snapshot, no weaker one either, and the session runs on."""
     session = hf.new("traced")
     # A process that traces itself by its parent, as a debugger would.

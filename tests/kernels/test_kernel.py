@@ -165,7 +165,7 @@ def test_a_lost_client_may_come_back(guest: Guest) -> None:
     assert "input_request" not in [frame.event for frame in asked_again]
 
 
-def test_much_output_is_bounded_and_its_loss_is_told(guest: Guest) -> None:
+def test_much_output_is_bounded_and_its_loss_is_reported(guest: Guest) -> None:
     """A flood of text is delivered as it comes; of what a late client missed the size is known."""
     with guest.cell("for _ in range(100): print('x' * 1_000_000)", id="flood") as cell:
         cell.until("finished")
@@ -190,7 +190,7 @@ def test_other_kernels_and_unknown_specs(guest: Guest) -> None:
         guest.ask("kernel_start", kernel="../x", spec="python3")
 
 
-def test_code_that_is_no_text_is_refused(guest: Guest) -> None:
+def test_code_that_is_not_text_is_refused(guest: Guest) -> None:
     """A cell must be UTF-8."""
     with pytest.raises(Refused, match="UTF-8"):
         guest.ask("cell", b"\xff", id="bytes")

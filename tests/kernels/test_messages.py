@@ -29,7 +29,7 @@ def finished(cell: Cell, reply: dict[str, Any]) -> Status | None:
     return cell.status
 
 
-def test_an_interrupt_that_was_asked_for_is_no_error() -> None:
+def test_a_requested_interrupt_is_not_an_error() -> None:
     """KeyboardInterrupt is an error of the code unless somebody interrupted it, or its time was up."""
     assert finished(Cell("c"), INTERRUPT) is Status.ERROR
     assert finished(Cell("c", interrupted=True), INTERRUPT) is Status.INTERRUPTED

@@ -42,14 +42,14 @@ def test_builtin_values_have_a_length_and_a_size() -> None:
     assert "length" not in found["n"]
 
 
-def test_digests_tell_changes_of_plain_values() -> None:
+def test_digests_reveal_changes_of_plain_values() -> None:
     """Equal numbers and texts have equal digests, others not; a digest is not the value."""
     first, same, other = (looked({"x": value})["x"]["digest"] for value in ("secret", "secret", "other"))
     assert first == same != other
     assert "secret" not in json.dumps(looked({"x": "secret"}))
 
 
-def test_nothing_of_the_users_is_called() -> None:
+def test_no_code_of_the_user_is_called() -> None:
     """Classes that object to being looked at are not looked at."""
     calls = []
 
@@ -91,7 +91,7 @@ def test_kinds_of_names() -> None:
     }
 
 
-def test_arrays_tell_shape_and_type(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrays_are_described_by_shape_and_type(monkeypatch: pytest.MonkeyPatch) -> None:
     """An array has the shape, type of elements and bytes that it says itself."""
 
     class Array:
@@ -106,7 +106,7 @@ def test_arrays_tell_shape_and_type(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (row["shape"], row["dtype"], row["bytes"]) == ([3, 4], "float64", 96)
 
 
-def test_of_many_names_the_newest_are_told() -> None:
+def test_of_many_names_the_newest_are_reported() -> None:
     """The number of names is bounded, and what was left out is counted."""
     told = json.loads(look_inside.look({f"n{i}": i for i in range(50)}, {}, 10))
     assert [row["name"] for row in told["rows"]] == [f"n{i}" for i in range(40, 50)]
@@ -123,14 +123,14 @@ def test_of_many_names_the_newest_are_told() -> None:
         {"user_expressions": {"holdfast": {"status": "ok", "data": {"text/plain": "'[1]'"}}}},
     ],
 )
-def test_a_strange_reply_is_no_knowledge(content: Any) -> None:
+def test_an_unexpected_reply_teaches_nothing(content: Any) -> None:
     """Whatever a kernel answers, the result is a note and no error."""
     found = variables.parse(content, 1)
     assert (found.rows, found.current) == ((), False)
     assert found.note
 
 
-def test_a_kernel_tells_its_names_without_a_trace(guest: Guest) -> None:
+def test_a_kernel_lists_its_names_without_a_trace(guest: Guest) -> None:
     """Names of cells are told; asking counts as no cell, adds no name, and builtins may be shadowed."""
     guest.run_cell("import json as j\ntext = 'hello'\ndef f(): pass\neval = exec = type = globals = None")
     before = guest.run_cell("sorted(__builtins__.globals())")

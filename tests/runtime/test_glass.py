@@ -113,7 +113,7 @@ def test_after_a_gap_the_newest_picture_is_shown() -> None:
     assert session.glass.next == 10
 
 
-def test_what_is_shown_is_filtered_in_a_terminal_of_any_size() -> None:
+def test_output_is_filtered_in_a_terminal_of_any_size() -> None:
     """Bytes that go through, and the picture that is painted; also a sequence begun before the picture."""
     for mine in ((3, 20), (2, 10)):
         written: list[bytes] = []

@@ -158,7 +158,7 @@ def properties(run: Run, name: str) -> list[str]:
     return sorted(found)
 
 
-def test_what_fails_is_captured(run: Run) -> None:
+def test_failures_are_captured(run: Run) -> None:
     """All kinds of failures, once, where they failed; nothing else. What the host refuses is told."""
     said = run("--holdfast", "--holdfast-max=20", "--junitxml=j.xml", says="failed")
     assert first_lines(run) == FAILING
@@ -173,7 +173,7 @@ def test_what_fails_is_captured(run: Run) -> None:
     assert "6 failed, 2 passed, 2 skipped, 4 xfailed, 1 error" in said
 
 
-def test_several_processes_and_not_more_than_so_many(run: Run) -> None:
+def test_several_processes_up_to_the_limit(run: Run) -> None:
     """With xdist the reports of all tell their references, and the processes share the limit."""
     said = run("--holdfast", "--junitxml=j.xml", "-n", "2")
     assert len(run.asked) == 5
@@ -185,7 +185,7 @@ def test_several_processes_and_not_more_than_so_many(run: Run) -> None:
     assert said.count("not captured: --holdfast-max=5 is reached") == 2
 
 
-def test_what_cannot_be(run: Run) -> None:
+def test_impossible_requests(run: Run) -> None:
     """Who does not serve is asked once. Outside of a session, and with --pdb, one line says what to do."""
     said = run("--holdfast", "-k", "test_param or test_helped", says="unavailable")
     assert len(run.asked) == 1
@@ -255,7 +255,7 @@ def test_a_worker_has_the_terminal_to_itself(run: Run) -> None:
     assert child.wait() == 2
 
 
-def test_without_its_option_nothing_of_it_is_loaded(tmp_path: Path) -> None:
+def test_without_its_option_the_plugin_is_not_loaded(tmp_path: Path) -> None:
     """A run of pytest pays for two options, where the package happens to be installed."""
     loaded = "[name for name in sys.modules if name.startswith('holdfast')]"
     (tmp_path / "test_a.py").write_text(

@@ -114,7 +114,7 @@ def test_there_are_recordings() -> None:
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
-def test_what_programs_draw_looks_the_same(path: Path) -> None:
+def test_drawings_of_programs_look_the_same(path: Path) -> None:
     """Text, colours, cursor and screen; and, for one who types, the modes of keys, mouse and pastes."""
     data = path.read_bytes()
     before = emulated(data)
@@ -127,7 +127,7 @@ def test_what_programs_draw_looks_the_same(path: Path) -> None:
     assert typed.keypad == before.keypad
 
 
-def test_what_programs_draw_looks_the_same_in_tmux(tmp_path: Path) -> None:
+def test_drawings_of_programs_look_the_same_in_tmux(tmp_path: Path) -> None:
     """A real terminal shows the same, with its colours and characters for lines."""
     with real.tmux(tmp_path) as server:
         for path in RECORDINGS:

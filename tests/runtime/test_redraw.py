@@ -64,7 +64,7 @@ def test_a_redraw_gives_the_same_terminal(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_redraw_leaves_nothing_of_what_was_there(name: str) -> None:
+def test_a_redraw_leaves_no_old_contents(name: str) -> None:
     """Whatever the terminal showed and did before, it is the same afterwards."""
     for other in CASES.values():
         after = terminal(other)
@@ -80,7 +80,7 @@ def test_a_redraw_leaves_the_title_alone() -> None:
     assert shown(terminal(redraw(terminal(CASES["title"])))).title == ""
 
 
-def test_after_a_redraw_the_program_goes_on() -> None:
+def test_after_a_redraw_the_program_continues() -> None:
     """Leaving the second screen shows the first one again, with its cursor."""
     rest = b"\x1b[?1049lafter"
     before = terminal(CASES["second screen"])
@@ -92,7 +92,7 @@ def test_after_a_redraw_the_program_goes_on() -> None:
     assert shown(after).text == "$ vi\nafter"
 
 
-def test_what_is_for_the_terminal_is_not_text() -> None:
+def test_terminal_output_is_not_text() -> None:
     """Queries, key modes and styles with colons are neither shown nor taken for other sequences."""
     made = terminal(CASES["strings for the terminal"])
 

@@ -101,7 +101,7 @@ def test_each_mode_is_judged_alone() -> None:
     assert through(data, Use.ATTACH) == b"\x1b[?25;1000;7h\x1b[?1000;2004;1h\x1b[?1049l"
 
 
-def test_what_programs_draw_with_passes_as_it_is() -> None:
+def test_drawing_sequences_pass_unchanged() -> None:
     """Cursor, colours, erasing, regions, second screen, tabs, characters for lines, insert and delete."""
     good = [
         *(f"\x1b[{n}{final}" for n in ("", "0", "1", "24") for final in "@ABCDEFGIKLMPSTXZ`abde"),
@@ -193,7 +193,7 @@ def test_a_sequence_without_end_costs_no_memory() -> None:
         (b"plain\n", b""),
     ],
 )
-def test_what_was_switched_on_is_switched_off_at_the_end(data: bytes, undone: bytes) -> None:
+def test_modes_switched_on_are_switched_off_at_the_end(data: bytes, undone: bytes) -> None:
     """A shell finds the terminal as it expects it; what needs no undoing gets none."""
     safe = SafeOutput()
     safe.feed(data)
@@ -233,7 +233,7 @@ ASKED = {
 }
 
 
-def test_programs_are_told_what_tells_nothing() -> None:
+def test_programs_get_unknown_results_as_such() -> None:
     """Kind and place of the cursor are answered, whatever the terminal is; nothing else is."""
     for data, expected in ASKED.items():
         assert [answer(function, lambda: (3, 7)) for function in functions(data)] == [expected]
@@ -244,7 +244,7 @@ def test_programs_are_told_what_tells_nothing() -> None:
         assert [answer(function, lambda: (3, 7)) for function in functions(data)] == [b""]
 
 
-def test_only_one_who_types_gets_modes_that_type() -> None:
+def test_only_a_writer_gets_modes_that_type() -> None:
     """Output that is merely shown switches on nothing that makes a terminal send something."""
     for body in MODES.values():
         found = through(b"\x1b[" + body.encode()).decode()

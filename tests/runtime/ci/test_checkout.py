@@ -76,7 +76,7 @@ def unpacked(found: Checkout, folder: Path, owner: tuple[int, int] = (0, 0)) -> 
     return members
 
 
-def test_what_git_would_keep_is_taken(repo: Path) -> None:
+def test_files_that_git_would_keep_are_copied(repo: Path) -> None:
     """Tracked and untracked files, links as links; nothing that is ignored or gone."""
     found = checkout.look(repo)
     assert names(found) == {
@@ -84,7 +84,7 @@ def test_what_git_would_keep_is_taken(repo: Path) -> None:
     }  # fmt: skip
 
 
-def test_git_goes_on_in_the_copy(repo: Path, git: Git, tmp_path: Path) -> None:
+def test_git_continues_in_the_copy(repo: Path, git: Git, tmp_path: Path) -> None:
     """The copy is a checkout of the same commit in the same state."""
     copy = tmp_path / "copy"
     found = checkout.look(repo)
@@ -161,7 +161,7 @@ def test_a_configuration_keeps_the_rest() -> None:
     assert harmless_config(text) == text
 
 
-def test_a_folder_that_is_no_checkout_goes_as_it_is(tmp_path: Path, git: Git) -> None:
+def test_a_folder_that_is_not_a_checkout_is_copied_as_it_is(tmp_path: Path, git: Git) -> None:
     """With empty folders, and it is told."""
     (tmp_path / "a" / "empty").mkdir(parents=True)
     (tmp_path / "a" / "file").write_text("x")
@@ -196,7 +196,7 @@ def test_users_are_found_in_the_sessions_own_table(user: str | None, owner: tupl
     )
 
 
-def test_an_unknown_user_is_told() -> None:
+def test_an_unknown_user_is_reported() -> None:
     """Instead of giving the files to root."""
     with pytest.raises(InvalidArgument, match="none of that name"):
         copy_checkout.identity(b"root:x:0:0::/:/bin/sh\n", "bob")

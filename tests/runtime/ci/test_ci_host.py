@@ -25,7 +25,7 @@ def checks(*wrong: str) -> list[Check]:
         (("engine",), 1),
     ],
 )
-def test_the_exit_code_tells_live_from_nothing(wrong: tuple[str, ...], code: int) -> None:
+def test_the_exit_code_distinguishes_live_from_nothing(wrong: tuple[str, ...], code: int) -> None:
     """3 if jobs run and only their files can be kept, 1 if something is missing that every job needs."""
     assert ci_host.exit_code(checks(*wrong)) == code
 

@@ -77,7 +77,7 @@ def captures(destination: Destination, remarks: list[str], size: int | None = No
     return Captures(Deliveries(destination), lambda given: given, remarks.append, size, 5)
 
 
-def test_what_is_delivered_need_not_stay_here(tmp_path: Path) -> None:
+def test_delivered_snapshots_need_not_stay_here(tmp_path: Path) -> None:
     """It is exported with the job's own options, what is in it is remarked once, and it is removed."""
     fake, notes = Fake(), list[str]()
     to = Destination(tmp_path / "new" / "out", options={"key": "ci"})
@@ -88,7 +88,7 @@ def test_what_is_delivered_need_not_stay_here(tmp_path: Path) -> None:
     assert notes == ["it holds memory", delivery.READABLE]
 
 
-def test_a_place_that_cannot_be_is_told_beforehand(tmp_path: Path) -> None:
+def test_an_impossible_destination_is_reported_beforehand(tmp_path: Path) -> None:
     """A reference that is none, a folder that cannot be made, a key that is not there; not at the end."""
     home, notes = Home(tmp_path / "home").create(), list[str]()
     with pytest.raises(InvalidArgument):
@@ -143,7 +143,7 @@ def test_moments_are_named_when_they_are_asked_for_and_delivered_later(tmp_path:
     assert asked.deliver() == ()
 
 
-def test_what_is_too_large_or_was_refused_is_remarked() -> None:
+def test_oversized_and_refused_captures_are_reported() -> None:
     """It is not kept, and how many there were is told."""
     remarks: list[str] = []
     asked = captures(Destination(), remarks, size=1 << 20)
@@ -157,7 +157,7 @@ def test_what_is_too_large_or_was_refused_is_remarked() -> None:
     assert remarks == ["2 moments that were asked for are not kept: it has 10 MiB, more than is allowed"]
 
 
-def test_what_was_asked_for_without_a_failure_is_no_failure() -> None:
+def test_a_request_without_a_failure_records_none() -> None:
     """A checkpoint that a program wants does not stand for the end of a job that failed."""
     asked = captures(Destination(), [])
     asked._place(snapshot(Fake(failure=Failure(reason="asked", command="x"))))

@@ -112,7 +112,7 @@ HOSTILE = Failure(
 )
 
 
-def test_a_summary_tells_what_failed_and_how_to_thaw_it() -> None:
+def test_a_summary_says_what_failed_and_how_to_thaw_it() -> None:
     """Command, message, place, the one command, the end of the output."""
     told = Summary(
         Failure(

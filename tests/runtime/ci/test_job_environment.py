@@ -29,7 +29,7 @@ def test_variables_are_chosen_by_name_pattern_or_value() -> None:
 
 
 @pytest.mark.parametrize("name", ["a b", "1X", "=x", "A-B=1"])
-def test_what_is_no_name_is_refused(name: str) -> None:
+def test_malformed_names_are_refused(name: str) -> None:
     """With the argument named."""
     with pytest.raises(InvalidArgument, match="not the name of a variable"):
         job_environment.chosen([name], HOST)
@@ -43,7 +43,7 @@ def test_any_python_finds_the_plugin_of_pytest_if_it_is_wanted() -> None:
     assert found["PYTHONPATH"] == f"src:{job_environment.PLUGIN}"
 
 
-def test_secrets_are_told_apart() -> None:
+def test_secrets_are_distinguished() -> None:
     """They are not among what may be written down."""
     shown, hidden = job_environment.split({"A": "1", "GITHUB_TOKEN": "x", "B": "2"}, Redaction({}, ["B"]))
     assert (shown, hidden) == ({"A": "1"}, {"GITHUB_TOKEN": "x", "B": "2"})

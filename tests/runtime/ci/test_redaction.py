@@ -26,12 +26,12 @@ def redaction() -> Redaction:
 @pytest.mark.parametrize(
     "name", ["GITHUB_TOKEN", "DB_PASSWORD", "API_KEY", "apikey", "AWS_SECRET_ACCESS_KEY"]
 )
-def test_names_that_tell_of_a_secret(name: str) -> None:
+def test_names_that_suggest_a_secret(name: str) -> None:
     """The usual names are known without being told."""
     assert Redaction({name: "value-of-it"}).text("the value-of-it") == f"the {MASK}"
 
 
-def test_other_names_can_be_told() -> None:
+def test_other_names_are_known() -> None:
     """Patterns add names, in upper or lower case; others stay visible."""
     redaction = Redaction({"STAGING_URL": "https://host", "LANG": "C.UTF-8"}, ["staging_*"])
     assert redaction.text("https://host C.UTF-8") == f"{MASK} C.UTF-8"
@@ -72,7 +72,7 @@ def test_the_password_of_an_address_is_hidden() -> None:
     assert redaction.text("see ftp://a:bcdef@host/") == f"see ftp://a:{MASK}@host/"
 
 
-def test_what_is_too_short_is_named_and_left() -> None:
+def test_values_that_are_too_short_are_named_and_left() -> None:
     """Hiding `1` or `true` would garble every output; whoever runs the job can be told."""
     redaction = Redaction({"USE_KEY": "true", "SOME_TOKEN": "abc", "OTHER_TOKEN": ""})
     assert redaction.text("true abc") == "true abc"
@@ -109,7 +109,7 @@ def test_a_secret_within_a_longer_one_does_not_show_the_rest() -> None:
         assert shown == b"***"
 
 
-def test_bytes_that_are_no_text_go_through(redaction: Redaction) -> None:
+def test_bytes_that_are_not_text_pass(redaction: Redaction) -> None:
     """A stream without secrets is the same, byte for byte."""
     data = bytes(range(256)) * 3
     stream = redaction.stream()
@@ -125,7 +125,7 @@ def test_a_failure_record_is_redacted(redaction: Redaction) -> None:
     assert clean.tail == f"a\n{MASK}\n"
 
 
-def test_what_no_variable_holds_is_hidden_by_the_rules() -> None:
+def test_the_rules_hide_secrets_outside_of_variables() -> None:
     """A token that the job made itself; a value that is one, too, stays a value."""
     known, made = SECRETS["github token"][0], SECRETS["npm token"][0]
     redaction = Redaction({"GH_TOKEN": known}, matcher=Matcher(RULES))

@@ -29,7 +29,7 @@ def test_nothing_done_is_a_standstill() -> None:
     [(11, 1.0, 100), (10, 1.3, 100), (10, 1.0, 100 + 30 * IDLE_BYTES)],
     ids=["output", "computing", "traffic"],
 )
-def test_anything_done_is_none(last: tuple[int, float, int]) -> None:
+def test_any_activity_prevents_reuse(last: tuple[int, float, int]) -> None:
     """A byte of output, some computing, some traffic: it goes on."""
     assert looks(5, [(10, 1.0, 100)] * 6 + [last]) == 0.0
 
@@ -40,7 +40,7 @@ def test_polling_for_what_never_comes_is_a_standstill() -> None:
     assert looks(50, seen) == 80.0
 
 
-def test_what_is_counted_in_ticks_is_no_progress() -> None:
+def test_time_in_ticks_is_not_progress() -> None:
     """What was used goes up and down by a tick or two between looks that are close together."""
     still, stood = Standstill(0.0, 1.0), 0.0
     for number, cpu in enumerate([0.44, 0.429, 0.428, 0.437, 0.436, 0.46, 0.433, 0.431], start=1):

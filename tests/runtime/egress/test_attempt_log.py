@@ -22,7 +22,7 @@ def told(address: str = "10.0.0.1", packets: int = 1, ago: int = 0, port: int = 
     return {"address": address, "protocol": "tcp", "port": port, "packets": packets, "ago": ago}
 
 
-def test_a_destination_is_told_once_and_counted_on() -> None:
+def test_a_destination_is_reported_once_and_then_counted() -> None:
     """Also when its counter began again; and told again when it was left alone for an hour."""
     known, new = merged([], [told(packets=3, ago=10)], NOW)
     assert [(one.packets, one.first, one.last) for one in known] == [(3, NOW - 10, NOW - 10)]
@@ -37,7 +37,7 @@ def test_a_destination_is_told_once_and_counted_on() -> None:
     assert known[0].first == NOW - 10
 
 
-def test_what_is_not_refused_any_more_is_still_known() -> None:
+def test_older_refusals_are_remembered() -> None:
     """The latest first; of many, as many as can be recorded at the same time."""
     known, _ = merged([], [told(f"10.0.{n // 250}.{n % 250}", ago=600) for n in range(MOST)], NOW)
     known, new = merged(known, [told("10.9.9.9")], NOW)

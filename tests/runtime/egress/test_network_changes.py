@@ -43,7 +43,7 @@ def test_without_a_network_there_are_no_exceptions() -> None:
         ({"allow": [f"10.0.0.1:{port}" for port in range(1, 102)]}, "allow"),
     ],
 )
-def test_what_cannot_be_is_refused(change: dict[str, Any], why: str) -> None:
+def test_impossible_requests_are_refused(change: dict[str, Any], why: str) -> None:
     """In words."""
     with pytest.raises(InvalidArgument, match=r"^cannot ") as told:
         changed(GIVEN, **change)
@@ -58,7 +58,7 @@ def test_going_back_opens_nothing_that_was_closed_since() -> None:
     assert carried(session, snapshot) == {**session, "memory": 2 << 30}
 
 
-def test_what_is_shown_has_a_line_for_each_thing() -> None:
+def test_the_output_has_a_line_for_each_item() -> None:
     """An address of IPv6 in brackets; a protocol without ports has none; the longest list is cut."""
     now = datetime(2026, 1, 31, 12, tzinfo=UTC)
     refused = [

@@ -88,7 +88,7 @@ def test_only_what_would_be_closed_is_opened_for_all(tmp_path: Path, monkeypatch
     assert json.loads((home.root / home_file.NAME).read_text())["found"] == ["10.0.0.9:80"]
 
 
-def test_what_was_found_can_be_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_found_descriptors_can_be_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For good: also when it is found again. A proxy that is open is told, another mirror is not."""
     home = Home(tmp_path / "home").create()
     proxy, mirror = Allowed.parse("10.0.0.9:3128"), Allowed.parse("10.0.0.8:80")

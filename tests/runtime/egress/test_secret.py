@@ -63,7 +63,7 @@ def test_hosts_are_over_tls_unless_it_is_said() -> None:
         ("T@a.org=hidden-\nvalue", "no header can have"),
     ],
 )
-def test_what_cannot_be_is_refused_without_the_value(text: str, why: str) -> None:
+def test_impossible_requests_are_refused_without_the_value(text: str, why: str) -> None:
     """In one line, with the form it should have."""
     with pytest.raises(InvalidArgument, match=why) as refused:
         secret.parse(text, {})
@@ -89,7 +89,7 @@ def test_values_are_the_owners_alone_and_go_when_they_are_forgotten(tmp_path: Pa
     assert vault.find(home, given.placeholder) is None
 
 
-def test_a_session_is_made_with_placeholders_and_a_bundle_brings_none() -> None:
+def test_a_session_gets_placeholders_and_a_bundle_has_none() -> None:
     """Its variables have them, with the way to the gateway; a bundle says nothing of network and secrets."""
     given = secret.parse("T@a.org=hidden-value")
     options = SessionOptions.parse(secrets=[given.option()])

@@ -26,7 +26,7 @@ def test_the_line_between_two_snapshots_leaves_branches_out() -> None:
 
 
 @pytest.mark.parametrize(("good", "bad"), [(3, 0), (4, 3), (0, 0)])
-def test_what_does_not_come_after_cannot_be_searched(good: int, bad: int) -> None:
+def test_only_successors_can_be_searched(good: int, bad: int) -> None:
     """Backwards, on another branch, or nothing between."""
     with pytest.raises(InvalidArgument):
         chain(ROWS, ABOVE, ROWS[good], ROWS[bad])

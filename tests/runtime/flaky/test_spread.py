@@ -38,7 +38,7 @@ def spread(*runs: Run, **more: Any) -> Spread:
         ("\x1b[31mred\x1b[0m", "red"),
     ],
 )
-def test_what_differs_between_any_two_runs_does_not_count(one: str, other: str) -> None:
+def test_differences_between_any_two_runs_do_not_count(one: str, other: str) -> None:
     """Times, addresses, numbers of processes, temporary names, progress bars, colours."""
     digests = {output_masking.digest(output_masking.lines(text.encode())) for text in (one, other)}
     assert len(digests) == 1
@@ -100,7 +100,7 @@ def test_the_first_line_that_differs_is_shown_as_it_was() -> None:
     assert (difference.line, difference.runs, difference.texts) == (2, (1, 3), ("value 1", "value 2"))
 
 
-def test_an_output_that_goes_on_differs_where_the_other_ended() -> None:
+def test_a_longer_output_differs_where_the_other_ended() -> None:
     """There is no text on one side."""
     found = differ(run(1, output="a"), run(2, output="a\nb"))
     assert found is not None
@@ -140,7 +140,7 @@ def test_how_a_run_ended_is_said_in_words() -> None:
     ]
 
 
-def test_everything_is_told_to_programs() -> None:
+def test_programs_get_every_field() -> None:
     """Kinds by the numbers of their runs, and what was kept."""
     told = spread(run(1), run(2, 1, "x")).keeping({2: "before-run-2"}).as_dict()
     assert told["kinds"] == [

@@ -58,7 +58,7 @@ def test_a_name_that_leads_to_a_closed_address_is_not_followed(address: str) -> 
     assert reached(NARROW, "api.example.com", 443, address, "203.0.113.9") == [PUBLIC]
 
 
-def test_what_is_opened_is_reached_by_address_and_by_any_name() -> None:
+def test_exceptions_work_by_address_and_by_any_name() -> None:
     """On its port; the machine's own loopback never is, even if it is within what was opened."""
     assert reached(NARROW, "db.internal", 5432, "10.0.0.1") == [ip_address("10.0.0.1")]
     assert reached(NARROW, "10.0.0.2", 5432, "10.0.0.2") == [ip_address("10.0.0.2")]
@@ -73,7 +73,7 @@ def test_what_is_opened_is_reached_by_address_and_by_any_name() -> None:
     [("api.example.com", 443, True), ("db.internal", 5432, True), ("db.internal", 443, False),
      ("listed.internal", 1, True), ("10.9.9.9", 5432, True), ("told-to.evil.example", 5432, False)],
 )  # fmt: skip
-def test_no_resolver_is_told_a_name_that_is_not_reached(host: str, port: int, asked: bool) -> None:
+def test_no_resolver_learns_a_name_that_may_not_be_reached(host: str, port: int, asked: bool) -> None:
     """The question alone would carry out whatever the name says, also where its port is open for another."""
     assert destinations.worth_asking(NARROW, host, port) is asked
 

@@ -62,6 +62,6 @@ def test_a_value_is_found_however_a_body_is_cut(size: int, form: str) -> None:
         assert len(passed) == len(data) if same_length else passed.count(PLACEHOLDER.encode()) == 3
 
 
-def test_what_cannot_be_a_value_does_not_wait() -> None:
+def test_invalid_values_do_not_wait() -> None:
     """A program that reads a stream of events gets each as it comes."""
     assert made().stream()(b"data: event\n\n") == [b"data: event\n\n"]

@@ -237,7 +237,7 @@ def test_modes_left_behind_break_nothing(guest: Guest, mode: str) -> None:
     assert guest.exec("echo two").output == b"two\r\n"
 
 
-def test_exit_runs_its_trap_and_stopped_jobs_are_told(guest: Guest) -> None:
+def test_exit_runs_its_trap_and_stopped_jobs_are_reported(guest: Guest) -> None:
     """The first `exit` with stopped jobs is refused by bash, as a result; the second ends the shell."""
     guest.exec(
         "trap 'echo EXITED' EXIT; sleep 1000 & kill -STOP $!; until [[ $(jobs) == *Stopped* ]]; do :; done"
@@ -315,7 +315,7 @@ def test_a_paste_that_never_ended_does_not_hold_the_shell(guest: Guest) -> None:
     assert guest.exec("ls pas* 2>/dev/null; echo none").output == b"none\r\n"
 
 
-def test_output_stopped_by_a_key_goes_on_for_a_command(guest: Guest) -> None:
+def test_output_stopped_by_a_key_continues_for_a_command(guest: Guest) -> None:
     """Ctrl-S of somebody who left does not hold the shell for ever."""
     guest.exec("true")
     guest.ask("send", b"\x13")

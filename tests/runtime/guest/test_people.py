@@ -151,7 +151,7 @@ def test_the_terminal_of_a_copy_is_resized_when_the_host_asks_first(guest: Guest
         os.close(descriptor)
 
 
-def test_a_reader_goes_on_at_its_offset(guest: Guest) -> None:
+def test_a_reader_continues_at_its_offset(guest: Guest) -> None:
     """After a lost connection nothing of the output is missing or doubled."""
     with attach(guest, ALICE, offset=0) as one:
         one.send("input", b"echo one-$((1+1))\n")

@@ -58,7 +58,7 @@ def test_names_are_those_tarfile_knows(form: int, seed: int) -> None:
         assert members.name_at(start) == paths["./" + name if "./" + name in paths else name]
 
 
-def test_what_is_no_archive_has_no_names_and_does_no_harm() -> None:
+def test_a_file_that_is_not_an_archive_is_harmless() -> None:
     """Bytes of an enemy: any length, any size they claim."""
     for seed in range(200):
         draw = random.Random(seed)

@@ -39,7 +39,7 @@ def test_secrets_without_a_form_are_known_by_what_is_around_them(rule: str, line
 
 
 @pytest.mark.parametrize("text", MISSES)
-def test_what_only_looks_like_one_stays(text: str) -> None:
+def test_lookalikes_of_secrets_stay(text: str) -> None:
     """Too short, too long, an example, a template, the public half."""
     assert _scrubbed(f"x {text} y") == f"x {text} y"
 
@@ -58,7 +58,7 @@ def test_two_secrets_side_by_side_are_two() -> None:
     assert scrubber.counts == {"github token": 1, "npm token": 1}
 
 
-def test_what_is_scrubbed_stays_scrubbed() -> None:
+def test_scrubbed_secrets_stay_scrubbed() -> None:
     """Doing it twice changes nothing; nor is what CI has masked taken for a secret."""
     once = _scrubbed(" ".join(each for all_ in SECRETS.values() for each in all_))
 
@@ -77,7 +77,7 @@ def test_values_of_json_are_scrubbed_with_their_keys() -> None:
     }
 
 
-def test_what_is_written_in_utf_16_is_found() -> None:
+def test_utf_16_secrets_are_found() -> None:
     """As some programs hold text in memory."""
     found = list(Matcher(RULES, wide=True).find(b"\x01\x02" + SECRETS["github token"][0].encode("utf-16-le")))
 
@@ -85,7 +85,7 @@ def test_what_is_written_in_utf_16_is_found() -> None:
     assert list(Matcher(RULES, wide=True).find("ghp_ is how they begin".encode("utf-16-le"))) == []
 
 
-def test_what_is_allowed_is_no_secret() -> None:
+def test_allowed_values_are_not_secrets() -> None:
     """All of it must be allowed."""
     secret = SECRETS["github token"][0]
     matcher = Matcher(RULES, ["ghp_[A-Z]", secret])

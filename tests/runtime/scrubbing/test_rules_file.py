@@ -82,7 +82,7 @@ def test_a_file_that_says_something_else_is_refused(home: Home, text: str, why: 
     assert told.value.hint
 
 
-def test_an_error_shows_nothing_of_what_is_in_the_file(home: Home) -> None:
+def test_an_error_does_not_show_the_contents_of_the_file(home: Home) -> None:
     """A value that somebody put in the wrong place."""
     _write(home, '{"env": {"TOKEN": "hunter22"}, "action": "hunter22"}')
 
@@ -102,7 +102,7 @@ def test_a_file_that_others_can_read_or_change_is_refused(home: Home, mode: int)
     assert "chmod 600" in told.value.hint
 
 
-def test_a_file_that_cannot_be_read_is_no_empty_one(home: Home) -> None:
+def test_an_unreadable_file_does_not_count_as_empty(home: Home) -> None:
     """A folder of that name."""
     (home.root / rules_file.NAME).mkdir()
 
@@ -136,7 +136,7 @@ def test_patterns_of_paths(glob: str, path: str, fits: bool) -> None:
     assert (found.fullmatch(path.encode()) is not None) == fits
 
 
-def test_what_is_to_be_done_is_one_of_three() -> None:
+def test_there_are_three_actions() -> None:
     """What somebody says counts more than what the file says."""
     assert rules_file.action(None, Rules(action="refuse")) == "refuse"
     assert rules_file.action("ignore", Rules(action="refuse")) == "ignore"

@@ -121,7 +121,7 @@ def test_ordinary_output_passes_at_once() -> None:
     assert stream.end() == b""
 
 
-def test_what_may_become_a_secret_waits() -> None:
+def test_a_possible_secret_is_held_back() -> None:
     """From its first letters to the end of its line; a key to its last one."""
     token, key = SECRETS["github token"][0], pem()
     stream = Stream(Scrubber(NARROW))
@@ -142,7 +142,7 @@ def test_rules_of_which_nothing_is_known_hold_lines() -> None:
     assert stream.end() == b"my [scrubbed: own]"
 
 
-def test_what_waits_is_bounded() -> None:
+def test_held_back_text_is_bounded() -> None:
     """A line without end that begins like a secret costs no memory; a secret in it still goes."""
     token = SECRETS["npm token"][0].encode()
     stream = Stream(Scrubber(NARROW))

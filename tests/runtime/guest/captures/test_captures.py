@@ -46,7 +46,7 @@ def number(told: Told) -> int:
     return found[0]
 
 
-def test_nobody_serves(told: Told) -> None:
+def test_a_request_without_a_server(told: Told) -> None:
     """Who asks then is refused at once; so are all who wait when whoever served has left."""
     told.ask("a")
     told.captures.serve(0)
@@ -73,7 +73,7 @@ def test_one_is_out_at_a_time(told: Told) -> None:
         told.captures.serve(0)
 
 
-def test_who_comes_back_goes_on_with_what_is_out(told: Told) -> None:
+def test_who_comes_back_continues_with_what_is_out(told: Told) -> None:
     """After a capture whoever served still has the request; somebody else is given it anew, before others."""
     told.captures.serve(0)
     told.ask("a", "b")
@@ -158,7 +158,7 @@ def serve(guest: Guest, holding: int = 0) -> Connection:
     return serving
 
 
-def test_a_program_goes_on_as_parent_and_as_copy(guest: Guest) -> None:
+def test_a_program_continues_as_parent_and_as_copy(guest: Guest) -> None:
     """It is told what the host took and where that is; in a copy what that is of; it leaves nothing."""
     serving, outcomes = serve(guest), []
     for generation, event in enumerate(("resumed", "restored")):

@@ -64,7 +64,7 @@ def test_nothing_is_open_to_the_outside_while_paused(guest: Guest) -> None:
     assert guest.exec("echo back").output == b"back\r\n"
 
 
-def test_commands_and_cells_go_on(guest: Guest) -> None:
+def test_commands_and_cells_continue(guest: Guest) -> None:
     """What runs is not disturbed, and its client joins again where it was."""
     with guest.begin("echo one; read x; echo two", id="job") as command:
         command.until_output(b"one")

@@ -93,7 +93,7 @@ def test_a_seed_set_by_hand_is_kept(guest: Guest) -> None:
     assert guest.exec(draw).output == expected
 
 
-def test_hooks_are_told_once(guest: Guest) -> None:
+def test_hooks_are_reported_once(guest: Guest) -> None:
     """Each program is told which of the two it is, who it was and is, once for each capture."""
     program(
         guest, "10-tell", 'echo "$HOLDFAST_EVENT $HOLDFAST_OLD_NAME>$HOLDFAST_NAME $HOLDFAST_SNAPSHOT" >> log'
@@ -108,7 +108,7 @@ def test_hooks_are_told_once(guest: Guest) -> None:
     assert [one["trouble"] for one in outcomes(guest)] == [""]
 
 
-def test_bad_hooks_are_told_and_end(guest: Guest) -> None:
+def test_bad_hooks_are_reported_and_end(guest: Guest) -> None:
     """One that fails, one that cannot be run, one that writes without end: each is told, the others run."""
     program(guest, "1-fails", "echo why; exit 3")
     program(guest, "2-writes", "yes | head -c 3000000; echo last")

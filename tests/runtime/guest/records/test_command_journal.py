@@ -66,7 +66,7 @@ def test_what_a_person_types_is_an_entry(guest: Guest) -> None:
     assert ended["end_offset"] > started["offset"]
 
 
-def test_lines_typed_ahead_are_told_apart(guest: Guest) -> None:
+def test_lines_typed_ahead_are_reported_apart(guest: Guest) -> None:
     """Each with its own text, however fast they come."""
     guest.exec("true")
     guest.ask("send", b"".join(b": line%d\r" % number for number in range(20)))

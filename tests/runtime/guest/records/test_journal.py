@@ -95,7 +95,7 @@ def test_what_the_journal_drops_is_an_entry(tmp_path: Path) -> None:
     assert dropped["bytes"] > 1 << 20
 
 
-def test_the_journal_goes_on_after_a_crash(tmp_path: Path) -> None:
+def test_the_journal_continues_after_a_crash(tmp_path: Path) -> None:
     """A torn line is an entry; what was whole is there."""
     journal = Journal(tmp_path)
     journal.append("one", value=1, missing=None)

@@ -17,7 +17,7 @@ def told(news: News, actor: str = "agent") -> list[int]:
     return [item["seq"] for item in news.since(actor)]
 
 
-def test_each_is_told_once_to_each() -> None:
+def test_each_is_reported_once_to_each() -> None:
     """An agent is not told again of what it knows, nor kept from what another was told."""
     news = News()
     assert told(news) == []

@@ -27,7 +27,7 @@ def test_the_oldest_segments_go_first() -> None:
         index.locate(19, 1)
 
 
-def test_forgetting_all_leaves_an_empty_stream_that_goes_on() -> None:
+def test_forgetting_all_leaves_an_empty_stream_that_continues() -> None:
     """After everything is forgotten the stream continues at the same offset."""
     index = SegmentIndex(10, 20)
     index.append(15)

@@ -174,7 +174,7 @@ def test_exit_and_exec_end_the_shell(guest: Guest) -> None:
     assert guest.exec("echo $$").output.strip() != str(first).encode()
 
 
-def test_a_bash_that_replaces_the_shell_goes_on(guest: Guest) -> None:
+def test_a_bash_that_replaces_the_shell_continues(guest: Guest) -> None:
     """`exec bash` keeps the process, and commands go on in it."""
     pid = guest.shell()["pid"]
     rcfile = guest.folder / "state/shells/main/bashrc"

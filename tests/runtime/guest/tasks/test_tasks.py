@@ -78,7 +78,7 @@ def test_a_task_that_asks_for_a_password_says_so(guest: Guest) -> None:
     assert (observed["state"], observed["exit_code"]) == ("exited", 0)
 
 
-def test_who_follows_a_task_is_told_that_it_waits(guest: Guest) -> None:
+def test_who_follows_a_task_is_reported_that_it_waits(guest: Guest) -> None:
     """Behind what it wrote before, and once, as with a command of the shell."""
     start(guest, "echo first; read -p 'Name: ' name; echo $name")
     with guest.call("wait", id="t") as follower:
