@@ -7,9 +7,9 @@ session.
 from __future__ import annotations
 
 import pytest
-from tests.compat import running
-from tests.compat.outcome import Outcome
-from tests.compat.project import Project
+from tests.compat.projects import running
+from tests.compat.projects.outcome import Outcome
+from tests.compat.projects.project import Project
 
 from holdfast.runtime.api.controller import Holdfast
 
