@@ -9,8 +9,6 @@ from tests.compat.programs.program import Program, Run
 
 from holdfast.runtime.api.controller import Holdfast
 
-pytestmark = pytest.mark.engine
-
 FAMILIES = list(dict.fromkeys(program.family for program in catalog.PROGRAMS))
 
 
