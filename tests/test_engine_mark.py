@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent.parent
 def test_every_test_against_the_engine_is_marked() -> None:
     """The long ones and those of the virtual machine, too."""
     tests = [*(ROOT / "tests" / "integration").rglob("test_*.py")]
-    command = [Path(sys.executable).with_name("pytest"), "--collect-only", "-q", "-m", "not engine", *tests]
+    pytest_here = Path(sys.executable).with_name("pytest")
+    command: list[str | Path] = [pytest_here, "--collect-only", "-q", "-m", "not engine", *tests]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, done.stdout
