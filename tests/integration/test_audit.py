@@ -278,7 +278,7 @@ def test_what_is_restored_is_as_it_was(
 ) -> None:
     """Processes, rights, descriptors, sockets, terminals, open files, names; said, stored, written down."""
     # A busy machine takes longer than anybody should wait for a restore.
-    monkeypatch.setattr(kernel_check, "PATIENCE", 60.0)
+    monkeypatch.setattr(kernel_check, "REPLY_SECONDS", 60.0)
     running.exec(
         "exec 8</etc/passwd; read -u 8; python3 -m http.server --bind 127.0.0.1 8000 >/dev/null 2>&1 &"
     )

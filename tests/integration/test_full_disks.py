@@ -179,7 +179,7 @@ def test_the_ballast_comes_back(tmp_path: Path) -> None:
         file, filler = home.root / ballast.NAME, tmp_path / "filler"
         assert file.stat().st_blocks * 512 == ballast.SIZE
         fill(filler)
-        with ballast.given_up(home) as roomy:
+        with ballast.given_up(home.root) as roomy:
             assert roomy
             assert not file.exists()
         assert file.stat().st_size >= ballast.ENOUGH

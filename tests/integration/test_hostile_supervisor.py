@@ -292,7 +292,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         reconnect: ("SILENCE_SECONDS",),
         call_deadline: ("OVERDUE",),
         capture_retry: ("AWAKE_SECONDS",),
-        after_capture: ("PATIENCE", "GLANCE"),
+        after_capture: ("REPLY_SECONDS", "GLANCE"),
         capture_requests: ("BEGINNING", "ENDING"),
     }.items():
         for name in names:

@@ -144,7 +144,7 @@ def test_idle_sessions_are_captured_when_somebody_looks(
 
     assert hf.keeping.capture_idle() == ["work"]
     assert hf.keeping.capture_idle() == []
-    assert _auto(hf) == [("idle", "nothing was done for long")]
+    assert _auto(hf) == [("idle", "idle for long")]
     work.exec("step=2")
     assert len(_auto(hf)) == 1
     work.exec("step=3")  # nothing was done before it for two hours, it seems

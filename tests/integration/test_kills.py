@@ -164,12 +164,12 @@ def test_a_session_that_does_not_answer_is_said_not_to(
 ) -> None:
     """After a capture that was cut short; with the way back, until it answers again."""
     session, pid = deaf
-    monkeypatch.setattr(after_capture, "PATIENCE", 0.2)
+    monkeypatch.setattr(after_capture, "REPLY_SECONDS", 0.2)
     monkeypatch.setattr(after_capture, "GLANCE", 0.2)
 
     after_capture.look(hf.context, session.row)
 
-    with pytest.raises(SessionUnhealthy, match="supervisor does not answer since") as refused:
+    with pytest.raises(SessionUnhealthy, match="supervisor has not answered since") as refused:
         hf.session("deaf").exec("echo")
     assert refused.value.hint == "`holdfast rewind deaf before` goes back to when it was captured"
     with pytest.raises(SessionUnhealthy):
@@ -186,7 +186,7 @@ def test_a_session_that_does_not_answer_can_go_back(
 ) -> None:
     """What the message offers works, though nothing can be kept of the present."""
     session, _ = deaf
-    monkeypatch.setattr(after_capture, "PATIENCE", 0.2)
+    monkeypatch.setattr(after_capture, "REPLY_SECONDS", 0.2)
     monkeypatch.setattr(after_capture, "GLANCE", 0.2)
     after_capture.look(hf.context, session.row)
 

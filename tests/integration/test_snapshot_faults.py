@@ -149,8 +149,8 @@ def test_two_snapshots_at_once(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) ->
     assert sorted(taken) == sorted(snapshot.id for snapshot in hf.snapshots())
     assert len(taken) == 2
 
-    monkeypatch.setattr(locks, "PATIENCE", 0.1)
-    busy = "cannot {} session parent: another operation on it is under way"
+    monkeypatch.setattr(locks, "LOCK_SECONDS", 0.1)
+    busy = "cannot {} session parent: another operation on it is in progress"
     with session_lock(hf.context, session.id, "hold"):
         for verb in ("snapshot", "suspend", "remove"):
             with pytest.raises(SessionBusy, match=busy.format(verb)):
@@ -399,7 +399,7 @@ def test_a_session_that_would_not_wait_longer_is_not_captured(
         return capture(*args)
 
     monkeypatch.setattr(Taking, "_capture", late)
-    with pytest.raises(CaptureFailed, match="ready for longer than it waits"):
+    with pytest.raises(CaptureFailed, match="did not begin in time"):
         session.snapshot()
     monkeypatch.undo()
     assert alive(session)

@@ -248,7 +248,7 @@ def test_what_the_engine_does_not_end_is_left_for_later(
     engine: FakeEngine, home: Home, half: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody is kept waiting for ever, and the next controller looks again."""
-    monkeypatch.setattr(orphan_containers, "PATIENCE", 0.0)
+    monkeypatch.setattr(orphan_containers, "CLEAR_SECONDS", 0.0)
     session, operation = half
     engine.coming[f"holdfast-{session}"] = {
         "holdfast.session": session,
@@ -344,7 +344,7 @@ def test_one_exclusive_thing_at_a_time(
     controller: Holdfast, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While something exclusive goes on, a second one waits, and is refused when that takes too long."""
-    monkeypatch.setattr(locks, "PATIENCE", 0.05)
+    monkeypatch.setattr(locks, "LOCK_SECONDS", 0.05)
     row = _session(controller, engine)
     with (
         session_lock(controller.context, row.id, "snapshot session work"),

@@ -193,7 +193,7 @@ def test_without_following_a_lost_session_is_an_error(guest: Any) -> None:
         (
             "shell_ended",
             {"shell": "main", "pid": 7, "cause": "unknown"},
-            "shell main (pid 7) ended, not known how; a new one follows",
+            "shell main (pid 7) ended for an unknown reason; a new one follows",
         ),
         ("unheard_of", {"a": 1, "b": {"c": 2}, "d": None}, "a=1"),
         ("process_exited", {"command": "\x1b[2Jevil\n"}, None),
@@ -227,6 +227,7 @@ def test_where_to_begin() -> None:
     assert moment(None, now) == (0, None)
     assert moment("42", now) == (42, None)
     assert moment("10m", now) == (0, datetime(2026, 1, 31, 11, 50, tzinfo=UTC))
+    assert moment("999999999d", now) == (0, None), "longer ago than the calendar goes"
     assert moment("2026-01-31T11:00+00:00", now) == (0, datetime(2026, 1, 31, 11, 0, tzinfo=UTC))
     with pytest.raises(InvalidArgument, match="neither a number of an event nor a time"):
         moment("yesterday", now)

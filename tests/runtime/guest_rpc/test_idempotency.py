@@ -131,7 +131,7 @@ def test_a_key_stands_for_one_text_also_when_the_session_is_gone(
         exec_once(controller.context, session, "k", "true", "main", gone)
 
     for op, target, text in (("exec", "main", "false"), ("exec", "other", "true"), ("cell", "main", "true")):
-        with pytest.raises(InvalidArgument, match="something else"):
+        with pytest.raises(InvalidArgument, match="another"):
             idempotency.run(
                 controller.context, session, Order("k", op, target, text), gone, lambda _a, _b: None
             )

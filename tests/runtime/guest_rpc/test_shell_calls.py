@@ -399,7 +399,7 @@ def test_a_frame_that_drips_is_not_awaited(
     fake = guest(answer)
     with GuestClient(fake.folder).open("exec") as connection:
         connection.socket.settimeout(patience)
-        with pytest.raises(ProtocolError, match="does not end what it began"):
+        with pytest.raises(ProtocolError, match="does not complete a frame"):
             list(connection.events())
         assert connection.socket.gettimeout() == patience
 
