@@ -55,7 +55,7 @@ STACKS: Mapping[str, Stack] = {
 
 
 def context(name: str, environ: Mapping[str, str] = os.environ) -> Context:
-    """What the image of a stack is made of.
+    """Return what the image of a stack is made of.
 
     Raises:
         InvalidArgument: there is no such stack.
@@ -74,7 +74,7 @@ def context(name: str, environ: Mapping[str, str] = os.environ) -> Context:
 
 
 def reference(name: str, environ: Mapping[str, str] = os.environ) -> str:
-    """The tag under which the image of a stack is or will be."""
+    """Return the tag under which the image of a stack is or will be."""
     return f"holdfast/{KIND}:{name}-{context(name, environ).digest}"
 
 

@@ -18,7 +18,7 @@ _SHOWN = STEPS[1:]
 
 
 def counts(found: Sequence[Outcome]) -> str:
-    """How many of which, in words."""
+    """Return how many there are of which kind, in words."""
     number = {word: sum(one.word == word for one in found) for word in ("works", "refused", "red")}
     return (
         f"{len(found)} programs: {number['works']} work, {number['refused']} are refused by name,"
@@ -27,7 +27,7 @@ def counts(found: Sequence[Outcome]) -> str:
 
 
 def page(found: Sequence[Outcome], day: date, versions: Mapping[str, str]) -> str:
-    """The whole page in Markdown."""
+    """Return the whole page in Markdown."""
     made = ", ".join(f"{name} {plain(version, 60)}" for name, version in versions.items())
     lines = [*_HEAD.strip().splitlines(), "", "## Table", "", counts(found)]
     lines += [f"Run on {day.isoformat()}: {made}.", ""]
