@@ -51,7 +51,6 @@ ROOMS = (
     "ci",
     "pytest_plugin",
     "holdfast",
-    "programs",
     "cli",
 )
 UPWARD = {
@@ -155,8 +154,7 @@ def test_only_handles_import_each_other_in_circles() -> None:
 
 
 def test_module_names_are_unique() -> None:
-    """Programs that are tried in sessions have names of their own kind."""
-    files = [path.stem for module, path in MODULES.items() if ".programs." not in module]
+    files = [path.stem for path in MODULES.values()]
     assert {name for name, count in Counter(files).items() if count > 1} == {"__init__"}
 
 

@@ -33,8 +33,6 @@ from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.bundle.sealing import Sealing
 from holdfast.snapshots.bundle.signing import Key
 
-pytestmark = pytest.mark.engine
-
 host = egress.host
 
 SYS_ADMIN = 1 << snapshot_policy.CAPABILITIES.index("SYS_ADMIN")

@@ -22,7 +22,6 @@ from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.transfer import bundle_trust
 from holdfast.snapshots.bundle.keys import Keys
 
-pytestmark = pytest.mark.engine
 PATIENCE = 120.0
 SCRIPT = str(Path(__file__).parents[2] / "docs" / "recipes" / "any-ci.sh")
 SECRET = "correct-horse-battery"

@@ -21,8 +21,6 @@ from holdfast import Holdfast, Session
 from holdfast.base.home import Home
 from holdfast.runtime.cli import app
 
-pytestmark = pytest.mark.engine
-
 ERROR = re.compile(r"^holdfast: cannot [^\n]+\n(  hint: [^\n]+\n)?$")
 
 

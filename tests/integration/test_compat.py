@@ -6,14 +6,11 @@ session.
 
 from __future__ import annotations
 
-import pytest
-from tests.compat import running
-from tests.compat.outcome import Outcome
-from tests.compat.project import Project
+from tests.compat.projects import running
+from tests.compat.projects.outcome import Outcome
+from tests.compat.projects.project import Project
 
 from holdfast.runtime.api.controller import Holdfast
-
-pytestmark = pytest.mark.engine
 
 # Draws a moment in the first half of the run.
 SEED = 5

@@ -8,12 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
-
-pytestmark = pytest.mark.engine
 
 PROGRAM = Path(__file__).parents[1] / "inside" / "confined.py"
 PATIENCE = 60.0

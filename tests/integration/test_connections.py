@@ -15,8 +15,6 @@ import pytest
 from holdfast.engine import networks
 from holdfast.runtime.api.controller import Holdfast
 
-pytestmark = pytest.mark.engine
-
 ETH_P_IP, ETH_P_ALL = 0x0800, 0x0003  # if_ether.h
 
 WITHIN = (

@@ -22,8 +22,6 @@ from holdfast.runtime.doctor import doctor
 from holdfast.runtime.egress import gateway, session_policy
 from holdfast.runtime.restore.restore_session import Restoring
 
-pytestmark = pytest.mark.engine
-
 PATIENCE = 120.0
 
 

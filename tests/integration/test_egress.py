@@ -27,8 +27,6 @@ from holdfast.runtime.sessions.network_exceptions import Allowed
 from holdfast.snapshots import service
 from holdfast.snapshots.checkpointer.netrules import Rules
 
-pytestmark = pytest.mark.engine
-
 PATIENCE = 600.0
 NET_ADMIN = 1 << 12
 

@@ -19,9 +19,6 @@ from holdfast import (
     TaskNotFound,
 )
 
-pytestmark = pytest.mark.engine
-
-
 # Results.
 
 

@@ -19,8 +19,6 @@ from holdfast.snapshots.bundle import form, media
 from holdfast.snapshots.bundle.oci_layout import FileDestination
 from holdfast.snapshots.fitness import Needs
 
-pytestmark = pytest.mark.engine
-
 
 class Foreign:
     """Makes a snapshot one of a machine that could more than this one."""

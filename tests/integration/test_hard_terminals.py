@@ -13,8 +13,6 @@ from holdfast import Holdfast, LiveUnsupported, Session
 from holdfast.runtime.api.task import Task
 from holdfast.snapshots import service
 
-pytestmark = pytest.mark.engine
-
 # /srv/front says whether its terminal is there by both names and in its hands; /srv/pane runs inside tmux.
 SETUP = r"""
 cat > /srv/front <<'END'

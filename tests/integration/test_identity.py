@@ -13,8 +13,6 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.cli import printing
 
-pytestmark = pytest.mark.engine
-
 HOOK = """mkdir -p ~/.config/holdfast/hooks.d && cat > ~/.config/holdfast/hooks.d/tell <<'END'
 #!/bin/sh
 echo "$HOLDFAST_EVENT $HOLDFAST_OLD_NAME $HOLDFAST_NAME $HOLDFAST_GENERATION" >> /tmp/told

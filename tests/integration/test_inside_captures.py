@@ -15,8 +15,6 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.snapshots.failure import Failure
 
-pytestmark = pytest.mark.engine
-
 PROGRAM = """
 import os, sys, holdfast_session as hs
 name, secret = sys.argv[1], os.urandom(4).hex()

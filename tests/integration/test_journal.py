@@ -19,8 +19,6 @@ from holdfast.errors import InvalidArgument, OutcomeUnknown, SessionDead, Sessio
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 
-pytestmark = pytest.mark.engine
-
 # Each ends the controller at one step of a call under a key.
 STEPS = {
     "before the intent": "keyed.Intents.add = lambda *_: die()",

@@ -14,8 +14,6 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.capture import activity, autosnapshot
 from holdfast.runtime.store.policy import Policy
 
-pytestmark = pytest.mark.engine
-
 
 def _auto(hf: Holdfast) -> list[tuple[str, str]]:
     """What the automatic snapshots were taken for, oldest first."""

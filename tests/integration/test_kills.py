@@ -24,8 +24,6 @@ from holdfast.runtime.sessions import after_capture
 from holdfast.snapshots.checkpointer import pidfd_files
 from holdfast.snapshots.link import Link
 
-pytestmark = pytest.mark.engine
-
 TCP_REPAIR = 19  # linux/tcp.h
 
 

@@ -19,8 +19,6 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.snapshots import service
 
-pytestmark = pytest.mark.engine
-
 SHELL = r"""
 cd /srv
 export EXPORTED=kept

@@ -16,8 +16,6 @@ import pytest
 
 from holdfast import ExecResult, Holdfast, Session, SessionDead, Snapshot
 
-pytestmark = pytest.mark.engine
-
 TESTS = 40
 MIDDLE = 20
 PATIENCE_SECONDS = 120.0

@@ -22,8 +22,6 @@ from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.store.operations import Operations
 from holdfast.snapshots import manifest, service
 
-pytestmark = pytest.mark.engine
-
 host = egress.host
 DYING = Path(__file__).parents[1] / "inside" / "dying_change.py"
 

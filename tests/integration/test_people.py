@@ -20,7 +20,6 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.attachment.screen import shown
 from holdfast.runtime.terminal.emulator import Emulator
 
-pytestmark = pytest.mark.engine
 PATIENCE = 90
 
 

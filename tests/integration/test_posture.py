@@ -26,8 +26,6 @@ from holdfast.runtime.sessions import init_program
 from holdfast.runtime.sessions.session_options import SessionOptions, container_options
 from holdfast.snapshots import service
 
-pytestmark = pytest.mark.engine
-
 PROBE = Path(__file__).with_name("posture_probe.py")
 RESULT = "/workspace/result.json"
 # Includes the start of a container and an installation by apt.

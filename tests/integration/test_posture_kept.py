@@ -15,8 +15,6 @@ import pytest
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 
-pytestmark = pytest.mark.engine
-
 FORBIDDEN = Path(__file__).parents[1] / "inside" / "forbidden.c"
 RIGHTS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "Seccomp", "Seccomp_filters", "NoNewPrivs")
 # A restored tree has these of its own, where a new session shares them with PID 1 or, of time, with the host.

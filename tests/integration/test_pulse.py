@@ -15,8 +15,6 @@ import pytest
 from holdfast import Holdfast, Session, SessionError
 from holdfast.runtime.pulse.pulse import Port
 
-pytestmark = pytest.mark.engine
-
 HOLD = (
     "import fcntl, os\n"
     "kept = open('/tmp/kept', 'w+'); kept.write('x' * 100); kept.flush(); fcntl.lockf(kept, fcntl.LOCK_EX)\n"

@@ -25,8 +25,6 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.snapshots.bundle.keys import Keys
 
-pytestmark = pytest.mark.engine
-
 DATA = 24 << 20
 """Bytes that a kernel holds, and that no compression makes smaller."""
 # Shared memory has a file of its own among the images: what goes on around it does not move its parts.

@@ -14,8 +14,6 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.guest_rpc.results import ExecResult
 
-pytestmark = pytest.mark.engine
-
 PACKAGES = "pytest pluggy iniconfig packaging pygments pytest-xdist execnet typing_extensions"
 PYTHON = "/opt/python/lib/python3.13/site-packages"
 TESTS = """

@@ -15,8 +15,6 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.capture import capture_record
 
-pytestmark = pytest.mark.engine
-
 # A parent that adopts: a family whose leader is gone, an orphan whose leader goes on, and one that has ended.
 ADOPTING = """
 import ctypes, os, signal

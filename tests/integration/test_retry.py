@@ -12,8 +12,6 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
 
-pytestmark = pytest.mark.engine
-
 # Fails in runs of an even number: the copy's name ends with it. Says things that differ in every run.
 EVEN = (
     'echo "$$ began at $(date +%T)"; n=$(hostname); n=${n##*-}; echo "in $MODE"; '

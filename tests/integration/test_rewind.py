@@ -18,7 +18,6 @@ from holdfast.errors import RestoreFailed, SessionRewound, SnapshotDamaged
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 
-pytestmark = pytest.mark.engine
 DYING = Path(__file__).parents[1] / "inside" / "dying_rewind.py"
 
 

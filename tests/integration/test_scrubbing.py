@@ -30,8 +30,6 @@ from holdfast.snapshots.bundle.endpoints import Descriptor
 from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.failure import Failure
 
-pytestmark = pytest.mark.engine
-
 TOKEN, FLOOD, HIDDEN = SECRETS["github token"][0], SECRETS["npm token"][0], SECRETS["gitlab token"][0]
 VALUE = "a-value-of-no-known-form"
 

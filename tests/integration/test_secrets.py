@@ -27,8 +27,6 @@ from holdfast.snapshots.bundle import image_layers, media
 from holdfast.snapshots.bundle.endpoints import Descriptor
 from holdfast.snapshots.bundle.keys import Keys
 
-pytestmark = pytest.mark.engine
-
 PATIENCE = 120.0
 CALLING = Path(__file__).parents[1] / "inside" / "calling.py"
 VALUE = "r3al-Value/of+the=secret-4711"

@@ -27,9 +27,6 @@ from holdfast import (
 )
 from holdfast.base.home import Home
 
-pytestmark = pytest.mark.engine
-
-
 # The shell.
 
 

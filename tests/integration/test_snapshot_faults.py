@@ -35,8 +35,6 @@ from holdfast.runtime.sessions.session_lock import session_lock
 from holdfast.runtime.store.operations import Operations
 from holdfast.snapshots import service
 
-pytestmark = pytest.mark.engine
-
 
 def alive(session: Session) -> bool:
     """Whether shell and kernel answer."""

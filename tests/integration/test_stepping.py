@@ -17,8 +17,6 @@ from tests.stepping_arena import Arena
 
 from holdfast.errors import HoldfastError
 
-pytestmark = pytest.mark.engine
-
 SEED = int(os.environ.get("HOLDFAST_STEPPING_SEED", "1"))
 
 

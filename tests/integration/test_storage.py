@@ -16,8 +16,6 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.snapshots import raw
 
-pytestmark = pytest.mark.engine
-
 
 def digest(session: Session) -> str | None:
     return session.cell("import hashlib; hashlib.sha256(heap).hexdigest()", timeout=60).text

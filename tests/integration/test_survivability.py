@@ -17,8 +17,6 @@ from holdfast.errors import InvalidArgument, LiveUnsupported
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 
-pytestmark = pytest.mark.engine
-
 # Holds what is in the way, and says what each descriptor is; on a signal it asks its peer outside.
 HOLDER = r"""
 import ctypes, json, os, signal, socket, sys, time

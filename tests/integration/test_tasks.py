@@ -12,8 +12,6 @@ import pytest
 
 from holdfast import Event, GuestError, Holdfast, Session, TaskNotFound
 
-pytestmark = pytest.mark.engine
-
 
 def until(session: Session, kind: str, after: int = 0) -> Event:
     """The next event of a kind."""

@@ -9,8 +9,6 @@ import pytest
 
 from holdfast import ExecResult, Holdfast, Session, SessionBusy
 
-pytestmark = pytest.mark.engine
-
 PASSWORD = "correct-horse"
 GIT = "GIT_EDITOR=vi git -c user.name=Ada -c user.email=ada@example.org"
 

@@ -14,8 +14,6 @@ import pytest
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 
-pytestmark = pytest.mark.engine
-
 PROGRAM = Path(__file__).parents[1] / "inside" / "watching.py"
 ATTACKS = Path(__file__).parent / "attacks"
 FOLDER = "/srv/watched"

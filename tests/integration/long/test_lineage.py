@@ -19,7 +19,6 @@ from holdfast.runtime.capture import autosnapshot
 from holdfast.runtime.retention import garbage
 from holdfast.runtime.store.policy import Policy
 
-pytestmark = pytest.mark.engine
 INSIDE = Path(__file__).parents[2] / "inside"
 GENERATIONS = 100
 KILLS = 25

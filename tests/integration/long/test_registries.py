@@ -21,8 +21,6 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.snapshots.bundle.keys import Keys
 
-pytestmark = pytest.mark.engine
-
 MEMORY = 256 << 20
 """Bytes that a kernel holds, and that no compression makes smaller."""
 ENOUGH = 220 << 20

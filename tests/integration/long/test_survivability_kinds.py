@@ -16,8 +16,6 @@ from holdfast.runtime.capture import preflight
 from holdfast.runtime.lifecycle import provision
 from holdfast.runtime.sessions import session_options
 
-pytestmark = pytest.mark.engine
-
 PROGRAM = Path(__file__).parents[2] / "inside" / "holding.py"
 
 # What holding.py makes, and the kind it must be said to be.

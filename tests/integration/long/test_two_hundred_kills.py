@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import random
 
-import pytest
 from bench.faults.page import summary
 from bench.faults.storm import OPERATIONS, Storm
 from bench.faults.victims import VICTIMS
 
 from holdfast.runtime.api.controller import Holdfast
-
-pytestmark = pytest.mark.engine
 
 ROUNDS = int(os.environ.get("HOLDFAST_TEST_KILLS", "200"))
 

@@ -5,11 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import pytest
-
 from holdfast.runtime.api.controller import Holdfast
-
-pytestmark = pytest.mark.engine
 
 # These say EINTR to whoever is stopped and continued, see signal(7), if they have a limit of time.
 INTERRUPTIBLE = {"epoll_wait", "recv", "sigtimedwait"}

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from tests.machines.virtual import VirtualMachine
 
-pytestmark = pytest.mark.engine
-
 CONFINED = "docker-default (enforce)"
 # Every thread in the container of a session: its label, its process's name.
 LABELS = """
