@@ -32,7 +32,7 @@ def judge(facts: MachineFacts) -> list[Finding]:
 
 
 def _users(facts: MachineFacts) -> Iterator[Finding]:
-    why = "in a user namespace, root of a session would be nobody on the host"
+    why = "in a user namespace, root of a session would be an unprivileged user on the host"
     used = facts.engine.options & {"userns", "rootless"}
     if used:
         what = "rootless Docker" if "rootless" in used else "userns-remap"
