@@ -1,7 +1,7 @@
-"""What the session holds besides files, at this moment: processes, ports, shells, kernels.
+"""The session's present state besides files: processes, ports, shells, kernels.
 
-It gathers and shortens; what changed is decided by who compares. Values that look like secrets are masked
-here: they never leave the session this way.
+It gathers and shortens; the caller compares. Values that look like secrets are masked here, so they never
+leave the session this way.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest.guest import Guest
 
 PATIENCE = 5.0
-"""Seconds an idle kernel may take to tell its names, on a machine that has much to do."""
+"""Seconds an idle kernel may take to report its names, on a busy machine."""
 MAX_PROCESSES = 2000
 MAX_NAMES = 3000
 SUBSHELL = "(subshell)"
@@ -33,9 +33,9 @@ Named = dict[str, list[Any]]
 
 
 async def holdings(guest: Guest) -> dict[str, Any]:
-    """Return everything. Takes milliseconds, or seconds where a kernel does not answer."""
+    """Return the session's state. Takes milliseconds, or seconds where a kernel does not answer."""
     kernels = {name: await kernel_of(kernel) for name, kernel in guest.kernels.items()}
-    # What was not written down yet is, so that the entries of the journal lead from any of them to here.
+    # Pending changes are written first, so that the journal's entries lead from any of them to here.
     for name, found in kernels.items():
         guest.changes.seen(name, found)
     guest.changes.settle()
@@ -52,7 +52,7 @@ async def holdings(guest: Guest) -> dict[str, Any]:
 
 
 def processes(guest: Guest) -> list[dict[str, Any]]:
-    """Return the processes of the session, with the role of those that are its own."""
+    """Return the processes of the session, with the role of the supervisor's own."""
     roles = {1: "supervisor", os.getpid(): "supervisor"}
     roles |= {shell.pid: "shell" for shell in guest.shells.values() if shell.pid}
     roles |= {kernel.pid: "kernel" for kernel in guest.kernels.values() if kernel.pid}
@@ -80,7 +80,7 @@ def processes(guest: Guest) -> list[dict[str, Any]]:
 
 
 def command_of(pid: int) -> str:
-    """Return what a process was started as, shortened."""
+    """Return the command line a process was started with, shortened."""
     words = (access.read(f"/proc/{pid}/cmdline", 1000) or b"").split(b"\0")
     text = b" ".join(words).decode("utf-8", "replace").strip()
     if not text:
@@ -110,7 +110,7 @@ def named(table: Mapping[str, Variable], *, values: bool = True) -> Named:
 
 
 async def kernel_of(kernel: Kernel) -> dict[str, Any]:
-    """Return the names of a kernel in words, or as they were when it was asked last; None if it never was."""
+    """Return the names of a kernel described for people, as of its last answer; None if it never gave one."""
     found = await kernel.variables(PATIENCE)
     names = None
     if found.as_of is not None:
@@ -119,7 +119,9 @@ async def kernel_of(kernel: Kernel) -> dict[str, Any]:
 
 
 def about(row: Mapping[str, Any]) -> list[str]:
-    """Return what a name of a kernel stands for, in words, and a digest where a small value has one."""
+    """Return what a kernel's name stands for, described for people, and a digest where a small
+    value has one.
+    """
     kind = str(row.get("kind", "value"))
     words = str(row.get("type", "?")).rpartition(".")[2] if kind == "value" else kind
     if isinstance(shape := row.get("shape"), list):
@@ -130,5 +132,5 @@ def about(row: Mapping[str, Any]) -> list[str]:
 
 
 def _clean(text: str) -> str:
-    """Bytes that are no text cannot go into JSON."""
+    """Return text without bytes that are not UTF-8: they cannot go into JSON."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

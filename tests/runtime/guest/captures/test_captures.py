@@ -184,7 +184,7 @@ def test_reasons_reach_the_program(guest: Guest) -> None:
     """Nobody serves; the host cannot; whoever served hangs up, or ends while it waits."""
     with asks(guest, "alone"):
         assert said(guest, "alone").startswith(
-            "CaptureUnavailable unavailable cannot be captured: no process"
+            "CaptureUnavailable unavailable cannot capture the session: no process"
         )
     serving = serve(guest)
     with asks(guest, "refused"):
