@@ -1,7 +1,7 @@
 """Packages beyond the session image that some programs need: an image for each set, built on demand.
 
-Made from the session image, and named by its content as all others are (`build.py`). Nobody pays for it
-but who tries these programs out (`holdfast doctor --programs`).
+Made from the session image, and named by its content as all others are (`build.py`). It is only
+built for those who try these programs out (`holdfast doctor --programs`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KIND = "programs"
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """What is installed by which package manager, and the commands that are run once after it."""
+    """The packages to install, by package manager, and the commands that are run once after that."""
 
     apt: tuple[str, ...] = ()
     pip: tuple[str, ...] = ()
@@ -55,11 +55,7 @@ STACKS: Mapping[str, Stack] = {
 
 
 def context(name: str, environ: Mapping[str, str] = os.environ) -> Context:
-    """What the image of a stack is made of.
-
-    Raises:
-        InvalidArgument: there is no such stack.
-    """
+    """Return the build context of a stack's image."""
     stack = STACKS.get(name)
     if stack is None:
         raise InvalidArgument(f"cannot build packages '{name}': there are {', '.join(STACKS)}")
@@ -74,7 +70,7 @@ def context(name: str, environ: Mapping[str, str] = os.environ) -> Context:
 
 
 def reference(name: str, environ: Mapping[str, str] = os.environ) -> str:
-    """The tag under which the image of a stack is or will be."""
+    """Return the tag under which the image of a stack is or will be."""
     return f"holdfast/{KIND}:{name}-{context(name, environ).digest}"
 
 
@@ -85,7 +81,7 @@ def ensure(
     *,
     lock_folder: Path | None = None,
 ) -> str:
-    """The tag of the image of a stack, built first if the engine does not have it.
+    """Return the tag of a stack's image, built first if the engine does not have it.
 
     Raises:
         ImageError: it could not be built; the hint is the end of the build's output.
