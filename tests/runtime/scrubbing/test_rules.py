@@ -113,7 +113,7 @@ def test_a_rule_that_ends_within_a_character_harms_no_text() -> None:
         ("a", "(", "cannot be used"),
         ("a", "(?=x)", "cannot be used"),
         ("a", r"(a)\1", "cannot be used"),
-        ("a", "x*", "matches where nothing is"),
+        ("a", "x*", "matches empty text"),
         ("", "x", "a name has"),
         ("a]b", "x", "a name has"),
         ("a", "x" * 3000, "more than"),

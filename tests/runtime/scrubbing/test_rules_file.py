@@ -62,7 +62,7 @@ def test_a_file_adds_rules_and_takes_some_away(home: Home) -> None:
         ('{"patern": []}', "patern: Extra inputs"),
         ('{"action": "scream"}', "action: "),
         ('{"patterns": [{"name": "a", "regex": "("}]}', "the regex of 'a' cannot be used"),
-        ('{"patterns": [{"name": "a", "regex": "x*"}]}', "matches where nothing is"),
+        ('{"patterns": [{"name": "a", "regex": "x*"}]}', "matches empty text"),
         ('{"patterns": [{"name": "a"}]}', "patterns.0.regex: Field required"),
         ('{"allow": ["("]}', "allow: "),
         ('{"without": ["githup token"]}', "there is no built-in rule 'githup token'"),
