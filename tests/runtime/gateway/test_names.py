@@ -29,7 +29,7 @@ def test_a_host_has_one_form(written: str, name: str) -> None:
 )  # fmt: skip
 def test_what_a_resolver_could_take_for_something_else_is_none(written: str) -> None:
     """Above all addresses in disguise."""
-    with pytest.raises(ValueError, match="not the name of a host"):
+    with pytest.raises(ValueError, match="not a valid host name"):
         canonical(written)
 
 
