@@ -154,7 +154,7 @@ def test_what_is_too_large_or_was_refused_is_remarked() -> None:
     assert large.done == ["removed"]
     assert not asked.of_failures
     assert asked.deliver() == ()
-    assert remarks == ["2 moments that were asked for are not kept: it has 10 MiB, more than is allowed"]
+    assert remarks == ["2 requested captures were not kept: one has 10 MiB, more than is allowed"]
 
 
 def test_what_was_asked_for_without_a_failure_is_no_failure() -> None:

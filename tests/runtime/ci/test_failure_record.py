@@ -85,7 +85,7 @@ def test_a_record_says_how_it_failed() -> None:
     assert "\x1b" not in failed.tail
     assert of(ended(137, signal=9)).message == "ended by signal 9"
     late = of(Watched(None, "timeout"))
-    assert (late.reason, late.exit_code, late.message) == ("timeout", None, "it was not over after 61 s")
+    assert (late.reason, late.exit_code, late.message) == ("timeout", None, "it had not ended after 61 s")
     asks = of(Watched(None, "waiting", State("waiting", "password", 7, "ssh", prompt="Password: ")))
     assert asks.reason == "hang"
     assert asks.message.startswith("ssh (pid 7) waits for a password ('Password: ')")

@@ -31,7 +31,7 @@ def test_variables_are_chosen_by_name_pattern_or_value() -> None:
 @pytest.mark.parametrize("name", ["a b", "1X", "=x", "A-B=1"])
 def test_what_is_no_name_is_refused(name: str) -> None:
     """With the argument named."""
-    with pytest.raises(InvalidArgument, match="not the name of a variable"):
+    with pytest.raises(InvalidArgument, match="not a valid variable name"):
         job_environment.chosen([name], HOST)
 
 

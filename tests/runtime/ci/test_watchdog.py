@@ -85,7 +85,7 @@ def test_waiting_is_confirmed_after_the_grace() -> None:
     assert vigil.next() == 12.0
     assert vigil.due(11.9) is None
     assert vigil.due(12.0) == "confirm"
-    vigil.goes_on()
+    vigil.continues()
     assert vigil.next() is None
     vigil.waits(ASKS, 20.0)
     assert vigil.next() == 22.0
