@@ -50,10 +50,10 @@ def test_hosts_are_over_tls_unless_it_is_said() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("TOKEN=hidden-value", "does not say which hosts"),
-        ("TOKEN@=hidden-value", "does not say which hosts"),
-        ("hidden-value", "not that of a variable|which hosts"),
-        ("1T@a.org=hidden-value", "name is not that of a variable"),
+        ("TOKEN=hidden-value", "does not name the hosts"),
+        ("TOKEN@=hidden-value", "does not name the hosts"),
+        ("hidden-value", "not a valid variable|the hosts"),
+        ("1T@a.org=hidden-value", "name is not a valid variable name"),
         ("T@*.a.org=hidden-value", "is not a host"),
         ("T@ftp://a.org=hidden-value", "is not a host"),
         ("T@a.org/path=hidden-value", "is not a host"),
