@@ -247,7 +247,7 @@ def test_the_gateway_goes_with_the_last_session_that_needs_it(hf: Holdfast, cli:
         ({"domains": ["api.test"]}, "add --network domains"),
         ({"network": "domains", "domains": ["10.1.2.3"]}, "is an address"),
         ({"network": "domains", "domains": ["*"]}, "not a valid host name"),
-        ({"secrets": ["TOKEN=12345678"]}, "does not say which hosts"),
+        ({"secrets": ["TOKEN=12345678"]}, "does not name the hosts"),
         ({"secrets": ["TOKEN@api.test=12345678"], "env": ["TOKEN=x"]}, "cannot be set twice"),
         ({"secrets": ["TOKEN@api.test=12345678"] * 2}, "cannot be set twice"),
         ({"secrets": ["TOKEN@api.test=12345678"], "network": "none"}, "without a network"),
