@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.base.quantities import gib_text
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError
 from holdfast.runtime.doctor import doctor
@@ -84,7 +85,7 @@ def _memory() -> Check:
     rows = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
     available = int(rows["MemAvailable"].split()[0]) << 10
     hint = "" if available >= MEMORY_LEAST else "use a larger runner, or give jobs less with --memory"
-    return Check("memory", not hint, f"{available / GIB:.1f} GiB available", hint)
+    return Check("memory", not hint, f"{gib_text(available)} available", hint)
 
 
 def _disk(context: Context) -> Check:
@@ -96,7 +97,7 @@ def _disk(context: Context) -> Check:
         while not path.exists():
             path = path.parent
         free[name] = shutil.disk_usage(path).free
-    told = ", ".join(f"{size / GIB:.1f} GiB free {name}" for name, size in free.items())
+    told = ", ".join(f"{gib_text(size)} free {name}" for name, size in free.items())
     short = min(free.values()) < DISK_LEAST
     hint = "remove what the job does not need from the runner, or set HOLDFAST_HOME" if short else ""
     return Check("disk", not short, told, hint)

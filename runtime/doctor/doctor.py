@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from holdfast.base.quantities import gib_text
 from holdfast.base.text import plain
 from holdfast.engine import disk_limits
 from holdfast.errors import HoldfastError
@@ -71,7 +72,7 @@ def _home(context: Context) -> Check:
 def _disk(context: Context) -> Check:
     free = shutil.disk_usage(context.home.root).free
     hint = "" if free >= DISK_LEAST else "free some space, or set HOLDFAST_HOME to a folder on another disk"
-    return Check("disk space", not hint, f"{free / (1 << 30):.1f} GiB free", hint)
+    return Check("disk space", not hint, f"{gib_text(free)} free", hint)
 
 
 def engine_check(context: Context) -> Check:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ from ipaddress import ip_interface, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.base import polling
 from holdfast.errors import EngineError, HoldfastError, InvalidArgument, NetworkNotClosed, StoreError
 from holdfast.runtime.egress import home_file, host_network, reach
 from holdfast.runtime.sessions import init_program, network_exceptions
@@ -190,11 +190,8 @@ class Closing:
         anything gained by a different program: it has the rights of every process there, no network either,
         and every privileged step checks again (`first_process`).
         """
-        deadline = time.monotonic() + _WAIT_SECONDS
-        while not waits_unconfined(state.pid):
-            if time.monotonic() > deadline:
-                raise NetworkNotClosed("cannot start session: its first process does not wait to be released")
-            time.sleep(_POLL_SECONDS)
+        if not polling.until(lambda: waits_unconfined(state.pid), _WAIT_SECONDS, _POLL_SECONDS):
+            raise NetworkNotClosed("cannot start session: its first process does not wait to be released")
         if init_program.is_another(self.home, state.pid):
             raise NetworkNotClosed("cannot start session: its first process is not Holdfast's own")
         self.engine.signal(state.id, signal.SIGUSR1)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.base import locks
+from holdfast.base import locks, polling
 from holdfast.base.home import Home
 from holdfast.errors import EngineError, NetworkNotClosed, StoreError
 from holdfast.runtime.egress import authority, home_file, vault
@@ -212,14 +211,11 @@ def _run(
 
 
 def _await(engine: Engine, home: Home, place: Place) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while not _answers(place):
-        if time.monotonic() > deadline:
-            raise NetworkNotClosed(
-                f"cannot start the gateway: it does not answer at {place.address}:{place.port}",
-                hint=f"`docker logs {_name(home)}` says why; a firewall of the host may block it",
-            )
-        time.sleep(_POLL_SECONDS)
+    if not polling.until(lambda: _answers(place), START_SECONDS, _POLL_SECONDS):
+        raise NetworkNotClosed(
+            f"cannot start the gateway: it does not answer at {place.address}:{place.port}",
+            hint=f"`docker logs {_name(home)}` says why; a firewall of the host may block it",
+        )
 
 
 def _answers(place: Place) -> bool:

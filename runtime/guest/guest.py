@@ -66,7 +66,7 @@ class Guest:
         self.engine_files = EngineFiles()
         self.hooks = Hooks(layout, account, reaper, self.journal.append)
         self.captures = CaptureDesk(layout.identity, lambda: self.identity.generation)
-        self.changes = Changes(self)
+        self.changes = Changes(self.shells, self.kernels, self.lineage, self.journal)
         self.journal.heard = self.changes.heard
         self.requests = 0
         """The number of requests that did more than read."""

@@ -46,7 +46,7 @@ def test_a_project_is_fetched_built_and_run_in_a_fresh_copy(bash: Path) -> None:
 @pytest.mark.parametrize(
     "change", [{"fetch": "false\ntrue"}, {"build": "exit 4\n"}, {"fetch": "echo $unset"}]
 )
-def test_what_fails_before_is_seen(bash: Path, change: dict[str, Any]) -> None:
+def test_failures_before_the_test_are_seen(bash: Path, change: dict[str, Any]) -> None:
     """The first command that fails ends it."""
     assert said(commands.prepared(dataclasses.replace(PROJECT, **change)))[0] != 0
 
@@ -73,6 +73,6 @@ def test_files_are_compared_by_digest_and_folders_with_all_in_them(bash: Path) -
     assert found["out/$(one)"] == hashlib.sha256(b"one").hexdigest()[:16]
 
 
-def test_what_is_no_digest_is_left_out() -> None:
+def test_malformed_digests_are_left_out() -> None:
     """A shell may have its own say."""
     assert commands.read_digests("[1]+  Done  sleep\n" + "a" * 64 + "  out\n") == {"out": "a" * 16}

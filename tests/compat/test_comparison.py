@@ -32,7 +32,7 @@ def test_runs_that_are_alike_differ_in_nothing() -> None:
         (Run("copy", 1, CASES, {}), "copy: file out: 12ab, here absent"),
     ],
 )
-def test_each_kind_of_difference_is_told(other: Run, line: str) -> None:
+def test_each_kind_of_difference_is_reported(other: Run, line: str) -> None:
     """By what it is, its name, and both values."""
     assert lines(other) == [line]
 
@@ -44,7 +44,7 @@ def test_a_run_that_did_not_end_says_why() -> None:
     assert len(found) == 5
 
 
-def test_what_plain_runs_do_not_have_alike_is_left_out_and_named() -> None:
+def test_cases_that_differ_between_plain_runs_are_left_out_and_named() -> None:
     """A flaky case, a file with a date in it, a case that is not always there; whatever the others have."""
     second = Run(
         "plain run 2", 1, {"a": "failed", "b": "failed", "c": "passed", "e": "passed"}, {"out": "34cd"}
@@ -61,7 +61,7 @@ def test_one_more_plain_run_can_show_that_a_case_is_flaky() -> None:
     assert lines(other, plain=[*PLAIN, Run("plain run 3", 1, other.cases, other.files)]) == []
 
 
-def test_one_plain_run_says_nothing_of_what_is_unsteady() -> None:
+def test_one_plain_run_does_not_reveal_unsteady_cases() -> None:
     """It is refused."""
     with pytest.raises(ValueError, match="two plain runs"):
         compare(PLAIN[:1], [])

@@ -59,7 +59,7 @@ def test_the_page_is_sound_and_honest() -> None:
     assert "its &lt;suite> \\| all" in text
 
 
-def test_a_case_that_measured_the_wait_is_told() -> None:
+def test_a_case_that_measured_the_wait_is_reported() -> None:
     """With both figures; and they come back from the results file."""
     clocked = dataclasses.replace(BAD, captures=(Capture(0.2, 6.1, 0.4, waited=8.9, measured=(9.7,)),))
     assert from_dict(json.loads(json.dumps(clocked.as_dict()))) == clocked

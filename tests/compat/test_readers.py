@@ -123,7 +123,7 @@ def test_regression_tests_of_postgresql_lose_their_times() -> None:
 
 @pytest.mark.parametrize("name", EXPECTED)
 @pytest.mark.parametrize("text", ["", "\0\xff\ufffd", "<a", "ok", "{"])
-def test_what_is_cut_off_gives_few_cases_and_no_error(name: str, text: str) -> None:
+def test_truncated_output_gives_few_cases_and_no_error(name: str, text: str) -> None:
     """A run that died leaves anything."""
     assert len(READERS[name](text)) <= 1
 

@@ -141,7 +141,7 @@ def test_a_token_that_no_variable_holds_is_in_no_text(jobs: Any, shared_hf: Hold
         assert token not in text
 
 
-def test_a_question_nobody_answers_is_thawed_as_it_is_asked(jobs: Any, shared_hf: Holdfast) -> None:
+def test_an_unanswered_question_is_thawed_as_it_is_asked(jobs: Any, shared_hf: Holdfast) -> None:
     """Exit code 75 at once; who thaws it on a terminal is at the question, and the program takes the answer.
 
     Without a terminal, thaw says what there is: how much of it, what failed, and how to get there.
@@ -217,7 +217,7 @@ def test_a_test_that_fails_is_captured_at_its_place(jobs: Any, shared_hf: Holdfa
         copy.remove()
 
 
-def test_what_takes_too_long_is_captured_as_it_hangs(jobs: Any, shared_hf: Holdfast) -> None:
+def test_a_job_that_hangs_is_captured(jobs: Any, shared_hf: Holdfast) -> None:
     """Exit code 124, and the program is in the snapshot. A capture that is too large is told, not kept.
 
     Instead the files are, if that was asked for.

@@ -108,7 +108,7 @@ def test_a_suite_and_a_build_come_to_the_same_end(shared_hf: Holdfast) -> None:
     assert (found.cases, found.files, found.failing, found.unsteady) == (16, 19, 0, ())
 
 
-def test_what_a_copy_does_otherwise_is_told(shared_hf: Holdfast) -> None:
+def test_differences_in_a_copy_are_reported(shared_hf: Holdfast) -> None:
     """By case and file; what is another each time is named, and no difference."""
     found = tried(shared_hf, TELLING)
     assert not found.good

@@ -58,9 +58,7 @@ def gateways(hf: Holdfast) -> list[str]:
     return list(hf.engine.containers(holdfast_home=hf.home.digest, holdfast_role="gateway"))
 
 
-def test_what_is_allowed_is_reached_through_the_gateway_and_by_no_other_way(
-    session: Session, world: Hosts
-) -> None:
+def test_allowed_domains_are_reached_only_through_the_gateway(session: Session, world: Hosts) -> None:
     """By its name; neither another, nor an address, nor the resolver; what is opened by address is open."""
     assert web(session, f"https://api.test:{world.api.port}/").endswith("200 200")
     assert web(session, f"http://plain.test:{world.plain.port}/").endswith("200 000")
@@ -84,7 +82,7 @@ def test_what_is_allowed_is_reached_through_the_gateway_and_by_no_other_way(
     )
 
 
-def test_what_was_refused_is_known(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
+def test_refusals_are_known(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
     """By host and port, once; and nothing that was allowed."""
     for _ in range(3):
         web(session, "http://asked.test/")
@@ -132,7 +130,7 @@ def test_the_domains_of_a_running_session_change(shared_hf: Holdfast, session: S
     usual.remove()
 
 
-def test_nobody_inherits_a_policy(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
+def test_policies_are_not_inherited(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
     """Who gets the address of a session that is gone begins without one; who is not a session has none."""
     gone = shared_hf.new("gone", network="domains", domains=["api.test"])
     address = said(gone, "hostname -i")

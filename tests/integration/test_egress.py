@@ -288,9 +288,7 @@ def test_a_container_that_is_started_by_hand_runs_nothing(hf: Holdfast) -> None:
 # What is chosen.
 
 
-def test_what_is_allowed_is_reached_and_nothing_else_also_in_copies(
-    hf: Holdfast, cli: Any, host: Place
-) -> None:
+def test_only_allowed_destinations_are_reached_also_in_copies(hf: Holdfast, cli: Any, host: Place) -> None:
     """One port of one address; a name counts as its addresses now; the choice goes along with a snapshot."""
     place = f"{host.gateway}:{host.port}"
     assert cli("new", "--name", "some", "--allow", place, "--allow", "localhost:1").code == 0

@@ -22,7 +22,7 @@ COPIES = int(os.environ.get("HOLDFAST_TEST_COPIES", "2"))
 PATIENCE = 120.0
 
 
-def test_every_state_of_a_connection_goes_on_in_copies(hf: Holdfast) -> None:
+def test_every_state_of_a_connection_continues_in_copies(hf: Holdfast) -> None:
     session = hf.new("ends")
     session.exec(f"mkdir {FOLDER}; cat > ends.py <<'END'\n{PROGRAM.read_text()}\nEND")
     session.exec(f"setsid python3 ends.py {FOLDER} > {FOLDER}/log 2>&1 < /dev/null &")

@@ -294,7 +294,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         reconnect: ("SILENCE_SECONDS",),
         call_deadline: ("OVERDUE",),
         capture_retry: ("AWAKE_SECONDS",),
-        after_capture: ("PATIENCE", "GLANCE"),
+        after_capture: ("REPLY_SECONDS", "GLANCE"),
         capture_requests: ("BEGINNING", "ENDING"),
     }.items():
         for name in names:
@@ -444,7 +444,7 @@ def _cleared(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def test_names_in_the_shared_folder_mislead_nobody(hf: Holdfast, impatient: None) -> None:
+def test_names_in_the_shared_folder_do_not_mislead(hf: Holdfast, impatient: None) -> None:
     """Whatever is there by the names the host uses; such a session can still be removed."""
     session = hf.new("evil")
     folder = hf.home.run_dir(session.id)

@@ -22,7 +22,7 @@ BALLAST = 96
 EXCLUDED = ["fine", "database is locked", "fine", "fine"]
 
 
-def test_sqlite_goes_on_in_every_mode(hf: Holdfast) -> None:
+def test_sqlite_continues_in_every_mode(hf: Holdfast) -> None:
     """Idle, reading, writing, in all kinds of journal: each writes on, and connections of one process keep
     each other out, those made in the copy and those from before. So in a copy of a copy, with memory that
     comes on demand, and after a suspension.

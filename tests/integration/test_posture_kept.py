@@ -127,7 +127,7 @@ def fresh(shared_hf: Holdfast) -> dict[str, Any]:
     return found
 
 
-def test_what_reaches_around_the_container_fails(fresh: dict[str, Any]) -> None:
+def test_attempts_to_leave_the_container_fail(fresh: dict[str, Any]) -> None:
     """Each call by its number, from a program without a library in between."""
     told = [line.split() for line in fresh["calls"].splitlines()]
 

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 QUICK = ("bash-jobs", "zombies", "other-user", "python-asyncio", "pdb", "c-files")
 
 
-def test_programs_go_on_in_parent_and_copies(
+def test_programs_continue_in_parent_and_copies(
     hf: Holdfast, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Six at once, by the command: the result is JSON on standard output and a page, progress is told."""

@@ -237,7 +237,7 @@ def test_a_lease_is_checked() -> None:
 def test_times_as_people_write_them() -> None:
     """With units or without; nothing else."""
     assert [duration(text) for text in ("90", "90s", "1.5m", "2h", "1d")] == [90, 90, 90, 7200, 86400]
-    for wrong in ("", "0", "m", "-5", "5w", "1e3"):
+    for wrong in ("", "0", "m", "-5", "5x", "1e3"):
         with pytest.raises(InvalidArgument):
             duration(wrong)
 

@@ -255,7 +255,7 @@ def test_a_worker_has_the_terminal_to_itself(run: Run) -> None:
     assert child.wait() == 2
 
 
-def test_without_its_option_nothing_of_it_is_loaded(tmp_path: Path) -> None:
+def test_without_its_option_the_plugin_is_not_loaded(tmp_path: Path) -> None:
     """A run of pytest pays for two options, where the package happens to be installed."""
     loaded = "[name for name in sys.modules if name.startswith('holdfast')]"
     (tmp_path / "test_a.py").write_text(

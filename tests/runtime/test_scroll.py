@@ -36,7 +36,7 @@ def test_the_final_text_of_a_terminal(output: bytes, shown: str) -> None:
     assert _plain(output) == shown
 
 
-def test_what_scrolls_off_is_kept() -> None:
+def test_lines_that_scroll_off_are_kept() -> None:
     """All of it, up to a size; of more the end."""
     many = b"".join(b"%d\r\n" % n for n in range(1000))
     assert _plain(many) == "".join(f"{n}\n" for n in range(1000))

@@ -9,16 +9,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from holdfast.kernels.guest.kernel import Kernel
 from holdfast.runtime.guest.pulse import access
 from holdfast.runtime.guest.pulse.listening import Listening
+from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.records import masking
+from holdfast.runtime.guest.shells.shell import Shell
 from holdfast.runtime.guest.shells.shell_state import ShellState, Variable
-
-if TYPE_CHECKING:
-    from holdfast.kernels.guest.kernel import Kernel
-    from holdfast.runtime.guest.guest import Guest
 
 PATIENCE = 5.0
 """Seconds an idle kernel may take to report its names, on a busy machine."""
@@ -32,39 +31,22 @@ Named = dict[str, list[Any]]
 """Variables by name, each as attributes, size, digest, and the value to show or None."""
 
 
-async def holdings(guest: Guest) -> dict[str, Any]:
-    """Return the session's state. Takes milliseconds, or seconds where a kernel does not answer."""
-    kernels = {name: await kernel_of(kernel) for name, kernel in guest.kernels.items()}
-    # Pending changes are written first, so that the journal's entries lead from any of them to here.
-    for name, found in kernels.items():
-        guest.changes.seen(name, found)
-    guest.changes.settle()
-    return {
-        "at": round(time.time(), 6),
-        "seq": guest.journal.last,
-        "generation": guest.identity.generation,
-        "processes": processes(guest),
-        "shells": {
-            name: {"pid": shell.pid or 0, **shell_of(shell.held())} for name, shell in guest.shells.items()
-        },
-        "kernels": kernels,
-    }
-
-
-def processes(guest: Guest) -> list[dict[str, Any]]:
+def processes(
+    shells: Mapping[str, Shell], kernels: Mapping[str, Kernel], lineage: Origins
+) -> list[dict[str, Any]]:
     """Return the processes of the session, with the role of the supervisor's own."""
     roles = {1: "supervisor", os.getpid(): "supervisor"}
-    roles |= {shell.pid: "shell" for shell in guest.shells.values() if shell.pid}
-    roles |= {kernel.pid: "kernel" for kernel in guest.kernels.values() if kernel.pid}
-    table = guest.lineage.look()[:MAX_PROCESSES]
+    roles |= {shell.pid: "shell" for shell in shells.values() if shell.pid}
+    roles |= {kernel.pid: "kernel" for kernel in kernels.values() if kernel.pid}
+    table = lineage.look()[:MAX_PROCESSES]
     ports = Listening().ports(frozenset(each.pid for each in table))
-    shells = {command_of(pid) for pid, role in roles.items() if role == "shell"}
+    started_as = {command_of(pid) for pid, role in roles.items() if role == "shell"}
     zero = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
     found = []
     for each in table:
-        origin = guest.lineage.origin(each.pid) or {}
+        origin = lineage.origin(each.pid) or {}
         command = command_of(each.pid)
-        if command in shells and each.pid not in roles:
+        if command in started_as and each.pid not in roles:
             command = SUBSHELL
         found.append(
             {

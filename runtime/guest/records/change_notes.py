@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from holdfast.kernels.guest.kernel import Kernel
 from holdfast.runtime.guest.captures.held_state import kernel_of, shell_of
 from holdfast.runtime.guest.pulse.listening import Listening, listening_sockets
+from holdfast.runtime.guest.pulse.origins import Origins
+from holdfast.runtime.guest.records.journal import Journal
 from holdfast.runtime.guest.records.masking import MASK
-
-if TYPE_CHECKING:
-    from holdfast.runtime.guest.guest import Guest
+from holdfast.runtime.guest.shells.shell import Shell
 
 SOON = 0.2
 """Seconds after a cell or command in which kernels and ports are looked at; later ones share the look."""
@@ -30,8 +31,13 @@ Pairs = dict[str, list[Any]]
 class Changes:
     """The state at the last look, and the looks to come."""
 
-    def __init__(self, guest: Guest) -> None:
-        self._guest = guest
+    def __init__(
+        self, shells: Mapping[str, Shell], kernels: Mapping[str, Kernel], lineage: Origins, journal: Journal
+    ) -> None:
+        self._live_shells = shells
+        self._live_kernels = kernels
+        self._lineage = lineage
+        self._journal = journal
         self._loop = asyncio.get_running_loop()
         self._shells: dict[str, dict[str, Any]] = {}
         self._versions: dict[str, tuple[int, int, int]] = {}
@@ -54,12 +60,12 @@ class Changes:
             self._cells.setdefault(str(entry.get("kernel", "")), []).append(str(entry.get("id", "")))
             self._look_soon()
         elif kind == "woken":
-            for name in self._guest.shells:
+            for name in self._live_shells:
                 self._loop.call_soon(self._look_at_shell, name, "")
 
     def settle(self) -> None:
         """Look at the shells and ports now: the present is about to be compared with the past."""
-        for name in self._guest.shells:
+        for name in self._live_shells:
             self._look_at_shell(name, "")
         self._look_at_ports()
 
@@ -79,10 +85,10 @@ class Changes:
             more = max(0, len(pairs) - MOST) or None
             several = ids[-MOST_IDS:] if len(ids) > 1 else None
             last = ids[-1] if ids else None
-            self._guest.journal.append("changed", kernel=name, id=last, ids=several, more=more, **told)
+            self._journal.append("changed", kernel=name, id=last, ids=several, more=more, **told)
 
     def _look_at_shell(self, name: str, id_: str) -> None:
-        shell = self._guest.shells.get(name)
+        shell = self._live_shells.get(name)
         if shell is None or (version := shell.state_version()) == self._versions.get(name):
             return
         held = shell.held()
@@ -108,7 +114,7 @@ class Changes:
                 told[table] = dict(list(pairs.items())[:MOST])
         told |= {key: [before[key], now[key]] for key in ("cwd", "umask") if before[key] != now[key]}
         if told:
-            self._guest.journal.append("changed", shell=name, id=id_ or None, more=more or None, **told)
+            self._journal.append("changed", shell=name, id=id_ or None, more=more or None, **told)
 
     def _look_soon(self) -> None:
         if self._timer is None:
@@ -125,16 +131,16 @@ class Changes:
         if sockets == self._sockets:
             return
         first, self._sockets = self._sockets is None, sockets
-        pids = frozenset(each.pid for each in self._guest.lineage.look())
+        pids = frozenset(each.pid for each in self._lineage.look())
         now = {port: pid for pid, ports in Listening().ports(pids).items() for port in ports}
         before, self._ports = self._ports, now
         closed, opened = sorted(before.items() - now.items()), sorted(now.items() - before.items())
         if not first and (opened or closed):
-            self._guest.journal.append("changed", ports=[closed, opened])
+            self._journal.append("changed", ports=[closed, opened])
 
     async def _look_at_kernels(self) -> None:
         for name in list(self._cells):
-            kernel = self._guest.kernels.get(name)
+            kernel = self._live_kernels.get(name)
             if kernel is not None and kernel.state == "idle":  # the end of what runs now arrives here as well
                 self.seen(name, await kernel_of(kernel))
 

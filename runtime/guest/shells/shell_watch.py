@@ -7,22 +7,42 @@ journal; the detection is in `pulse/`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from holdfast.runtime.guest.pulse.prompts import TAIL
 from holdfast.runtime.guest.pulse.sampler import SHELL, Sampler
 from holdfast.runtime.guest.pulse.state import State
+from holdfast.runtime.guest.records.streamlog import StreamLog
 from holdfast.runtime.guest.shells.shell_fsm import Exec, Phase
 from holdfast.runtime.guest.shells.shell_fsm import State as Prompt
+from holdfast.runtime.guest.shells.terminal import Terminal
 
-if TYPE_CHECKING:
-    from holdfast.runtime.guest.shells.shell import Shell
+
+class WatchedShell(Protocol):
+    """What is needed of a shell here."""
+
+    log: StreamLog
+
+    @property
+    def terminal(self) -> Terminal | None:
+        """The terminal, while a shell runs."""
+
+    @property
+    def pid(self) -> int | None:
+        """Process of the shell, if one runs."""
+
+    @property
+    def current(self) -> Exec | None:
+        """The command that runs or comes next."""
+
+    def drain(self) -> None:
+        """Record what the terminal holds now."""
 
 
 class Watching:
     """The sampler of one shell, and the reporting of its findings."""
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, shell: WatchedShell) -> None:
         self._shell = shell
         self._sampler = Sampler(self)
         self._journalled: tuple[object, ...] = ()

@@ -6,22 +6,29 @@ A task is looked at less often than a shell: no caller waits for it to return, a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from holdfast.runtime.guest.pulse.prompts import TAIL
 from holdfast.runtime.guest.pulse.sampler import Sampler
 from holdfast.runtime.guest.pulse.state import State
-
-if TYPE_CHECKING:
-    from holdfast.runtime.guest.tasks.tasks import Task
+from holdfast.runtime.guest.records.streamlog import StreamLog
+from holdfast.runtime.guest.shells.terminal import Terminal
 
 TICK = 0.1
+
+
+class WatchedTask(Protocol):
+    """What is needed of a task here."""
+
+    terminal: Terminal | None
+    pid: int | None
+    log: StreamLog
 
 
 class TaskWatching:
     """One task's sampler."""
 
-    def __init__(self, task: Task, drain: Callable[[], None], tell: Callable[[State], None]) -> None:
+    def __init__(self, task: WatchedTask, drain: Callable[[], None], tell: Callable[[State], None]) -> None:
         """Watch a task; `tell` is called when it begins to wait for something else than before."""
         self._task = task
         self._drain = drain

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from typing import Any
 
-from holdfast.runtime.guest.captures.held_state import holdings
+from holdfast.runtime.guest.captures import held_state
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.records import changed_files
 from holdfast.runtime.guest.records.changed_files import Owners, Record
@@ -22,7 +23,27 @@ MAX_RECORDS = 2000
 
 async def held(guest: Guest, call: Call) -> None:
     """Send what the session holds."""
-    await call.finish("holdings", _json(await holdings(guest)))
+    await call.finish("holdings", _json(await _holdings(guest)))
+
+
+async def _holdings(guest: Guest) -> dict[str, Any]:
+    """Return the session's state. Takes milliseconds, or seconds where a kernel does not answer."""
+    kernels = {name: await held_state.kernel_of(kernel) for name, kernel in guest.kernels.items()}
+    # Pending changes are written first, so that the journal's entries lead from any of them to here.
+    for name, found in kernels.items():
+        guest.changes.seen(name, found)
+    guest.changes.settle()
+    return {
+        "at": round(time.time(), 6),
+        "seq": guest.journal.last,
+        "generation": guest.identity.generation,
+        "processes": held_state.processes(guest.shells, guest.kernels, guest.lineage),
+        "shells": {
+            name: {"pid": shell.pid or 0, **held_state.shell_of(shell.held())}
+            for name, shell in guest.shells.items()
+        },
+        "kernels": kernels,
+    }
 
 
 async def files(_: Guest, call: Call) -> None:

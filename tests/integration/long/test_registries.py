@@ -91,7 +91,7 @@ def test_an_engine_that_has_nothing_gets_all_of_it(
         assert (ran.returncode, ran.stdout) == (0, "text\n"), ran.stderr
 
 
-def test_a_push_that_is_killed_goes_on(
+def test_a_push_that_is_killed_continues(
     session: Session, tmp_path: Path, shared_hf: Holdfast, tell: Callable[[str], None]
 ) -> None:
     """In the middle of a layer: what has arrived is not sent again, and nothing is found before the end."""

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.engine
 ROUNDS = int(os.environ.get("HOLDFAST_TEST_KILLS", "200"))
 
 
-def test_two_hundred_kills_are_survived_or_told(hf: Holdfast) -> None:
+def test_two_hundred_kills_are_survived_or_reported(hf: Holdfast) -> None:
     """Nothing is lost in silence, and nothing is left over."""
     storm, dice = Storm(hf, seed=7), random.Random(7)
     storm.prepare()

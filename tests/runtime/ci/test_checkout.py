@@ -76,7 +76,7 @@ def unpacked(found: Checkout, folder: Path, owner: tuple[int, int] = (0, 0)) -> 
     return members
 
 
-def test_what_git_would_keep_is_taken(repo: Path) -> None:
+def test_files_that_git_would_keep_are_copied(repo: Path) -> None:
     """Tracked and untracked files, links as links; nothing that is ignored or gone."""
     found = checkout.look(repo)
     assert names(found) == {

@@ -60,7 +60,7 @@ def test_resolvers_are_open_for_names_alone() -> None:
     assert [one.port for one in rules.opened if one.network == ip_network("169.254.169.254/32")] == [53]
 
 
-def test_what_a_person_allows_comes_first() -> None:
+def test_exceptions_of_a_person_come_first() -> None:
     """Whatever it is."""
     chosen = Opening(ip_network("10.0.0.0/8"), 5432)
     assert reach.rules("internet", MACHINE, BRIDGE, [chosen]).opened[0] == chosen

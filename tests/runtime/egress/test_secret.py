@@ -89,7 +89,7 @@ def test_values_are_the_owners_alone_and_go_when_they_are_forgotten(tmp_path: Pa
     assert vault.find(home, given.placeholder) is None
 
 
-def test_a_session_is_made_with_placeholders_and_a_bundle_brings_none() -> None:
+def test_a_session_gets_placeholders_and_a_bundle_has_none() -> None:
     """Its variables have them, with the address of the gateway; a bundle says nothing of network and
     secrets.
     """

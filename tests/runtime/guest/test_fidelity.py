@@ -368,7 +368,7 @@ def test_a_shell_of_another_kind_is_a_plain_terminal(
         guest.ask("send", typed)
         connection.until_output(b"is-1")
         for _ in range(2):
-            with pytest.raises(Refused, match=f"the shell is now {name}.*, which does not tell") as caught:
+            with pytest.raises(Refused, match=f"the shell is now {name}.*, which does not mark") as caught:
                 guest.exec("echo one")
             assert caught.value.code == "impossible"
         guest.ask("send", end)

@@ -35,7 +35,7 @@ def test_an_entry_is_whole(program: Program) -> None:
 
 
 @pytest.mark.parametrize("program", catalog.PROGRAMS, ids=lambda program: program.name)
-def test_what_an_entry_runs_is_there(program: Program) -> None:
+def test_commands_of_the_table_exist(program: Program) -> None:
     """Bash can read its commands, and the files they name are in the catalog."""
     for command in commands(program):
         for word in command.replace('"', " ").replace("'", " ").replace(";", " ").split():

@@ -10,7 +10,7 @@ def test_the_last_verdict_counts() -> None:
     assert verdict.read("not ok: one\nok: two\n").ok
 
 
-def test_noise_of_the_shell_is_no_verdict() -> None:
+def test_noise_of_the_shell_is_not_a_verdict() -> None:
     """Job control speaks before and after; colours and carriage returns are taken off."""
     found = verdict.read("[1] 12\r\n\x1b[32mok: all is well\x1b[0m\r\n[1]+  Done   sleep\r\n")
     assert (found.ok, found.said) == (True, "all is well")
