@@ -154,7 +154,7 @@ def profile() -> dict[str, Any]:
 
 
 def _argument(index: int, value: int, operator: str = "SCMP_CMP_EQ") -> dict[str, Any]:
-    """Return a condition on one argument; for MASKED_EQ, `value` is the mask and all its bits must
+    """Return a condition on one argument; for MASKED_EQ, `value` is the mask, whose bits must all
     be clear.
     """
     return {"index": index, "value": value, "valueTwo": 0, "op": operator}

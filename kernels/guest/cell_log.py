@@ -1,6 +1,4 @@
-"""The events of a kernel's cells, on disk, so that a client that lost its connection can get what
-it missed.
-"""
+"""The events of a kernel's cells, on disk, so that a client that was disconnected can get what it missed."""
 
 from __future__ import annotations
 

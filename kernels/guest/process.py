@@ -50,9 +50,7 @@ _STILL = (
     "shell.events.register('post_run_cell', lambda *_: thread.io_loop.add_callback(thread._event_pipe_gc))"
     ") and None)(shell.kernel.iopub_thread))(get_ipython())"
 )
-"""Makes ipykernel clean up at the end of each cell instead of every ten seconds, so that it sleeps
-when idle.
-"""
+"""Makes ipykernel clean up at the end of each cell, not every ten seconds, so that it sleeps when idle."""
 
 logger = logging.getLogger(__name__)
 

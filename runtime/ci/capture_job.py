@@ -29,9 +29,7 @@ MOST_FINDINGS = 5
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a capture: `seconds`, bytes of `size`. `files`: keep those if a live capture is not
-    possible.
-    """
+    """Limits of a capture: `seconds`, bytes of `size`. `files`: keep those if it cannot be live."""
 
     seconds: float = 300.0
     size: int | None = None

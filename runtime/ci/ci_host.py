@@ -25,13 +25,9 @@ if TYPE_CHECKING:
 
 GIB = 1 << 30
 MEMORY_LEAST = 2 * GIB
-"""Available memory: a session with a kernel takes 150 MiB, a capture as much again as page cache;
-then tests.
-"""
+"""Available memory: a session with a kernel takes 150 MiB, a capture as much as page cache; then tests."""
 DISK_LEAST = 6 * GIB
-"""Disk: images take 3 GB, a snapshot the job's memory and files, an exported one a third of a
-gigabyte more.
-"""
+"""Disk: images take 3 GB, a snapshot the job's memory and files, an exported one a third of a GB more."""
 KERNEL_LEAST = (5, 10)
 LIVE = ("checkpointer", "kernel features", "live capture", "live restore", "what is restored")
 """Checks whose failure only prevents live captures; jobs still run."""

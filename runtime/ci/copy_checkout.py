@@ -107,9 +107,7 @@ def put(engine: Engine, container: str, checkout: Checkout, owner: tuple[int, in
 
 
 def _folders(checkout: Checkout) -> list[str]:
-    """Yield the parent folders of files that are not entries themselves, so that they also get the right
-    owner.
-    """
+    """Yield the parent folders of files that are not entries, so that they also get the right owner."""
     known = {name for name, _ in checkout.entries}
     found = {"."}
     for name in [*known, *checkout.texts]:

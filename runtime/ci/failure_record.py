@@ -58,9 +58,7 @@ def of(
 
 
 def exit_code(watched: Watched) -> int:
-    """Return the job's exit code: the command's, 128+n after a signal; 75 if it waits, 124 if it is
-    given up.
-    """
+    """Return the job's exit code: the command's, 128+n after a signal; 75 if it waits, 124 if given up."""
     if watched.result is None:
         return 75 if watched.given == "waiting" else 124
     result = watched.result
@@ -94,9 +92,7 @@ def job_of(environment: Mapping[str, str]) -> str | None:
 
 
 def sight(pulse: Pulse) -> Iterator[str]:
-    """Yield the activity of a session in a few lines: its shells, its processes, listening sockets,
-    memory.
-    """
+    """Yield the activity of a session in a few lines: shells, processes, listening sockets, memory."""
     for terminal in pulse.terminals:
         yield f"shell {terminal.shell}: {terminal.observed.told(pulse.at)} in {terminal.cwd}"
     if pulse.limits is not None and pulse.limits.memory.used is not None:

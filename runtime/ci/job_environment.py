@@ -56,7 +56,7 @@ def chosen(wanted: Sequence[str], host: Mapping[str, str]) -> dict[str, str]:
 
 
 def with_plugin(variables: Mapping[str, str], command: str) -> dict[str, str]:
-    """Make the pytest plugin importable for any Python if the command uses it: not all see the system's
+    """Make the pytest plugin importable if the command uses it: not every Python sees the system's
     packages.
     """
     if PLUGIN_OPTION not in f"{command} {variables.get('PYTEST_ADDOPTS', '')}".split():

@@ -116,9 +116,7 @@ class Redaction:
 
 
 class Stream:
-    """A filter that redacts a stream, however it is cut. A possible beginning of a secret waits for what
-    follows.
-    """
+    """A filter that redacts a stream, however it is cut. A possible secret waits for what follows."""
 
     def __init__(self, redaction: Redaction, rest: scrubbing.Stream | None = None) -> None:
         self._redaction = redaction

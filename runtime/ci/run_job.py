@@ -180,9 +180,7 @@ class Run:
         return Outcome(code, seconds, found, kept, why, tuple(self._notes))
 
     def _lost(self, text: str, error: SessionDead, seconds: float) -> Outcome:
-        """Return the outcome if the session ended on its own: killed, or out of memory. There is nothing left
-        to capture.
-        """
+        """Return the outcome of a session that ended on its own, with nothing left to capture."""
         self._flush()
         found = self._completed(
             Failure(

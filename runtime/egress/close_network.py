@@ -78,9 +78,7 @@ class Closing:
         return rules
 
     def renew(self, options: SessionOptions, container_id: str) -> None:
-        """Register a session with the gateway again, by its present address. Raises the same errors as
-        `close`.
-        """
+        """Register a session with the gateway again, by its present address. Raises what `close` raises."""
         if options.by_gateway:
             self._rules(options, self._running(container_id))
 
@@ -130,9 +128,7 @@ class Closing:
     def _gateway(
         self, options: SessionOptions, state: ContainerState, machine: reach.Machine, rules: Rules
     ) -> Opening | None:
-        """Return the address of the gateway if this session uses it; remove a policy left by
-        another session.
-        """
+        """Return the gateway's address if this session uses it; remove a policy left by another session."""
         if not options.by_gateway:
             if self.home.has_gateway:
                 from holdfast.runtime.egress import session_policy

@@ -86,9 +86,7 @@ def connected(text: str, order: str = sys.byteorder) -> tuple[IPv4Network, ...]:
 
 
 def interfaces(text: str) -> tuple[IPv6Interface, ...]:
-    """Return the host's IPv6 addresses except loopback, with their networks, from
-    /proc/net/if_inet6; pure.
-    """
+    """Return the host's IPv6 addresses but loopback, with their networks, from /proc/net/if_inet6; pure."""
     found = []
     for line in text.splitlines():
         digits, _, prefix, *_ = line.split()

@@ -146,9 +146,7 @@ def _domains(now: SessionOptions, more: Iterable[str], less: Iterable[str]) -> l
 
 
 def _check_gateway(now: SessionOptions, network: str) -> None:
-    """Check that the change does not affect the gateway, of which programs learn only when a
-    session is made.
-    """
+    """Refuse a change of the gateway's use: programs learn of the gateway only when a session is made."""
     if (network == "domains") != (now.network == "domains"):
         raise InvalidArgument(
             f"cannot change the network from {now.network} to {network}: programs reach names through a "

@@ -77,9 +77,7 @@ def clear(home: Home, addresses: Iterable[str]) -> None:
 
 
 def leave(home: Home, session_id: str) -> None:
-    """Remove the policy of a session that stops; it gets one when it resumes. Raises the same errors as
-    `end`.
-    """
+    """Remove the policy of a session that stops; it gets one when it resumes. Raises what `end` raises."""
     with gateway.alone(home):
         _forget(home, session_id)
 

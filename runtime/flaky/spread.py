@@ -80,9 +80,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The outcomes of all runs. `asked` is how many were wanted; there are fewer if one that differed ended
-    the series.
-    """
+    """The outcomes of all runs. `asked` is the wanted number; there are fewer if the series stopped early."""
 
     command: str
     snapshot: str
@@ -147,9 +145,7 @@ class Spread:
 
 
 def grouped(runs: Sequence[Run], *, compare_output: bool = False) -> tuple[Kind, ...]:
-    """Return the kinds, the most common first. Output of runs that passed counts only with
-    `compare_output`.
-    """
+    """Return the kinds, the most common first. Output of passing runs counts only with `compare_output`."""
     found: dict[tuple[str, str], list[Run]] = {}
     for run in sorted(runs, key=lambda run: run.number):
         counts = compare_output or not run.passed

@@ -40,9 +40,7 @@ def named(policy: Policy, host: str, port: int) -> bool:
 
 
 def worth_asking(policy: Policy, host: str, port: int) -> bool:
-    """Return whether to look up a name. One that may not be reached is not looked up: the query itself would
-    leak it.
-    """
+    """Return whether to look up a name, which only a reachable one is: the query itself would leak it."""
     opened = (host, port) in policy.opened_names or host in (name for name, _ in policy.names)
     return opened or named(policy, host, port) or parsed_address(host) is not None
 

@@ -1,6 +1,4 @@
-"""Where a session finds the gateway and its trusted roots: the same everywhere, because restored memory has
-it.
-"""
+"""The places of the gateway and the trusted roots in a session: fixed, because restored memory has them."""
 
 from __future__ import annotations
 
@@ -21,6 +19,4 @@ TRUST_VARIABLES = (
     "NODE_EXTRA_CA_CERTS",
     "GIT_SSL_CAINFO",
 )
-"""Variables in which OpenSSL and Python, requests, curl, pip, Node.js and git look for their
-trusted roots.
-"""
+"""Variables in which OpenSSL and Python, requests, curl, pip, Node.js and git look for trusted roots."""

@@ -62,9 +62,7 @@ class Layers:
 
 
 def _greeting(data: bytes) -> str | bool | None:
-    """Return the name in a ClientHello, empty if it has none; None if more must arrive; False if it is not
-    one.
-    """
+    """Return the name in a ClientHello, or ""; None if more must arrive; False if it is not a ClientHello."""
     if not starts_like_tls_record(data):
         return False
     try:

@@ -24,9 +24,7 @@ WAKE_NAME = "wake.json"
 JOURNAL_NAME = "journal"
 
 SYSTEM_HOOKS = Path("/etc/holdfast/hooks.d")
-"""Folder whose programs, like those in the user's HOME_HOOKS, run when the session resumes after a
-capture.
-"""
+"""Folder of programs that run, like those in the user's HOME_HOOKS, when the session resumes."""
 HOME_HOOKS = Path(".config/holdfast/hooks.d")
 
 MAIN = "main"
@@ -119,9 +117,7 @@ class IdentityPaths:
 
     @property
     def generation(self) -> Path:
-        """The number of restores before this session; written last and in place, for programs that
-        watch it.
-        """
+        """The number of restores before this session; written last and in place, for programs watching it."""
         return self.folder / "generation"
 
     @property
@@ -131,9 +127,7 @@ class IdentityPaths:
 
     @property
     def listeners(self) -> Path:
-        """FIFOs of the programs that want to be notified of captures and restores; see
-        `holdfast_session.py`.
-        """
+        """FIFOs of programs that are notified of captures and restores; see `holdfast_session.py`."""
         return self.folder / "listeners"
 
     @property

@@ -490,9 +490,7 @@ def _to_front(terminal: int, group: int) -> None:
 
 
 def _wait_frozen(test: str) -> None:
-    """Wait forever: without a terminal there is no debugger, but files, servers and memory can be
-    inspected.
-    """
+    """Wait forever: there is no terminal for a debugger, but files, servers and memory can be inspected."""
     sys.stderr.write(
         f"holdfast: {test} is paused here, pid {os.getpid()}: there is no terminal for a debugger\n"
     )

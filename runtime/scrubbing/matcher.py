@@ -15,9 +15,7 @@ from holdfast.errors import InvalidArgument
 from holdfast.runtime.scrubbing.rule import Rule, compiled
 
 LONGEST = 8 << 10
-"""Bytes of the longest match that is found whole wherever data is cut; of longer ones the beginning
-is found.
-"""
+"""Bytes of the longest match found whole wherever data is cut; of longer ones the beginning is found."""
 _GROUP = re.compile(r"(?<!\\)\(\?P?<[A-Za-z_]\w*>")
 _WIDE = r"(?:[\t\n\r\x20-\x7e]\x00){12,}"
 

@@ -151,9 +151,7 @@ def checked_action(given: str) -> Action:
 
 
 def path_pattern(glob: str) -> str:
-    """Return an expression for paths such as `~/.netrc`, `**/.npmrc`, `/etc/*.key` and, in any folder,
-    `.pgpass`.
-    """
+    """Return an expression for paths like `~/.netrc`, `**/.npmrc`, `/etc/*.key` and, anywhere, `.pgpass`."""
     begin, rest = r"/(?:.*/)?", glob
     if glob.startswith("~/"):
         begin, rest = _HOMES, glob[2:]

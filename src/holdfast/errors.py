@@ -254,9 +254,7 @@ class QuotaExceeded(SnapshotError):
 
 
 class LiveUnsupported(SnapshotError):
-    """A live snapshot is not possible here or now. `findings` are the resources that prevent it,
-    where known.
-    """
+    """A live snapshot is not possible here or now. `findings` are the obstacles, where known."""
 
     code = "live_unsupported"
 

@@ -101,9 +101,7 @@ async def kernel_of(kernel: Kernel) -> dict[str, Any]:
 
 
 def about(row: Mapping[str, Any]) -> list[str]:
-    """Return what a kernel's name stands for, described for people, and a digest where a small
-    value has one.
-    """
+    """Return a description of a kernel's name, and a digest where a small value has one."""
     kind = str(row.get("kind", "value"))
     words = str(row.get("type", "?")).rpartition(".")[2] if kind == "value" else kind
     if isinstance(shape := row.get("shape"), list):

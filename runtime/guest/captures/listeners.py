@@ -94,9 +94,7 @@ class Listeners:
             return []
 
     def _write(self, name: str, told: Mapping[str, Any]) -> bool:
-        """Write a line to a program's FIFO; one without a reader is left over from a program that
-        has ended.
-        """
+        """Write a line to a program's FIFO; one without a reader is left over from an ended program."""
         path = self._paths.listeners / name
         try:
             fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)

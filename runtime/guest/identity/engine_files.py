@@ -27,9 +27,7 @@ class EngineFiles:
         self._added = {path: added(given, lines(path)) for path, given in self._given.items()}
 
     def carry_over(self) -> None:
-        """Add the user's lines to the files of this container, in which this process has just been
-        restored.
-        """
+        """Add the user's lines to the files of this container, in which this process was just restored."""
         for path, mine in self._added.items():
             self._given[path] = lines(path)
             missing = added(self._given[path], mine)

@@ -40,9 +40,7 @@ class Awakening:
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Awakening:
-        """Return the awakening of a supervisor that begins: in a fresh container, or from a filesystem
-        snapshot.
-        """
+        """Return the awakening of a supervisor that begins: in a fresh container, or from snapshot files."""
         snapshot, before = facts.get("snapshot"), facts.get("before")
         if not isinstance(snapshot, str) or not isinstance(before, dict):
             return cls("started")

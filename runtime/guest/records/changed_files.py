@@ -94,9 +94,7 @@ def _listed(one: Record) -> Iterable[str]:
 
 
 def _pip_files(record: str) -> Iterable[str]:
-    """Return the paths in the RECORD of a wheel: relative to the folder beside it, with digest and size after
-    commas.
-    """
+    """Return the paths in a wheel's RECORD: relative to the folder beside it, then digest and size."""
     site = os.path.dirname(os.path.dirname(record))  # noqa: PTH120
     for line in _lines(record):
         path = line.rsplit(",", 2)[0].strip('"')
@@ -124,9 +122,7 @@ def _dpkg_versions(wanted: Mapping[str, int]) -> dict[str, str]:
 
 
 def _dpkg_replaced(wanted: Mapping[str, int], since: float) -> dict[str, str]:
-    """Parse lines such as `2026-01-31 12:00:00 upgrade jq:amd64 1.6 1.7`, in local time; the first one
-    counts.
-    """
+    """Parse lines like `2026-01-31 12:00:00 upgrade jq:amd64 1.6 1.7`, in local time; the first counts."""
     begin = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since))
     found: dict[str, str] = {}
     for line in _lines(_DPKG_LOG):

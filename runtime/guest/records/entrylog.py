@@ -79,9 +79,7 @@ class EntryLog:
         return newest.first + newest.count - 1
 
     def append(self, seq: int, line: bytes) -> bool:
-        """Add a line, which ends with a newline. Return False if the disk is full; then nothing has
-        changed.
-        """
+        """Add a line, which ends with a newline. Return False, with nothing changed, if the disk is full."""
         newest = self._segments[-1] if self._segments else None
         if newest is None or newest.size >= self._segment_size or seq != self.last + 1:
             self.close()

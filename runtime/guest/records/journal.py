@@ -102,9 +102,7 @@ class Journal:
                 self._waiters.remove(waiter)
 
     def pause(self) -> None:
-        """Close the copy in the shared folder: in a copy of this process that folder will be a
-        different one.
-        """
+        """Close the copy in the shared folder, which will be a different one in a copy of this process."""
         if self._copy:
             self._copy.close()
             self._known, self._copy = self._copy, None
@@ -141,9 +139,7 @@ class Journal:
 
 
 def _owner(folder: Path) -> tuple[int, int] | None:
-    """Return the owner of the shared folder, on the host the controller's user, who is to own its files as
-    well.
-    """
+    """Return the owner of the shared folder, who is to own its files: on the host, the controller's user."""
     if os.getuid() != 0:
         return None
     status = folder.stat()

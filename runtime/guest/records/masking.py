@@ -1,6 +1,4 @@
-"""The part of a value that may be shown outside its process: short, and without what looks like a secret.
-Pure.
-"""
+"""Values as they may be shown outside their process: short, and with likely secrets masked. Pure."""
 
 from __future__ import annotations
 

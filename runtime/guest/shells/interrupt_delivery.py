@@ -96,8 +96,8 @@ class Pursuit:
             self._timer = self._loop.call_later(SOON if self._looks < EARLY else AGAIN, self._look)
 
     def _settled(self) -> bool:
-        """Return whether a program has the signal and continues: on a busy machine it may not have
-        run since.
+        """Return whether a program has taken the signal and continues; on a busy machine it may not
+        have run.
         """
         found = self._found
         if found is None or found == self._terminal.pid or found not in self._hit or self._same < SETTLED:

@@ -91,9 +91,7 @@ def _has_interrupt(pid: int, *sets: str) -> bool:
 
 
 def replaced_by(pid: int) -> str:
-    """Return the program that replaced a shell and makes no marks, or an empty string if it still
-    makes them.
-    """
+    """Return the program that replaced a shell and makes no marks, or "" if the shell still makes them."""
     who = access.owner(pid)
     if who is None:
         return ""

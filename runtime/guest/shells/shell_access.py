@@ -40,9 +40,7 @@ class Seat:
     size: Size
     view: bool
     leads: bool = False
-    """True if the terminal's size follows this one's: its user may write, and attached or typed as
-    a writer.
-    """
+    """True if the terminal's size follows this one's: its user may write, and attached or typed so."""
     typed: int = 0
     """The number of bytes its client has typed, over all its connections."""
 
@@ -51,8 +49,8 @@ class Desk:
     """The people and agents at one shell."""
 
     def __init__(self, shell: str, size: Size, resize: Callable[[Size], None], note: Note) -> None:
-        """Create the desk; `resize` sets the terminal's size, `note(kind, **fields)` writes into
-        the journal.
+        """Create the desk; `resize` sets the terminal's size, `note(kind, **fields)` writes to the
+        journal.
         """
         self.lease = Lease()
         self.seats: list[Seat] = []
@@ -163,9 +161,7 @@ class Desk:
             self._settle()
 
     def typing(self, seat: Seat) -> bool:
-        """Note typing at a terminal; return False if it is not allowed. A person takes a free lease by
-        typing.
-        """
+        """Note typing at a terminal; return False if not allowed. A person takes a free lease by typing."""
         if not self.writes(seat):
             return False
         now = self._loop.time()

@@ -155,9 +155,7 @@ class ShellMachine:
         return []
 
     def withdrawn(self, *, gone: bool) -> None:
-        """Process the result of WITHDRAW. If the offer was gone the shell has it, and its mark is
-        on the way.
-        """
+        """Process the result of WITHDRAW. If the offer was gone the shell has it; its mark is on the way."""
         current = self.current
         if current is None or current.phase is not Phase.OFFERED:
             return
@@ -290,9 +288,7 @@ class ShellMachine:
 
 
 def _escalation(begin: float) -> Iterator[tuple[float, Action]]:
-    """Return the signals to send, and when, after the first SIGINT. A loop may start children as fast as they
-    are killed.
-    """
+    """Return what to send when after the first SIGINT. A loop may start children as fast as they die."""
     yield begin + GRACE, Action.TERMINATE
     at = begin + 2 * GRACE
     while at < begin + LAST_RESORT:

@@ -152,9 +152,7 @@ class StateFile:
         return (status.st_ino, status.st_size, status.st_ctime_ns)
 
     def state(self, pid: int | None, *, first: bool = False) -> ShellState:
-        """Return what the shell of that pid wrote last, or its first environment; an empty state if neither
-        is known.
-        """
+        """Return the last, or first, state written by the shell of that pid; an empty one if not known."""
         path = self._path.with_name(f"{self._path.name}.first") if first else self._path
         if pid is None or _command(pid) != "bash" or (data := read(path)) is None:
             return ShellState()

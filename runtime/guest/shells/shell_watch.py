@@ -19,7 +19,7 @@ from holdfast.runtime.guest.shells.terminal import Terminal
 
 
 class WatchedShell(Protocol):
-    """What is needed of a shell here."""
+    """The members of a shell that are used here."""
 
     log: StreamLog
 

@@ -18,7 +18,7 @@ TICK = 0.1
 
 
 class WatchedTask(Protocol):
-    """What is needed of a task here."""
+    """The members of a task that are used here."""
 
     terminal: Terminal | None
     pid: int | None

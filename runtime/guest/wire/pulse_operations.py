@@ -61,9 +61,7 @@ async def probe(_: Guest, call: Call) -> None:
 
 
 async def sizes(_: Guest, call: Call) -> None:
-    """Send the sizes of files: null for those that are missing, or not regular files. The payload is a list
-    of paths.
-    """
+    """Send the sizes of a list of paths: null for those that are missing, or not regular files."""
     try:
         paths = json.loads(call.frame.payload)
     except ValueError:
