@@ -22,7 +22,7 @@ _RECIPE = Path(__file__).parent / "stack_image"
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """What is installed by which package manager, and the commands that are run once after it."""
+    """The packages to install, by package manager, and the commands that are run once after that."""
 
     apt: tuple[str, ...] = ()
     pip: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ def test_each_stack_has_an_image_of_its_own() -> None:
 
 
 def test_another_session_image_gives_another_stack(tmp_path: Path) -> None:
-    """What is built on something old is not taken for what is built on the new."""
+    """An image built on the old one is not taken for one built on the new."""
     bundle = tmp_path / "bundle.pem"
     bundle.write_text("-----BEGIN CERTIFICATE-----\nYWJj\n-----END CERTIFICATE-----\n")
     environ = {"SSL_CERT_FILE": str(bundle)}
@@ -35,6 +35,6 @@ def test_the_lists_are_in_the_context() -> None:
 
 
 def test_an_unknown_stack_is_refused() -> None:
-    """By name, with those that there are."""
+    """By name, with the list of stacks."""
     with pytest.raises(InvalidArgument, match="'cobol'"):
         stacks.context("cobol")

@@ -1,4 +1,4 @@
-"""The mirror a Debian host was told to use is found in both forms of apt's sources."""
+"""The mirror a Debian host uses is found in both forms of apt's sources."""
 
 from pathlib import Path
 
@@ -48,11 +48,11 @@ def test_deb822_sources_give_the_mirror() -> None:
 
 
 def test_vendor_repositories_are_not_mirrors() -> None:
-    """A repository of something else than the host's own release is not asked for Debian."""
+    """A repository of anything but the host's own release is not asked for Debian."""
     assert choose([("http://vendor.example/apt", "any")], "bookworm") is None
 
 
-def test_install_media_are_not_mirrors() -> None:
+def test_media_are_not_mirrors() -> None:
     """An installation disc cannot serve another release."""
     assert choose([("cdrom:[Debian]/", "bookworm")], "bookworm") is None
 

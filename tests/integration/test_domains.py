@@ -114,7 +114,7 @@ def test_the_domains_of_a_running_session_change(shared_hf: Holdfast, session: S
     assert shared_hf.session("narrow").network().domains == told
     assert session_policy.domains(shared_hf.home, session.id) == told
 
-    with pytest.raises(InvalidArgument, match=f"^cannot take domain {name} away"):
+    with pytest.raises(InvalidArgument, match=f"^cannot remove domain {name}"):
         session.disallow_domains(name)
     with pytest.raises(InvalidArgument, match=r"^cannot allow domain '127\.0\.0\.1': it is an address"):
         session.allow_domains("127.0.0.1")
@@ -242,8 +242,8 @@ def test_the_gateway_goes_with_the_last_session_that_needs_it(hf: Holdfast, cli:
     refused: list[tuple[dict[str, Any], str]] = [
         ({"domains": ["api.test"]}, "add --network domains"),
         ({"network": "domains", "domains": ["10.1.2.3"]}, "is an address"),
-        ({"network": "domains", "domains": ["*"]}, "not the name of a host"),
-        ({"secrets": ["TOKEN=12345678"]}, "does not say which hosts"),
+        ({"network": "domains", "domains": ["*"]}, "not a valid host name"),
+        ({"secrets": ["TOKEN=12345678"]}, "does not name the hosts"),
         ({"secrets": ["TOKEN@api.test=12345678"], "env": ["TOKEN=x"]}, "cannot be set twice"),
         ({"secrets": ["TOKEN@api.test=12345678"] * 2}, "cannot be set twice"),
         ({"secrets": ["TOKEN@api.test=12345678"], "network": "none"}, "without a network"),

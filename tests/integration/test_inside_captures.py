@@ -41,7 +41,7 @@ def last(text: str, name: str) -> list[str]:
     return [line.split() for line in text.splitlines() if line.startswith(f"{name} ")][-1][1:]
 
 
-def test_a_request_without_a_server(asking: Session) -> None:
+def test_requests_without_a_server_are_refused(asking: Session) -> None:
     """It is said at once, to programs of every language, and in the words of what to do."""
     done = asking.exec("python3 /srv/program.py one; holdfast-capture; echo code $?", timeout=120)
     assert last(done.text, "one")[0] == "CaptureUnavailable"

@@ -32,7 +32,7 @@ def attach(cli: Any, name: str, *options: str, actor: str = "person:alice", size
         timeout=PATIENCE,
     )
     # The line that tells how one stands; the terminal is raw from here on.
-    terminal.expect("You look on|The shell is held")
+    terminal.expect("You are watching|The shell is held")
     return terminal
 
 

@@ -31,8 +31,8 @@ def _plain(output: bytes, rows: int = 5, cols: int = 20) -> str:
         (b"\x9b31m\x1b[\x00\xff\n", "\ufffd31m\ufffd\n"),
     ],
 )
-def test_text_as_a_terminal_shows_it_in_the_end(output: bytes, shown: str) -> None:
-    """Without colours and what was drawn over; long lines are whole, and lines that left are there."""
+def test_the_final_text_of_a_terminal(output: bytes, shown: str) -> None:
+    """Without colors and overdrawn text; long lines are whole, and lines that scrolled off are there."""
     assert _plain(output) == shown
 
 

@@ -1,7 +1,7 @@
-"""What the session holds besides files, at this moment: processes, ports, shells, kernels.
+"""The session's present state besides files: processes, ports, shells, kernels.
 
-It gathers and shortens; what changed is decided by who compares. Values that look like secrets are masked
-here: they never leave the session this way.
+It gathers and shortens; the caller compares. Values that look like secrets are masked here, so they never
+leave the session this way.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from holdfast.runtime.guest.shells.shell import Shell
 from holdfast.runtime.guest.shells.shell_state import ShellState, Variable
 
 PATIENCE = 5.0
-"""Seconds an idle kernel may take to tell its names, on a machine that has much to do."""
+"""Seconds an idle kernel may take to report its names, on a busy machine."""
 MAX_PROCESSES = 2000
 MAX_NAMES = 3000
 SUBSHELL = "(subshell)"
@@ -34,7 +34,7 @@ Named = dict[str, list[Any]]
 def processes(
     shells: Mapping[str, Shell], kernels: Mapping[str, Kernel], lineage: Origins
 ) -> list[dict[str, Any]]:
-    """Return the processes of the session, with the role of those that are its own."""
+    """Return the processes of the session, with the role of the supervisor's own."""
     roles = {1: "supervisor", os.getpid(): "supervisor"}
     roles |= {shell.pid: "shell" for shell in shells.values() if shell.pid}
     roles |= {kernel.pid: "kernel" for kernel in kernels.values() if kernel.pid}
@@ -62,7 +62,7 @@ def processes(
 
 
 def command_of(pid: int) -> str:
-    """Return what a process was started as, shortened."""
+    """Return the command line a process was started with, shortened."""
     words = (access.read(f"/proc/{pid}/cmdline", 1000) or b"").split(b"\0")
     text = b" ".join(words).decode("utf-8", "replace").strip()
     if not text:
@@ -92,7 +92,7 @@ def named(table: Mapping[str, Variable], *, values: bool = True) -> Named:
 
 
 async def kernel_of(kernel: Kernel) -> dict[str, Any]:
-    """Return the names of a kernel in words, or as they were when it was asked last; None if it never was."""
+    """Return the names of a kernel described for people, as of its last answer; None if it never gave one."""
     found = await kernel.variables(PATIENCE)
     names = None
     if found.as_of is not None:
@@ -101,7 +101,7 @@ async def kernel_of(kernel: Kernel) -> dict[str, Any]:
 
 
 def about(row: Mapping[str, Any]) -> list[str]:
-    """Return what a name of a kernel stands for, in words, and a digest where a small value has one."""
+    """Return a description of a kernel's name, and a digest where a small value has one."""
     kind = str(row.get("kind", "value"))
     words = str(row.get("type", "?")).rpartition(".")[2] if kind == "value" else kind
     if isinstance(shape := row.get("shape"), list):
@@ -112,5 +112,5 @@ def about(row: Mapping[str, Any]) -> list[str]:
 
 
 def _clean(text: str) -> str:
-    """Bytes that are no text cannot go into JSON."""
+    """Return text without bytes that are not UTF-8: they cannot go into JSON."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

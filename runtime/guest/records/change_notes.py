@@ -1,7 +1,7 @@
-"""Writes down what each command and cell changed of what shells and kernels hold, and which ports opened.
+"""Records what each command and cell changed in the state of shells and kernels, and which ports opened.
 
-An entry `changed` follows the end of a command soon, so that the moment of any journal entry can be told
-later by taking these back. Nothing is written where nothing changed.
+An entry `changed` soon follows the end of a command, so that the state at any journal entry can be computed
+later by undoing these. Nothing is written where nothing changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from holdfast.runtime.guest.shells.shell import Shell
 SOON = 0.2
 """Seconds after a cell or command in which kernels and ports are looked at; later ones share the look."""
 MOST = 200
-"""Names told in one entry, of each kind; `more` counts the rest."""
+"""Names listed in one entry, of each kind; `more` counts the rest."""
 MOST_IDS = 16
 _TABLES = ("variables", "functions", "aliases")
 
@@ -29,7 +29,7 @@ Pairs = dict[str, list[Any]]
 
 
 class Changes:
-    """What was held at the last look, and what comes next."""
+    """The state at the last look, and the looks to come."""
 
     def __init__(
         self, shells: Mapping[str, Shell], kernels: Mapping[str, Kernel], lineage: Origins, journal: Journal
@@ -42,7 +42,7 @@ class Changes:
         self._shells: dict[str, dict[str, Any]] = {}
         self._versions: dict[str, tuple[int, int, int]] = {}
         self._secrets: dict[str, dict[str, str]] = {}
-        """Of each shell, the digests of variables that were set while something hidden was typed."""
+        """For each shell, the digests of variables that were set while something hidden was typed."""
         self._kernels: dict[str, dict[str, Any]] = {}
         self._cells: dict[str, list[str]] = {}
         self._sockets: dict[int, int] | None = None
@@ -51,9 +51,9 @@ class Changes:
         self._looking: asyncio.Task[None] | None = None
 
     def heard(self, kind: str, entry: Mapping[str, Any]) -> None:
-        """Take a new entry of the journal."""
+        """Process a new entry of the journal."""
         if kind == "command_ended":
-            # After the answer to whoever waits for the command, before anything else can run in the shell.
+            # After the answer to the command's waiters, before anything else can run in the shell.
             self._loop.call_soon(self._look_at_shell, str(entry.get("shell", "")), str(entry.get("id", "")))
             self._look_soon()
         elif kind == "cell_ended":
@@ -70,7 +70,7 @@ class Changes:
         self._look_at_ports()
 
     def seen(self, name: str, now: dict[str, Any]) -> None:
-        """Take a look at a kernel, as `holdings.kernel_of` gives it."""
+        """Process a look at a kernel, as `held_state.kernel_of` returns it."""
         if now["names"] is None or now["stale"]:
             return
         before, self._kernels[name] = self._kernels.get(name), now
@@ -141,14 +141,15 @@ class Changes:
     async def _look_at_kernels(self) -> None:
         for name in list(self._cells):
             kernel = self._live_kernels.get(name)
-            if kernel is not None and kernel.state == "idle":  # the end of what runs now comes here, too
+            if kernel is not None and kernel.state == "idle":  # the end of what runs now arrives here as well
                 self.seen(name, await kernel_of(kernel))
 
 
 def hide(now: Pairs, before: Mapping[str, Any], secrets: dict[str, str], *, typed: bool) -> None:
-    """Take out of variables what may be a typed secret, its size and digest too. Pure but for its arguments.
+    """Remove from variables what may be a typed secret, including its size and digest. Pure but for its
+    arguments.
 
-    `secrets` remembers their digests; `typed` tells that one more may be among what is another now.
+    `secrets` remembers their digests; `typed` says that one more may be among the values that differ now.
     """
     for name, one in now.items():
         if typed and one[:3] != (before.get(name) or [])[:3]:
@@ -158,7 +159,7 @@ def hide(now: Pairs, before: Mapping[str, Any], secrets: dict[str, str], *, type
 
 
 def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> Pairs:
-    """Return what is another, as pairs of old and new; None for what is not there. Pure."""
+    """Return the differences as pairs of old and new; None for what is missing. Pure."""
     return {
         name: [before.get(name), now.get(name)]
         for name in [*now, *(name for name in before if name not in now)]

@@ -1,4 +1,4 @@
-"""The operations drift is made of: what the session holds now, and what is known of some files."""
+"""The operations behind drift: the session's present state, and facts about some files."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from holdfast.runtime.guest.wire.call import Call, Operations
 from holdfast.runtime.guest.wire.connection import Refusal
 
 PER_TURN = 200
-"""Paths looked at before others get their turn: 1 to 2 ms."""
+"""Paths read before other tasks get their turn: 1 to 2 ms."""
 PER_FRAME = 10_000
 MAX_PATHS = 200_000
 MAX_RECORDS = 2000
 
 
 async def held(guest: Guest, call: Call) -> None:
-    """Tell what the session holds."""
+    """Send what the session holds."""
     await call.finish("holdings", _json(await _holdings(guest)))
 
 
 async def _holdings(guest: Guest) -> dict[str, Any]:
-    """Return everything. Takes milliseconds, or seconds where a kernel does not answer."""
+    """Return the session's state. Takes milliseconds, or seconds where a kernel does not answer."""
     kernels = {name: await held_state.kernel_of(kernel) for name, kernel in guest.kernels.items()}
-    # What was not written down yet is, so that the entries of the journal lead from any of them to here.
+    # Pending changes are written first, so that the journal's entries lead from any of them to here.
     for name, found in kernels.items():
         guest.changes.seen(name, found)
     guest.changes.settle()
@@ -47,7 +47,7 @@ async def _holdings(guest: Guest) -> dict[str, Any]:
 
 
 async def files(_: Guest, call: Call) -> None:
-    """Tell kind, size, times and package of each of some paths, in their order, and versions of packages."""
+    """Send kind, size, times and package of each given path, in order, and versions of packages."""
     paths, records, since = _asked(call)
     owners = Owners(records)
     found: list[list[Any] | None] = []
