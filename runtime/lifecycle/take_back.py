@@ -38,8 +38,8 @@ def take_back(context: Context, operation: OperationRow, *, cut: bool = False) -
     engine = context.engine
     for container_id in engine.containers(holdfast_operation=operation.id):
         engine.kill_remove(container_id)
-    for image_id in engine.images.having(holdfast_operation=operation.id):
-        engine.images.remove(image_id)
+    for image in engine.images.listed(holdfast_operation=operation.id):
+        engine.images.remove(image.id)
     staging = context.home.staging / operation.id
     cut = cut or (staging / IMAGES).exists()
     _remove(staging)

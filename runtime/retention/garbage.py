@@ -124,18 +124,13 @@ def _containers(context: Context) -> Iterator[Garbage]:
 def _images(context: Context) -> Iterator[Garbage]:
     """Yield images of snapshots that do not exist."""
     engine = context.engine
-    found = engine.client.api.images(
-        filters={"label": [f"holdfast.home={context.home.digest}", "holdfast.role=snapshot"]}
-    )
+    found = engine.images.listed(holdfast_home=context.home.digest, holdfast_role="snapshot")
     needed = _needed_images(context)
     for each in found:
-        labels = each.get("Labels") or {}
-        tags = [tag for tag in each.get("RepoTags") or [] if not tag.startswith("<none>")]
-        mine = {str(labels.get("holdfast.snapshot")), *(tag.rpartition(":")[2] for tag in tags)}
+        mine = {str(each.labels.get("holdfast.snapshot")), *(tag.rpartition(":")[2] for tag in each.tags)}
         if not mine & needed:
-            ref = str(each["Id"])
-            name = tags[0] if tags else ref[7:19]
-            yield Garbage("image", name, "its snapshot is gone", 0, partial(engine.images.remove, ref))
+            name = each.tags[0] if each.tags else each.id[7:19]
+            yield Garbage("image", name, "its snapshot is gone", 0, partial(engine.images.remove, each.id))
 
 
 def _needed_images(context: Context) -> set[str]:

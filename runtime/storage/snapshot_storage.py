@@ -120,11 +120,11 @@ def sweep_images(context: Context) -> None:
     image with a name but without a snapshot was requested by a process that died before the engine made it.
     """
     engine, store = context.engine, context.store
-    found = engine.images.having(holdfast_home=context.home.digest, holdfast_role="snapshot")
+    found = engine.images.listed(holdfast_home=context.home.digest, holdfast_role="snapshot")
     # In this order, so that operations that start after the first listing are left alone.
     known = {image_ref(row.id) for row in store.snapshots(pending=True)}
     needed = {row.image_id for row in store.snapshots()} | {row.image for row in store.sessions()}
-    for image_id, tags in found.items():
-        if image_id not in needed and not known.intersection(tags):
+    for image in found:
+        if image.id not in needed and not known.intersection(image.tags):
             with suppress(EngineError):  # a container still uses it
-                engine.images.remove(image_id)
+                engine.images.remove(image.id)

@@ -133,7 +133,7 @@ def kept(hf: Holdfast) -> list[str]:
     found += [row.id for row in hf.store.sessions(removed=True)]
     for folder in (hf.home.staging, hf.home.snapshots):
         found += [path.name for path in folder.iterdir()]
-    return sorted(found + list(hf.engine.images.having(holdfast_home=hf.home.digest)))
+    return sorted(found + [each.id for each in hf.engine.images.listed(holdfast_home=hf.home.digest)])
 
 
 def test_nothing_is_imported_from_untrusted_signers(

@@ -31,7 +31,7 @@ CMD ["/bin/false"]
 def images(hf: Holdfast) -> Iterator[dict[str, str]]:
     """Images with and without a volume, as an attacker would make them."""
     client = hf.engine.client
-    base = build.ensure(client, "session")
+    base = build.ensure(hf.engine.images, "session")
     made = {}
     for name, more in (("hostile", ""), ("volume", "VOLUME /data\n")):
         text = (HOSTILE.format(base=base) + more).encode()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base.interrupts import held
-from holdfast.engine import container_swap, networks
+from holdfast.engine import networks
 from holdfast.errors import EngineError, HoldfastError, InvalidArgument, SessionBusy, SnapshotDamaged
 from holdfast.runtime.egress import attempt_log, network_changes
 from holdfast.runtime.history.lineage import family
@@ -160,7 +160,7 @@ class _Rewinding:
         """Pause the session: it does nothing that could be lost from here on, and its address is free."""
         engine = self._context.engine
         with held():
-            container_swap.pause(engine, live.id)
+            engine.pause(live.id)
             networks.leave(engine, live.id)
 
     def _bring_up(self, restoring: Restoring, operation: OperationRow, row: SessionRow) -> str:

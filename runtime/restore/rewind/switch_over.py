@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from holdfast.engine import container_swap, networks
+from holdfast.engine import networks
 from holdfast.errors import EngineError, SnapshotDamaged
 from holdfast.runtime.egress.close_network import Closing
 from holdfast.runtime.journal.mirror import mirror
@@ -52,7 +52,7 @@ def finish(context: Context, operation_id: str) -> bool:
         engine.kill_remove(told["old"])
     shared_folder.remove(engine, context.home, left.name)
     with suppress(EngineError):  # its name only serves people
-        container_swap.rename(engine, told["proven"], provision.container_name(session.id))
+        engine.rename(told["proven"], provision.container_name(session.id))
     store.operations.complete(operation.id)
     return True
 
