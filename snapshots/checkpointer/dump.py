@@ -23,6 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from holdfast.procfs import walk
 from holdfast.snapshots.checkpointer import (
     criu,
     drain_closed_sockets,
@@ -44,7 +45,6 @@ from holdfast.snapshots.checkpointer.freezer import Freezer, NotFrozen
 from holdfast.snapshots.checkpointer.held_packets import Held, Holding
 from holdfast.snapshots.checkpointer.layers import keep
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
-from holdfast.snapshots.checkpointer.proc import walk
 from holdfast.snapshots.checkpointer.requests import Dump
 
 # A host that holds a session frozen for longer than this has lost its way. Seconds.

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from holdfast.snapshots.checkpointer import beneath, bounded, namespaces, rights, unpack
+from holdfast.procfs import bounded, walk
+from holdfast.snapshots.checkpointer import beneath, namespaces, rights, unpack
 from holdfast.snapshots.checkpointer.deadline import Deadline
-from holdfast.snapshots.checkpointer.proc import walk
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the session's, by its well-known name
 _END_LIMIT = 5.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import bounded
+from holdfast.procfs import bounded
 
 PROC = Path("/proc")
 MAX_TEXT = 1 << 20

@@ -1,6 +1,6 @@
-"""Reads what the kernel tells of other processes, with no more rights than the supervisor has.
+"""Readers of other processes' files in `/proc`, with no more rights than the supervisor has.
 
-It owns how files of `/proc` are opened, and the form of `stat`; it knows nothing of what the facts mean.
+Owns how files of `/proc` are opened; knows nothing of what the facts mean.
 
 The supervisor is root in its container but has no CAP_SYS_PTRACE. The kernel lets one process look into
 another if the file system ids are those of the other, see ptrace(2), PTRACE_MODE_FSCREDS; so for a process of
@@ -14,75 +14,12 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+from holdfast.procfs import process_stat
+from holdfast.procfs.process_stat import Stat
 
 SMALL = 4096
-TICKS: float = os.sysconf("SC_CLK_TCK")
-
-_PF_EXITING = 0x4
-
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Stat:
-    """`/proc/PID/stat`, see proc_pid_stat(5). `start` is in seconds of the boot clock, `cpu` in seconds."""
-
-    pid: int
-    name: str
-    state: str
-    parent: int
-    group: int
-    session: int
-    terminal: int
-    """Number of the controlling terminal's device; 0 if there is none."""
-    foreground: int
-    """Foreground process group of that terminal, or -1."""
-    cpu: float
-    threads: int
-    start: float
-    virtual: int
-    """Bytes."""
-    resident: int
-    """Bytes."""
-    flags: int = 0
-    """The kernel's PF_ flags."""
-
-    @property
-    def ended(self) -> bool:
-        """Whether it has ended, or is about to and heeds no signal any more."""
-        return self.state in ("Z", "X") or bool(self.flags & _PF_EXITING)
-
-
-def parse_stat(data: bytes) -> Stat | None:
-    """Return what a `stat` file says, or None if it is none."""
-    # The name in parentheses may contain anything.
-    begin, end = data.find(b"("), data.rfind(b")")
-    fields = data[end + 2 :].split()
-    if begin < 0 or end < 0 or len(fields) < 22:
-        return None
-    try:
-        return Stat(
-            pid=int(data[:begin]),
-            name=data[begin + 1 : end].decode("utf-8", "replace"),
-            state=fields[0].decode("ascii", "replace"),
-            parent=int(fields[1]),
-            group=int(fields[2]),
-            session=int(fields[3]),
-            terminal=int(fields[4]),
-            foreground=int(fields[5]),
-            cpu=(int(fields[11]) + int(fields[12])) / TICKS,
-            threads=int(fields[17]),
-            start=int(fields[19]) / TICKS,
-            virtual=int(fields[20]),
-            resident=int(fields[21]) * _PAGE,
-            flags=int(fields[6]),
-        )
-    except ValueError:
-        return None
-
-
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 @contextmanager
@@ -172,7 +109,7 @@ def numbers(folder: str) -> list[int]:
 def stat(pid: int) -> Stat | None:
     """Return what the kernel says about a process, or None if it is gone."""
     data = read(f"/proc/{pid}/stat")
-    return None if data is None else parse_stat(data)
+    return None if data is None else process_stat.parse(data)
 
 
 def command(pid: int, limit: int = 200) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.procfs import descriptor_info, descriptor_links
 from holdfast.runtime.guest.pulse import access, open_files
 
 BATCH = 200
@@ -63,10 +64,10 @@ def _one(pid: int, name: str, wanted: Wanted, table: Table) -> None:
     target = access.link(path)
     if target is None or not name.isdecimal():
         return
-    number = open_files.socket_inode(target)
-    if number is not None:
-        table.sockets[number] = int(name)
-    kind = open_files.kind_of_link(target)
+    found = descriptor_links.parse(target)
+    if found.kind == "socket":
+        table.sockets[found.inode] = int(name)
+    kind = open_files.kind_of_link(found)
     if kind not in ("path", "memory"):
         if wanted.others:
             table.others.append({"pid": pid, "fd": int(name), "path": target, "kind": kind})
@@ -79,12 +80,12 @@ def _one(pid: int, name: str, wanted: Wanted, table: Table) -> None:
     if len(table.files) >= wanted.files:
         table.left_out += 1
         return
-    info = open_files.parse_fdinfo(access.read(f"/proc/{pid}/fdinfo/{name}") or b"")
+    info = descriptor_info.parse(access.read(f"/proc/{pid}/fdinfo/{name}") or b"")
     table.files.append(open_files.row(pid, int(name), target, status, info))
 
 
 def _is_it(target: str, status: os.stat_result | None, wanted: Wanted) -> bool:
-    if wanted.path in (target, target.removesuffix(open_files.DELETED)):
+    if wanted.path in (target, target.removesuffix(descriptor_links.DELETED)):
         return True
     return status is not None and (status.st_dev, status.st_ino) == wanted.same
 

@@ -10,6 +10,7 @@ import fcntl
 import os
 import struct
 
+from holdfast.procfs import process_stat
 from holdfast.runtime.guest.pulse import access
 from holdfast.runtime.guest.pulse.deaths import End
 
@@ -64,7 +65,7 @@ def _end_of_zombie(pid: int) -> End | None:
         return None
     with access.reading_as(*user):
         data = access.read(f"/proc/{pid}/stat") or b""
-    fields = data[data.rfind(b")") + 2 :].split()
+    fields = process_stat.fields(data)
     if len(fields) < 50 or fields[0] != b"Z":
         return None
     status = int(fields[49])

@@ -14,16 +14,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from holdfast.procfs import socket_tables
+from holdfast.procfs.process_stat import Stat
+from holdfast.procfs.socket_tables import Socket
 from holdfast.runtime.guest.pulse import (
     access,
     cgroup_limits,
     descriptors,
     processes,
-    sock_diag,
     sockets,
     terminals,
 )
-from holdfast.runtime.guest.pulse.access import Stat
 from holdfast.runtime.guest.pulse.descriptors import Table, Wanted
 
 if TYPE_CHECKING:
@@ -142,25 +143,17 @@ class Gatherer:
     async def _sockets(self, owners: dict[int, list[tuple[int, int]]]) -> dict[str, Any]:
         rows: list[dict[str, Any]] = []
         left_out = 0
-        known = sock_diag.tcp()
-        tables = (
-            [sock_diag.rows(known)] if known is not None else [read_table(name) for name in ("tcp", "tcp6")]
-        )
-        for table in (*tables, read_table("udp"), read_table("udp6")):
-            for row in table:
+        tcp = sockets.tcp()
+        tables = [tcp] if tcp is not None else [read_table("tcp"), read_table("tcp6")]
+        # Unix sockets without a name say nothing; their number is in the descriptors.
+        unix = (one for one in socket_tables.unix(_table("unix")) if one.local or one.state == "listening")
+        for table in (*tables, read_table("udp"), read_table("udp6"), unix):
+            for one in table:
                 if len(rows) < MAX_SOCKETS:
-                    rows.append({**row, **_owned(row["inode"], owners)})
+                    rows.append({**sockets.row(one), **_owned(one.inode, owners)})
                 else:
                     left_out += 1
             await self._breathe()
-        for row in sockets.unix(_table("unix")):
-            # Pairs without a name say nothing; their number is in the descriptors.
-            if row["path"] is None and row["state"] != "listening":
-                continue
-            if len(rows) < MAX_SOCKETS:
-                rows.append({**row, **_owned(row["inode"], owners)})
-            else:
-                left_out += 1
         return {"rows": rows, "left_out": left_out}
 
     def _user(self, uid: int) -> str:
@@ -193,9 +186,9 @@ async def _kernel(kernel: Kernel, *, variables: bool) -> dict[str, Any]:
     return found
 
 
-def read_table(name: str) -> Iterator[dict[str, Any]]:
+def read_table(name: str) -> Iterator[Socket]:
     """Yield the sockets of one of the tables of /proc/net."""
-    return sockets.internet(_table(name), name)
+    return socket_tables.internet(_table(name), name)
 
 
 def _table(name: str) -> bytes:

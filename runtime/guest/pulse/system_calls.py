@@ -11,6 +11,8 @@ import struct
 from dataclasses import dataclass
 from enum import StrEnum
 
+from holdfast.procfs import descriptor_info
+
 MAX_WATCHED = 1024
 """Descriptors of one call that are looked at."""
 
@@ -98,9 +100,4 @@ def selected(data: bytes, count: int) -> list[int]:
 
 def watched(fdinfo: bytes) -> list[int]:
     """Return the descriptors an epoll instance asks to read from, see proc_pid_fdinfo(5)."""
-    found = []
-    for line in fdinfo.splitlines():
-        words = line.split()
-        if len(words) >= 4 and words[0] == b"tfd:" and int(words[3], 16) & 0x43:
-            found.append(int(words[1]))
-    return found
+    return [one.fd for one in descriptor_info.parse(fdinfo).watched if one.events & 0x43]

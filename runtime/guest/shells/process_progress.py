@@ -9,6 +9,7 @@ import signal
 from collections.abc import Iterable
 from enum import StrEnum
 
+from holdfast.procfs import process_status
 from holdfast.runtime.guest.layout import MARKS_LIBRARY
 from holdfast.runtime.guest.pulse import access
 
@@ -56,7 +57,7 @@ def group_state(group: int, shell: int) -> Group:
 
 def interrupt_waits(group: int) -> bool:
     """Return whether the leader of a process group was sent a SIGINT that it has not taken yet."""
-    return _has_interrupt(group, "SigPnd", "ShdPnd")
+    return _has_interrupt(group, b"SigPnd", b"ShdPnd")
 
 
 def _candidates(group: int, shell: int) -> Iterable[int]:
@@ -78,16 +79,13 @@ def _candidates(group: int, shell: int) -> Iterable[int]:
 
 def _catches_interrupt(pid: int) -> bool:
     """Return whether a process has a handler for SIGINT: a copy has its shell's until it is set up."""
-    return _has_interrupt(pid, "SigCgt")
+    return _has_interrupt(pid, b"SigCgt")
 
 
-def _has_interrupt(pid: int, *sets: str) -> bool:
+def _has_interrupt(pid: int, *sets: bytes) -> bool:
     """Return whether SIGINT is in one of the sets of signals of a process, see proc_pid_status(5)."""
-    for line in (access.read(f"/proc/{pid}/status") or b"").decode("ascii", "replace").splitlines():
-        name, _, value = line.partition(":")
-        if name in sets and int(value, 16) >> (signal.SIGINT - 1) & 1:
-            return True
-    return False
+    data = access.read(f"/proc/{pid}/status") or b""
+    return any(int(process_status.field(data, one) or b"0", 16) >> (signal.SIGINT - 1) & 1 for one in sets)
 
 
 def replaced_by(pid: int) -> str:

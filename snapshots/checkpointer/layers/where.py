@@ -11,8 +11,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import bounded
-from holdfast.snapshots.checkpointer.proc import walk
+from holdfast.procfs import bounded, walk
 
 HERE = Path("/layers")
 

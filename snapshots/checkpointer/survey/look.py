@@ -14,11 +14,11 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import bounded, pidfd_files
-from holdfast.snapshots.checkpointer.proc import maps, mounts, net, walk
-from holdfast.snapshots.checkpointer.proc.links import Link
-from holdfast.snapshots.checkpointer.proc.mounts import Mount
-from holdfast.snapshots.checkpointer.proc.status import Status
+from holdfast.procfs import bounded, memory_maps, mount_table, process_stat, socket_tables, walk
+from holdfast.procfs.descriptor_links import Link
+from holdfast.procfs.mount_table import Mount
+from holdfast.procfs.process_status import Status
+from holdfast.snapshots.checkpointer import pidfd_files
 from holdfast.snapshots.checkpointer.record import labels
 from holdfast.snapshots.checkpointer.record.judged_limits import MAX_DESCRIPTORS
 from holdfast.snapshots.checkpointer.survey import diag
@@ -103,7 +103,7 @@ def _counted(pids: tuple[int, ...]) -> dict[int, int]:
 
 
 def _places(init: int, mounted: tuple[str, ...]) -> Places:
-    table = {mount.id: mount for mount in mounts.parse(walk.read(f"{init}/mountinfo") or b"")}
+    table = {mount.id: mount for mount in mount_table.parse(walk.read(f"{init}/mountinfo") or b"")}
     known = (*ENGINE_FILES, "/", *mounted)
     return Places(
         mounts=table,
@@ -124,13 +124,13 @@ def _network(root: int, processes: tuple[Process, ...], outside: tuple[int, ...]
     known = {one.inode for one in sockets}
     held = {found.link.inode for one in processes for found in one.descriptors if found.link.kind == "socket"}
     peers = {one.peer for one in sockets if one.inode in held} - held
-    connected = [one for one in sockets if one.remote and one.protocol.startswith("tcp")]
+    connected = [one for one in sockets if one.remote_end and one.protocol.startswith("tcp")]
     return Network(
         sockets={one.inode: one for one in sockets if one.inode},
         held=frozenset(held),
         outside=frozenset(_sockets_of(outside)),
-        ends=frozenset((one.local, one.remote) for one in connected),
-        unaccepted=frozenset((one.local, one.remote) for one in connected if not one.inode),
+        ends=frozenset((one.local_end, one.remote_end) for one in connected),
+        unaccepted=frozenset((one.local_end, one.remote_end) for one in connected if not one.inode),
         listeners=tuple(one for one in sockets if one.waiting),
         in_flight=bool(peers & known) and _in_flight(processes),
         unread=_unread(root, processes),
@@ -152,7 +152,7 @@ def _unread(root: int, processes: tuple[Process, ...]) -> frozenset[int]:
     if not any(one.family == "NETLINK" for process in processes for one in process.descriptors):
         return frozenset()
     table = walk.read(f"{root}/net/netlink") or b""
-    return frozenset(inode for inode, waiting in net.netlink(table) if waiting)
+    return frozenset(inode for inode, waiting in socket_tables.netlink(table) if waiting)
 
 
 def _sockets_of(pids: tuple[int, ...]) -> Iterator[int]:
@@ -290,12 +290,12 @@ def _file(found: os.stat_result | None) -> File | None:
 def _memory(pid: int) -> Iterator[Mapped]:
     # More than this is only named here: what is restored is judged to its end.
     with suppress(bounded.TooLong):
-        notable = (found for lines in walk.maps(pid) for found in maps.notable(lines))
+        notable = (found for lines in walk.maps(pid) for found in memory_maps.notable(lines))
         for found in islice(notable, MAX_MAPPED):
             yield Mapped(found, _mapped_bytes(pid, found) if found.deleted and found.inode else 0)
 
 
-def _mapped_bytes(pid: int, found: maps.Mapping) -> int:
+def _mapped_bytes(pid: int, found: memory_maps.Mapping) -> int:
     """Bytes on disk of a deleted file that is mapped, if no name is left of it."""
     if found.path.startswith(("/memfd:", "/SYSV", "/dev/zero", "/dev/shm/")):  # noqa: S108
         return 0
@@ -331,7 +331,7 @@ def _asleep(pid: int, threads: list[int]) -> dict[int, bytes]:
     found: dict[int, bytes] = {}
     for thread in threads:
         told = walk.read(f"{pid}/task/{thread}/stat", 4096)
-        if told is None or told.rpartition(b")")[2][1:2] != b"D":
+        if told is None or process_stat.fields(told)[:1] != [b"D"]:
             continue
         status = walk.read(f"{pid}/task/{thread}/status") or b""
         found[thread] = status[status.find(b"voluntary_ctxt_switches") :]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from holdfast.snapshots.checkpointer.proc.fdinfo import FdInfo
-from holdfast.snapshots.checkpointer.proc.links import Link
-from holdfast.snapshots.checkpointer.proc.maps import Mapping as Memory
-from holdfast.snapshots.checkpointer.proc.mounts import Mount
-from holdfast.snapshots.checkpointer.proc.status import Status
+from holdfast.procfs.descriptor_info import FdInfo
+from holdfast.procfs.descriptor_links import Link
+from holdfast.procfs.memory_maps import Mapping as Memory
+from holdfast.procfs.mount_table import Mount
+from holdfast.procfs.process_status import Status
+from holdfast.procfs.socket_tables import Socket
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,27 +67,6 @@ class Process:
     memory: tuple[Mapped, ...] = ()
     stuck: int = 0
     label: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Socket:
-    """A socket of the session's network namespace.
-
-    `peer`: of a unix socket the inode of the other end, 0: none or not accepted yet. `waiting` are the inodes
-    of connections a listener did not accept yet; 0 for one whose other end is closed. `closed`: shut down in
-    both directions.
-    """
-
-    protocol: str
-    state: str
-    local: str = ""
-    remote: str = ""
-    inode: int = 0
-    peer: int = 0
-    received: int = 0
-    sent: int = 0
-    waiting: tuple[int, ...] = ()
-    closed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

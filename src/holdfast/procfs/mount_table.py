@@ -1,4 +1,4 @@
-"""Parses /proc/PID/mountinfo, see proc_pid_mountinfo(5). Pure."""
+"""A parser of /proc/PID/mountinfo, see proc_pid_mountinfo(5). Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A mounted file system, or a part of one: `root` is the part's path in it, `point` where it is."""
+    """A mounted file system, or a part of one: `root` is the part's path in it, `point` the mount point."""
 
     id: int
     parent: int
@@ -24,8 +24,8 @@ class Mount:
 
 
 def parse(data: bytes) -> Iterator[Mount]:
-    """Every mount, in the order they were made."""
-    for line in data.decode("utf-8", "replace").splitlines():
+    """Yield every mount, in the order they were made."""
+    for line in data.decode("utf-8", "replace").split("\n"):
         before, _, after = line.partition(" - ")
         fields, options = before.split(" "), after.split(" ")
         if len(fields) < 6 or not options[0]:
