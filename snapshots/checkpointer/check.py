@@ -78,7 +78,7 @@ def _seen(init_pid: int, root: int, mounts: tuple[str, ...]) -> tuple[World, lis
 
 def _tmpfs(init_pid: int) -> list[str]:
     try:
-        return tmpfs.mounts(bounded.text(Path(f"/proc/{init_pid}/mountinfo"), walk.MAX_TEXT))
+        return tmpfs.mounts(bounded.read(Path(f"/proc/{init_pid}/mountinfo"), walk.MAX_TEXT))
     except OSError:
         return []
 

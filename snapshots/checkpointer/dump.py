@@ -23,7 +23,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.procfs import walk
 from holdfast.snapshots.checkpointer import (
     criu,
     drain_closed_sockets,
@@ -97,9 +96,9 @@ class _Capture:
     def note_stopped(self) -> None:
         self.stopped = True
         self.deadline = Deadline(self.request.limit)
-        self.last_pid = tree.highest_inner_pid(self.root)
+        pids = tree.tree(self.root)
+        self.last_pid = tree.highest_inner_pid(pids)
         self.channel.send("frozen")
-        pids = walk.tree(self.root).pids
         self.personalities = personalities.of(pids)
         file_numbers.note(self.request.target.init_pid, pids, self.images)
         self.keep_tmpfs()

@@ -157,6 +157,7 @@ def test_a_mount_is_a_line_whatever_its_name() -> None:
         (32, "/mnt/x\u2028y\x0cz", False),
         (33, "/mnt/a\nb", True),
     ]
+    assert [mount.options for mount in found] == ["rw", "rw", "rw"]
     assert (found[1].root, found[1].kind, found[1].major, found[1].minor) == ("/a", "tmpfs", 0, 53)
 
 

@@ -11,7 +11,10 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A mounted file system, or a part of one: `root` is the part's path in it, `point` the mount point."""
+    """A mounted file system, or a part of one: `root` is the part's path in it, `point` the mount point.
+
+    `options` are those of the file system, separated by commas and escaped as the kernel writes them.
+    """
 
     id: int
     parent: int
@@ -21,6 +24,7 @@ class Mount:
     point: str
     kind: str
     writable: bool
+    options: str = ""
 
 
 def parse(data: bytes) -> Iterator[Mount]:
@@ -42,6 +46,7 @@ def parse(data: bytes) -> Iterator[Mount]:
             _plain(fields[4]),
             options[0],
             "ro" not in fields[5].split(","),
+            options[2] if len(options) > 2 else "",
         )
 
 

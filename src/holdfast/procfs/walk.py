@@ -20,6 +20,8 @@ from holdfast.procfs.process_status import Status
 PROC = Path("/proc")
 MAX_PROCESSES = 20_000
 MAX_THREADS = 20_000
+EVERY = 1 << 22
+"""As many tasks as Linux can have (PID_MAX_LIMIT), where none may be left out."""
 MAX_DESCRIPTORS = 20_000
 """Of one process."""
 MAX_TEXT = 16 << 20
@@ -33,34 +35,38 @@ NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time", "time_for_children",
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Pids of a tree, parents before children; `whole` is false if it has more than MAX_PROCESSES."""
+    """Pids of a tree, parents before children; `whole` is false if it has more than were wanted."""
 
     pids: tuple[int, ...]
     whole: bool
 
 
-def tree(root: int) -> Tree:
-    """Return `root` and its descendants as of now; empty if it is gone."""
+def tree(root: int, most: int | None = None) -> Tree:
+    """Return `root` and its descendants as of now; empty if it is gone.
+
+    At most `most` processes are listed, MAX_PROCESSES unless given, and that many threads of each looked at.
+    """
+    most = MAX_PROCESSES if most is None else most
     found = [root] if (PROC / str(root)).exists() else []
     for pid in found:
-        if len(found) > MAX_PROCESSES:
-            return Tree(tuple(found[:MAX_PROCESSES]), whole=False)
-        found.extend(children(pid))
+        if len(found) > most:
+            return Tree(tuple(found[:most]), whole=False)
+        found.extend(children(pid, max(most, MAX_THREADS)))
     return Tree(tuple(dict.fromkeys(found)), whole=True)
 
 
-def children(pid: int) -> list[int]:
+def children(pid: int, most: int | None = None) -> list[int]:
     """Return the direct children of every thread of `pid`; empty if it is gone."""
     found: list[int] = []
-    for thread in threads(pid):
+    for thread in threads(pid, most):
         words = read(f"{pid}/task/{thread}/children", small=SMALL) or b""
         found.extend(int(word) for word in words.split())
     return found
 
 
-def threads(pid: int) -> list[int]:
+def threads(pid: int, most: int | None = None) -> list[int]:
     """Return the threads of a process, its first one included."""
-    return _numbers(f"{pid}/task", MAX_THREADS)
+    return _numbers(f"{pid}/task", MAX_THREADS if most is None else most)
 
 
 def descriptors(pid: int, most: int = MAX_DESCRIPTORS) -> list[int]:
