@@ -15,10 +15,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from holdfast.procfs import process_stat
+from holdfast.procfs import bounded, process_stat
 from holdfast.procfs.process_stat import Stat
 
 SMALL = 4096
+LARGE = 1 << 20
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -60,6 +61,20 @@ def read(path: str, size: int = SMALL) -> bytes | None:
         return None
     try:
         return os.read(fd, size)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def whole(path: str) -> bytes | None:
+    """Return a file that the kernel gives a page at a time, up to LARGE bytes, or None as `read` does."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return b"".join(bounded.pieces(fd, LARGE))
     except OSError:
         return None
     finally:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from holdfast.procfs import process_status
+from holdfast.procfs import descriptor_links, process_status, socket_tables
 from holdfast.procfs.process_stat import Stat
 from holdfast.runtime.guest.pulse import access, system_calls
 from holdfast.runtime.guest.pulse.input_kind import Modes
@@ -289,12 +289,9 @@ def _thing(pid: int, fd: int, names: tuple[str, str]) -> Thing:
 
 def _named(pid: int, target: str) -> bool:
     """Whether others can connect to a unix socket, or have: it has a path, see proc_net(5)."""
-    inode = target[8:-1].encode()
-    for line in (access.read(f"/proc/{pid}/net/unix", 1 << 20) or b"").splitlines():
-        words = line.split()
-        if len(words) > 6 and words[6] == inode:
-            return len(words) > 7
-    return False
+    inode = descriptor_links.parse(target).inode
+    table = socket_tables.unix(access.whole(f"/proc/{pid}/net/unix") or b"")
+    return any(one.inode == inode and one.local for one in table)
 
 
 def _descriptors(pid: int, call: Call) -> list[int]:

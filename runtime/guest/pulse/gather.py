@@ -42,7 +42,6 @@ WHOLE = Wanted(links=16384, files=2000, others=True)
 MAX_FILES = 8000
 KERNEL_PATIENCE = 0.25
 """Seconds an idle kernel has to tell its names. It takes 5 ms."""
-_MAX_TABLE = 1 << 20
 
 
 class Gatherer:
@@ -146,7 +145,8 @@ class Gatherer:
         tcp = sockets.tcp()
         tables = [tcp] if tcp is not None else [read_table("tcp"), read_table("tcp6")]
         # Unix sockets without a name say nothing; their number is in the descriptors.
-        unix = (one for one in socket_tables.unix(_table("unix")) if one.local or one.state == "listening")
+        text = access.whole("/proc/net/unix") or b""
+        unix = (one for one in socket_tables.unix(text) if one.local or one.state == "listening")
         for table in (*tables, read_table("udp"), read_table("udp6"), unix):
             for one in table:
                 if len(rows) < MAX_SOCKETS:
@@ -188,25 +188,7 @@ async def _kernel(kernel: Kernel, *, variables: bool) -> dict[str, Any]:
 
 def read_table(name: str) -> Iterator[Socket]:
     """Yield the sockets of one of the tables of /proc/net."""
-    return socket_tables.internet(_table(name), name)
-
-
-def _table(name: str) -> bytes:
-    """Return a table of sockets. The kernel gives it in pieces of a page."""
-    parts, left = [], _MAX_TABLE
-    try:
-        fd = os.open(f"/proc/net/{name}", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    try:
-        while left > 0 and (data := os.read(fd, 1 << 16)):
-            parts.append(data)
-            left -= len(data)
-    except OSError:
-        return b"".join(parts)
-    finally:
-        os.close(fd)
-    return b"".join(parts)
+    return socket_tables.internet(access.whole(f"/proc/net/{name}") or b"", name)
 
 
 def _owned(inode: int, owners: dict[int, list[tuple[int, int]]]) -> dict[str, Any]:

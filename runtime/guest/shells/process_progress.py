@@ -14,7 +14,6 @@ from holdfast.runtime.guest.layout import MARKS_LIBRARY
 from holdfast.runtime.guest.pulse import access
 
 _WORKING = ("R", "D")
-_MAPS = 1 << 20
 
 
 def at_work(session: int) -> bool:
@@ -70,7 +69,7 @@ def _candidates(group: int, shell: int) -> Iterable[int]:
         return access.numbers("/proc")
     found = [group]
     for parent in {shell} if group == shell else {shell, leader.parent}:
-        children = _whole(f"/proc/{parent}/task/{parent}/children")
+        children = access.whole(f"/proc/{parent}/task/{parent}/children")
         if children is None:  # a kernel without CONFIG_PROC_CHILDREN
             return access.numbers("/proc")
         found += map(int, children.split())
@@ -95,20 +94,8 @@ def replaced_by(pid: int) -> str:
         return ""
     with access.reading_as(*who):
         program = access.link(f"/proc/{pid}/exe")
-        maps = _whole(f"/proc/{pid}/maps")
+        maps = access.whole(f"/proc/{pid}/maps")
     if program is None or maps is None or MARKS_LIBRARY.name.encode() in maps:
         return ""
     name = program.removesuffix(" (deleted)").rpartition("/")[2]
     return "a bash that was started without its settings" if name == "bash" else name
-
-
-def _whole(path: str) -> bytes | None:
-    """Return all of a file of /proc, which gives a page at a time."""
-    try:
-        with open(path, "rb", buffering=0) as file:  # noqa: PTH123  (as in access.py: a Path costs)
-            parts: list[bytes] = []
-            while (part := file.read(_MAPS)) and len(parts) < _MAPS // 4096:
-                parts.append(part)
-            return b"".join(parts)
-    except OSError:
-        return None

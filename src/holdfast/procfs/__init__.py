@@ -1,4 +1,4 @@
-"""What the kernel reports in /proc and by sock_diag(7), as values.
+"""Facts that the kernel reports in /proc and by sock_diag(7), as values.
 
 Shared by the guest, the checkpointer and the host: it imports nothing but the standard library, and is copied
 into the images of sessions and of the toolbox. The parsers are pure, bytes in and values out, and know

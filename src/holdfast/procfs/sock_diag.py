@@ -89,7 +89,7 @@ def internet(body: bytes, protocol: str) -> Socket | None:
     if len(body) < _INTERNET.size:
         return None
     family, state, sport, dport, source, target, _, received, sent, uid, inode = _INTERNET.unpack_from(body)
-    # How many connections a listener may hold is no queue.
+    # Of a listener it is the number of connections that may wait, and nothing is queued.
     listens = protocol == "tcp" and state == socket_tables.LISTENING
     return Socket(
         f"{protocol}6" if family == socket.AF_INET6 else protocol,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import subprocess
 import sys
 
-from holdfast.runtime.guest.pulse import access
+from holdfast.runtime.guest.pulse import access, foreground
 
 
 def test_one_sees_oneself() -> None:
@@ -57,3 +59,18 @@ assert os.access("/root", os.R_OK)
 
     assert done.stderr == ""
     assert done.returncode == 0
+
+
+def test_a_table_of_many_pages_is_read_to_its_end() -> None:
+    """The kernel gives a page at a time: of hundreds of sockets each is found, and those with a name told."""
+    with contextlib.ExitStack() as opened:
+        named = [opened.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(300)]
+        for one in named:
+            one.bind("")  # a name of the kernel's choice, see unix(7)
+        pair = socket.socketpair()
+        for one in pair:
+            opened.enter_context(one)
+        links = [access.link(f"/proc/self/fd/{one.fileno()}") for one in (*named, *pair)]
+        found = [foreground._named(os.getpid(), link) for link in links if link is not None]
+
+    assert found == [True] * 300 + [False] * 2
