@@ -27,7 +27,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def reading_as(uid: int, gid: int) -> Iterator[None]:
     """Open files as that user, in this thread and until the end of the block.
 
-    The block must not wait for anything: what else the loop does would run as that user, too.
+    The block must not wait for anything: anything else the loop does would also run as that user.
     """
     own = os.geteuid()
     if own != 0 or uid == 0:
@@ -96,7 +96,7 @@ def read_at(path: str, offset: int, size: int) -> bytes | None:
 
 
 def link(path: str) -> str | None:
-    """Return where a link of `/proc` points, or None if that cannot be seen."""
+    """Return the target of a link of `/proc`, or None if it cannot be seen."""
     try:
         return os.readlink(path)  # noqa: PTH115
     except OSError:
@@ -104,7 +104,7 @@ def link(path: str) -> str | None:
 
 
 def links(pid: int) -> dict[int, str]:
-    """Return what the descriptors of a process are, by number; empty if that cannot be seen."""
+    """Return the targets of a process's descriptors, by number; empty if they cannot be seen."""
     folder = f"/proc/{pid}/fd"
     found = {}
     for number in numbers(folder):
@@ -122,13 +122,13 @@ def numbers(folder: str) -> list[int]:
 
 
 def stat(pid: int) -> Stat | None:
-    """Return what the kernel says about a process, or None if it is gone."""
+    """Return the stat of a process, or None if it is gone."""
     data = read(f"/proc/{pid}/stat")
     return None if data is None else process_stat.parse(data)
 
 
 def command(pid: int, limit: int = 200) -> str:
-    """Return what a process runs, for people to read: one line, no control characters; maybe empty."""
+    """Return the command of a process, for people to read: one line, no control characters; maybe empty."""
     data = read(f"/proc/{pid}/cmdline") or b""
     words = data[: limit * 4].rstrip(b"\0").decode("utf-8", "replace").replace("\0", " ")
     text = "".join(c if c.isprintable() else " " for c in words)

@@ -1,4 +1,4 @@
-"""Looks at the open descriptors of one process, with bounds. Thin: `open_files` says what they mean."""
+"""A bounded scan of the open descriptors of one process. Thin: `open_files` knows what they mean."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from holdfast.procfs import descriptor_info, descriptor_links
 from holdfast.runtime.guest.pulse import access, open_files
 
 BATCH = 200
-"""Descriptors looked at in one go: about a millisecond."""
+"""Descriptors read in one go: about a millisecond."""
 
 
 @dataclass(slots=True)
 class Table:
-    """What was found. `count` is None where the table could not be seen."""
+    """The result of a scan. `count` is None where the table could not be seen."""
 
     count: int | None = None
     left_out: int = 0
@@ -28,18 +28,18 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How much of a process is looked at: `links` descriptors, of which `files` files, or none; and what."""
+    """The bounds of a scan: `links` descriptors, of which `files` files, or none; and its subject."""
 
     links: int
     files: int
     others: bool = False
     same: tuple[int, int] | None = None
-    """Device and number of the one file that is wanted, besides its path."""
+    """Device and inode of the only file wanted, besides its path."""
     path: str | None = None
 
 
 def look(pid: int, uid: int, gid: int, wanted: Wanted) -> Iterator[Table]:
-    """Yield the table as it grows; the last one is whole. Nothing but this may run between two steps."""
+    """Yield the table as it grows; the last one is complete. Nothing but this may run between two steps."""
     table = Table()
     with access.reading_as(uid, gid):
         try:

@@ -50,7 +50,7 @@ def end_of(pid: int, fd: int | None) -> End | None:
 
 
 def memory_kills() -> int | None:
-    """Return how many processes were killed here for lack of memory, or None if nobody counts."""
+    """Return how many processes were killed here for lack of memory, or None if they are not counted."""
     for path in _OOM_COUNTS:
         for line in (access.read(path) or b"").splitlines():
             name, _, count = line.partition(b" ")

@@ -288,7 +288,7 @@ def _thing(pid: int, fd: int, names: tuple[str, str]) -> Thing:
 
 
 def _named(pid: int, target: str) -> bool:
-    """Whether others can connect to a unix socket, or have: it has a path, see proc_net(5)."""
+    """Check whether others can connect to a unix socket, or have: it has a path, see proc_net(5)."""
     inode = descriptor_links.parse(target).inode
     table = socket_tables.unix(access.whole(f"/proc/{pid}/net/unix") or b"")
     return any(one.inode == inode and one.local for one in table)

@@ -1,7 +1,7 @@
 """Gathers the pulse of a session in one pass over `/proc`, a few milliseconds long.
 
-Thin: what the texts mean is said by the parsers beside it. The loop gets its turn in between, so that no
-command waits for a look, however many processes there are.
+Thin: the parsers know what the texts mean. The loop gets a turn in between, so that no command waits for a
+pulse, however many processes there are.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PARTS = ("processes", "files", "sockets", "limits", "terminals", "kernels", "var
 TURN = 0.002
 """Seconds without a turn for the loop."""
 MAX_PROCESSES = 4096
-"""As many as a session may have if nobody says otherwise."""
+"""As many as a session may have by default."""
 MAX_SOCKETS = 2000
 BRIEF = Wanted(links=1024, files=64)
 WHOLE = Wanted(links=16384, files=2000, others=True)
@@ -45,7 +45,7 @@ KERNEL_PATIENCE = 0.25
 
 
 class Gatherer:
-    """Remembers from one pulse to the next what processors were used for."""
+    """A gatherer of pulses, which remembers the processor times of the last one."""
 
     def __init__(self, guest: Guest) -> None:
         self._guest = guest
@@ -165,7 +165,7 @@ class Gatherer:
         return self._users[uid]
 
     async def _breathe(self) -> None:
-        """Let the loop have a turn if it had none for a while."""
+        """Give the loop a turn if it had none for a while."""
         if time.perf_counter() - self._turn > TURN:
             await asyncio.sleep(0)
             self._turn = time.perf_counter()
@@ -207,7 +207,7 @@ def _boot_time() -> float:
 
 
 def file_status(path: str) -> dict[str, Any] | None:
-    """Return what stat(2) says of a file, or None if there is none."""
+    """Return the state of a file (stat(2)), or None if there is no such file."""
     from holdfast.runtime.guest.pulse.open_files import kind_of_mode
 
     try:

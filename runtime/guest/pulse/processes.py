@@ -19,12 +19,12 @@ STATES = {
     "X": "dead",
 }
 RECENT = 60.0
-"""Seconds for which an earlier look says something about what a process does now."""
+"""Seconds for which an earlier sample says something about what a process does now."""
 MAX_COMMAND = 4096
 
 
 class Usage:
-    """Processor time of each process at the last look."""
+    """Processor times of processes at the last sample."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[int, float], tuple[float, float]] = {}
@@ -32,7 +32,7 @@ class Usage:
     def percent(self, stat: Stat, at: float) -> tuple[float, float]:
         """Return the percentage of one processor and the seconds it was measured over.
 
-        `at` is now on the boot clock. It is measured since the last look if that was a short while ago, else
+        `at` is now on the boot clock. It is measured since the last sample if that is recent, else
         over the life of the process, as ps(1) does.
         """
         cpu, before = self._seen.get((stat.pid, stat.start), (0.0, stat.start))
@@ -42,7 +42,7 @@ class Usage:
         return (round(100 * (stat.cpu - cpu) / span, 1) if span > 0 else 0.0, round(max(span, 0.0), 3))
 
     def looked(self, stats: list[Stat], at: float) -> None:
-        """Remember a look."""
+        """Remember a sample."""
         self._seen = {(stat.pid, stat.start): (stat.cpu, at) for stat in stats}
 
 
@@ -56,7 +56,7 @@ def row(
     at: float,
     origin: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """Return what is told of a process."""
+    """Return the report of a process."""
     return {
         "pid": stat.pid,
         "ppid": stat.parent,

@@ -1,4 +1,4 @@
-"""What becomes of sockets. Pure."""
+"""The fate of sockets in a capture. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNLISTED = {
 
 
 def socket(world: World, one: Descriptor) -> tuple[str, str]:
-    """The kind a socket is of, and what it is in words."""
+    """Return the kind of a socket, and its description."""
     found = world.network.sockets.get(one.link.inode)
     if one.link.inode in world.network.unread:
         return "netlink_unread", "netlink socket"
@@ -71,12 +71,12 @@ def _unix(world: World, found: Socket) -> tuple[str, str]:
 
 
 def _closed_early(found: Socket) -> bool:
-    """A connection that was closed before it was accepted has no number any more."""
+    """Check for a connection that was closed before it was accepted: it has no number any more."""
     return 0 in found.waiting
 
 
 def _without_peer(world: World, found: Socket, what: str) -> tuple[str, str]:
-    """A connection whose other end has no number: not accepted yet, closed, or of another namespace."""
+    """Judge a connection whose other end has no number: not accepted yet, closed, or of another namespace."""
     listener = next((one for one in world.network.listeners if found.inode in one.waiting), None)
     if listener is None:
         return ("unix_outside", f"{what} -> outside") if not found.closed else ("unix", what)
