@@ -307,7 +307,7 @@ def _mapped_bytes(pid: int, found: memory_maps.Mapping) -> int:
 
 
 def _stuck(pid: int, threads: int, state: str) -> int:
-    """Return the inner id of a thread that stays in an uninterruptible sleep, which CRIU would await; 0: none.
+    """Return the inner id of a thread that stays in an uninterruptible sleep, which CRIU awaits; 0: none.
 
     A thread that reads from a disk is in one briefly: only one that has not run meanwhile counts.
     """
