@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from holdfast import procfs
 from holdfast.engine.engine_images import Images
 from holdfast.errors import EngineError, EngineUnavailable, ImageError, InvalidArgument
 from holdfast.images import base, host_authorities
@@ -25,6 +26,7 @@ ALWAYS = ("session", "toolbox")
 """The images every session needs; the others are built when they are first needed."""
 PACKAGE = Path(__file__).resolve().parent.parent
 IMAGES = PACKAGE / "images"
+PROCFS = Path(procfs.__file__).parent
 
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 
@@ -42,11 +44,13 @@ def context(kind: str, environ: Mapping[str, str] = os.environ) -> Context:
         # The guest's packages go where the import system looks for them: namespace packages, no host code.
         for part in ("runtime", "kernels"):
             files.update(tree(PACKAGE / part / "guest", f"guest/holdfast/{part}/guest", "*.py"))
+        files.update(tree(PROCFS, "guest/holdfast/procfs", "*.py"))
         files.update(tree(PACKAGE / "runtime" / "pytest_plugin", "session", "holdfast_pytest.py"))
     elif kind == "gateway":
         files.update(tree(PACKAGE / "runtime" / "gateway", "runtime/gateway", "*.py"))
     else:
         files.update(tree(PACKAGE / "snapshots" / "checkpointer", "snapshots/checkpointer"))
+        files.update(tree(PROCFS, "procfs", "*.py"))
     # A folder must not be empty for COPY to find it.
     files["host-ca/README"] = File(b"Certificate authorities of the host that built this image.\n")
     for name, pem in host_authorities.host_additions(environ).items():

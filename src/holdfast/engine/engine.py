@@ -94,7 +94,7 @@ class Engine:
     @cached_property
     def disk_fault(self) -> str:
         """Why it cannot limit what a container writes to its files; empty if it can."""
-        return disk_limits.fault(self.info(), Path("/proc/self/mountinfo").read_text("utf-8", "replace"))
+        return disk_limits.fault(self.info(), Path("/proc/self/mountinfo").read_bytes())
 
     @cached_property
     def title(self) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.snapshots.checkpointer.proc import walk
+from holdfast.procfs import walk
 
 
 @pytest.fixture

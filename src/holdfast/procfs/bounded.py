@@ -1,6 +1,6 @@
-"""Reads files whose size a session or an image decides, and never keeps more of one than its reader expects.
+"""Reads of files whose size is not the reader's to decide, never more of one than the reader expects.
 
-Owns nothing but the bound: what a file says, and what it means that there is more, is its reader's business.
+Owns nothing but the bound: the meaning of a file, and of more than the bound, is its reader's business.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ PIECE = 1 << 16
 
 
 class TooLong(OSError):
-    """There is more in a file than is ever read of it."""
+    """A file is longer than is ever read of it."""
 
     def __init__(self, name: str, limit: int) -> None:
         super().__init__(f"{name} is longer than {limit} bytes")
 
 
 def read(path: Path, limit: int) -> bytes:
-    """All of a file.
+    """Return all of a file.
 
     Raises:
         TooLong: it has more than `limit` bytes.
@@ -39,12 +39,17 @@ def read(path: Path, limit: int) -> bytes:
 
 
 def text(path: Path, limit: int) -> str:
-    """The same as text; bytes that are no UTF-8 come out as backslash escapes. Raises TooLong, OSError."""
+    """Return all of a file as text; bytes that are not UTF-8 become backslash escapes.
+
+    Raises:
+        TooLong: it has more than `limit` bytes.
+        OSError: it cannot be read.
+    """
     return read(path, limit).decode("utf-8", "backslashreplace")
 
 
 def lines(path: Path, limit: int) -> Iterator[bytes]:
-    """All of a file a few lines at a time, of which none is cut. One piece at a time is in memory.
+    """Yield a file a few lines at a time, none of them cut. One piece at a time is in memory.
 
     Raises:
         TooLong: it has more than `limit` bytes, or a line is longer than a piece.
@@ -70,9 +75,9 @@ def lines(path: Path, limit: int) -> Iterator[bytes]:
 
 
 def pieces(descriptor: int, limit: int, small: int = 0) -> Iterator[bytes]:
-    """What an open file has, up to `limit` bytes.
+    """Yield the content of an open file, up to `limit` bytes.
 
-    `small`: what is shorter is all of it, so that the end need not be asked for.
+    A read shorter than `small` is taken for the last one, without a further call.
     """
     while limit > 0 and (piece := os.read(descriptor, min(limit, PIECE))):
         limit -= len(piece)

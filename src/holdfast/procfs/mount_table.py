@@ -1,4 +1,4 @@
-"""Parses /proc/PID/mountinfo, see proc_pid_mountinfo(5). Pure."""
+"""A parser of /proc/PID/mountinfo, see proc_pid_mountinfo(5). Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A mounted file system, or a part of one: `root` is the part's path in it, `point` where it is."""
+    """A mounted file system, or a part of one: `root` is the part's path in it, `point` the mount point.
+
+    `options` are those of the file system, separated by commas and escaped as the kernel writes them.
+    """
 
     id: int
     parent: int
@@ -21,11 +24,12 @@ class Mount:
     point: str
     kind: str
     writable: bool
+    options: str = ""
 
 
 def parse(data: bytes) -> Iterator[Mount]:
-    """Every mount, in the order they were made."""
-    for line in data.decode("utf-8", "replace").splitlines():
+    """Yield every mount, in the order they were made."""
+    for line in data.decode("utf-8", "replace").split("\n"):
         before, _, after = line.partition(" - ")
         fields, options = before.split(" "), after.split(" ")
         if len(fields) < 6 or not options[0]:
@@ -42,6 +46,7 @@ def parse(data: bytes) -> Iterator[Mount]:
             _plain(fields[4]),
             options[0],
             "ro" not in fields[5].split(","),
+            options[2] if len(options) > 2 else "",
         )
 
 

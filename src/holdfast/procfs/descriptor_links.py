@@ -1,6 +1,6 @@
-"""Tells what the links of /proc/PID/fd and /proc/PID/ns point at. Pure.
+"""A parser of the links in /proc/PID/fd and /proc/PID/ns. Pure.
 
-See proc_pid_fd(5) and namespaces(7). A path says what a file is called, not what it is: that takes stat(2).
+See proc_pid_fd(5) and namespaces(7). A path is the name of a file, not its kind: that takes stat(2).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ DELETED = " (deleted)"
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Where a descriptor leads.
+    """The target of a descriptor.
 
-    `kind` is `path`, `memfd`, `socket`, `pipe`, `anon`, `namespace` or `other`. `name` is the path, what a
-    memfd was called, which anonymous file it is (`eventfd`, `eventpoll`, `io_uring`, …), or which namespace;
-    `inode` the number of what has no name, else 0. `deleted` says what the kernel wrote behind the name: a
-    file may really be called so.
+    `kind` is `path`, `memfd`, `socket`, `pipe`, `anon`, `namespace` or `other`. `name` is the path, the
+    name of a memfd, the kind of anonymous file (`eventfd`, `eventpoll`, `io_uring`, …) or of namespace;
+    `inode` is the number of a file without a name, else 0. `deleted` is the kernel's mark after the name: a
+    file may really have that name.
     """
 
     kind: str
@@ -31,7 +31,7 @@ class Link:
 
 
 def parse(target: str) -> Link:
-    """What the link of a descriptor says."""
+    """Return the target that the text of a link names."""
     deleted = target.endswith(DELETED)
     if target.startswith("/memfd:"):
         return Link("memfd", target.removeprefix("/memfd:").removesuffix(DELETED), deleted=deleted)
@@ -52,6 +52,6 @@ def parse(target: str) -> Link:
 
 
 def namespace(target: str) -> int:
-    """The number in a link of /proc/PID/ns, "net:[4026531840]"; 0 if there is none."""
+    """Return the number in a link of /proc/PID/ns, "net:[4026531840]"; 0 if there is none."""
     numbered = _NUMBERED.fullmatch(target)
     return int(numbered[2]) if numbered is not None else 0

@@ -1,4 +1,4 @@
-"""Parses /proc/PID/maps, see proc_pid_maps(5). Pure."""
+"""A parser of /proc/PID/maps, see proc_pid_maps(5). Pure."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from holdfast.snapshots.checkpointer.proc.links import DELETED
+from holdfast.procfs.descriptor_links import DELETED
 
 _LINE = re.compile(
     rb"^([0-9a-f]+)-([0-9a-f]+) ([rwxsp-]{4}) ([0-9a-f]+) ([0-9a-f]+):([0-9a-f]+) (\d+)[ ]*(.*)$",
     re.MULTILINE,
 )
-# What is neither anonymous memory nor a file that has its name: a process has thousands of those.
+# Neither anonymous memory nor a file that still has its name: a process has thousands of those.
 _NOTABLE = re.compile(
     rb"^.+ (?:/dev/|/SYSV|/memfd:|/anon_hugepage|/\[|anon_inode:|socket:|/.* \(deleted\)$).*$",
     re.MULTILINE,
@@ -43,12 +43,12 @@ class Mapping:
 
     @property
     def shared(self) -> bool:
-        """Whether writes are seen by others who map it."""
+        """True if writes are seen by other processes that map it."""
         return self.permissions.endswith("s")
 
 
 def parse(data: bytes) -> Iterator[Mapping]:
-    """Every mapping, in order of address."""
+    """Yield every mapping, in order of address."""
     for found in _LINE.finditer(data):
         start, end, permissions, offset, major, minor, inode, name = found.groups()
         path = name.decode("utf-8", "replace")
@@ -66,7 +66,7 @@ def parse(data: bytes) -> Iterator[Mapping]:
 
 
 def notable(data: bytes) -> Iterator[Mapping]:
-    """Only mappings of devices, shared and huge memory, anonymous and deleted files: a few of thousands."""
+    """Yield mappings of devices, shared and huge memory, anonymous and deleted files: few of thousands."""
     if not any(word in data for word in _WORDS):
         return
     for line in _NOTABLE.finditer(data):

@@ -1,4 +1,4 @@
-"""Parses /proc/PID/fdinfo/N, see proc_pid_fdinfo(5). Pure."""
+"""A parser of /proc/PID/fdinfo/N, see proc_pid_fdinfo(5). Pure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _INOTIFY = re.compile(r"inotify wd:[0-9a-f]+ ino:([0-9a-f]+) sdev:([0-9a-f]+)")
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A lock held on the file. `kind` is `posix`, `flock`, `ofd` or `lease`; `end` None: to the end of file.
+    """A lock on the file. `kind` is `posix`, `flock`, `ofd` or `lease`; `pid` -1: of no process (OFD).
 
-    `waits`: it is not held, but waited for.
+    `end` is the last byte, None for the end of the file. `waits`: it is not held, but waited for.
     """
 
     kind: str
@@ -23,11 +23,12 @@ class Lock:
     start: int
     end: int | None
     waits: bool
+    mandatory: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """One entry of an epoll instance: descriptor, events, inode of what is watched."""
+    """An entry of an epoll instance: descriptor, events, inode of the watched file."""
 
     fd: int
     events: int
@@ -36,7 +37,7 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class FdInfo:
-    """What is told of an open descriptor.
+    """Information about an open descriptor.
 
     `others` has every line that only some kinds have, in order, split at the colon: `eventfd-count`,
     `sigmask`, `clockid`, `inotify wd`, `fanotify ino`, `Pid` of a pidfd, …
@@ -53,20 +54,23 @@ class FdInfo:
     @property
     def access(self) -> str:
         """`r`, `w`, `rw`, or `path` for a descriptor that only names a file (O_PATH)."""
-        if self.flags & os.O_PATH:
-            return "path"
+        return "path" if self.flags & os.O_PATH else self.mode
+
+    @property
+    def mode(self) -> str:
+        """`r`, `w` or `rw`, by the flags alone."""
         return {os.O_RDONLY: "r", os.O_WRONLY: "w", os.O_RDWR: "rw"}.get(self.flags & os.O_ACCMODE, "?")
 
     def value(self, name: str) -> str | None:
-        """The value of the first of `others` by that name."""
+        """Return the value of the first of `others` by that name."""
         return next((value for key, value in self.others if key == name), None)
 
     def count(self, prefix: str) -> int:
-        """How many of `others` begin so; `inotify` gives the number of watches."""
+        """Return how many of `others` begin with `prefix`; `inotify` gives the number of watches."""
         return sum(key.startswith(prefix) for key, _ in self.others)
 
     def watches(self) -> Iterator[tuple[int, int]]:
-        """Device, as stat(2) has it, and inode of what each watch of an inotify is on."""
+        """Yield device, as stat(2) has it, and inode of the file under each watch of an inotify."""
         for name, value in self.others:
             found = _INOTIFY.match(f"{name}:{value}")
             if found is not None:
@@ -74,7 +78,7 @@ class FdInfo:
 
     @property
     def pid(self) -> int | None:
-        """Of a pidfd the process, as the reader's namespace numbers it.
+        """The process of a pidfd, as the reader's namespace numbers it.
 
         0: not in it; -1: it has ended. None: not a pidfd.
         """
@@ -82,7 +86,7 @@ class FdInfo:
 
 
 def parse(data: bytes) -> FdInfo:
-    """A descriptor's information; what is missing is 0."""
+    """Return a descriptor's information; what is missing is 0."""
     numbers = {"pos": 0, "flags": 0, "mnt_id": 0, "ino": 0}
     locks: list[Lock] = []
     watched: list[Watched] = []
@@ -113,13 +117,13 @@ def parse(data: bytes) -> FdInfo:
 
 
 def parse_lock(line: str) -> Lock | None:
-    """A lock as in /proc/locks, see proc_locks(5): "1: POSIX  ADVISORY  WRITE 42 08:01:7 0 EOF"."""
+    """Return a lock as in /proc/locks, see proc_locks(5): "1: POSIX  ADVISORY  WRITE 42 08:01:7 0 EOF"."""
     words = line.split()
     waits = "->" in words
     words = [word for word in words if word != "->"]
     if len(words) != 8:
         return None
-    _, kind, _, mode, pid, _, start, end = words
+    _, kind, enforced, mode, pid, _, start, end = words
     kinds = {"OFDLCK": "ofd", "DELEG": "lease"}
     return Lock(
         kinds.get(kind, kind.lower()),
@@ -128,11 +132,12 @@ def parse_lock(line: str) -> Lock | None:
         _integer(start, 10),
         None if end == "EOF" else _integer(end, 10),
         waits,
+        enforced == "MANDATORY",
     )
 
 
 def _watched(value: str) -> Watched:
-    """ "  5 events:       19 data: 5  pos:0 ino:3d sdev:8"; numbers but the first are hexadecimal."""
+    """Read "  5 events:       19 data: 5  pos:0 ino:3d sdev:8"; numbers but the first are hexadecimal."""
     first, _, rest = value.strip().partition(" ")
     words = rest.replace(":", " ").split()
     table = dict(zip(words[::2], words[1::2], strict=False))
@@ -142,7 +147,7 @@ def _watched(value: str) -> Watched:
 
 
 def _device(number: int) -> int:
-    """A device number as the kernel writes it inside: 20 bits for the minor number."""
+    """Return a device number from the kernel's internal one: 20 bits for the minor number."""
     return os.makedev(number >> 20, number & 0xFFFFF)
 
 

@@ -1,7 +1,8 @@
-"""Reads a tree of processes from /proc, with bounds and without disturbing anybody.
+"""Readers of a tree of processes in /proc, with bounds and without side effects on it.
 
-Nothing is stopped meanwhile: processes begin and end while it is read, and what is gone is left out. Pids
-are those of the reader's PID namespace (the checkpointer's: the host's).
+Nothing is stopped meanwhile: processes begin and end during a walk, and what is gone is left out. Pids are
+those of the reader's PID namespace (the checkpointer's: the host's). No link of /proc is followed unless a
+function says so.
 """
 
 from __future__ import annotations
@@ -11,85 +12,90 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import bounded
-from holdfast.snapshots.checkpointer.proc import fdinfo, links, status
-from holdfast.snapshots.checkpointer.proc.fdinfo import FdInfo
-from holdfast.snapshots.checkpointer.proc.links import Link
-from holdfast.snapshots.checkpointer.proc.status import Status
+from holdfast.procfs import bounded, descriptor_info, descriptor_links, process_status
+from holdfast.procfs.descriptor_info import FdInfo
+from holdfast.procfs.descriptor_links import Link
+from holdfast.procfs.process_status import Status
 
 PROC = Path("/proc")
 MAX_PROCESSES = 20_000
 MAX_THREADS = 20_000
+EVERY = 1 << 22
+"""As many tasks as Linux can have (PID_MAX_LIMIT), where none may be left out."""
 MAX_DESCRIPTORS = 20_000
 """Of one process."""
 MAX_TEXT = 16 << 20
-"""Bytes of one file that is read as a whole."""
+"""Bytes of a file that is read as a whole."""
 MAX_MAPS = 320 << 20
 """Bytes of one list of mappings: at most 65530 (vm.max_map_count), each with a path of up to 4 kB."""
 SMALL = 2048
-"""The kernel fills a page with whole lines before it stops: what is far shorter was the last of it."""
+"""The kernel fills a page with whole lines before it stops: a far shorter read was the last one."""
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time", "time_for_children", "user", "uts")
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Pids of a tree, parents before children; `whole` is false if it has more than MAX_PROCESSES."""
+    """Pids of a tree, parents before children; `whole` is false if it has more than were wanted."""
 
     pids: tuple[int, ...]
     whole: bool
 
 
-def tree(root: int) -> Tree:
-    """`root` and its descendants as of now; empty if it is gone."""
+def tree(root: int, most: int | None = None) -> Tree:
+    """Return `root` and its descendants as of now; empty if it is gone.
+
+    At most `most` processes are listed, MAX_PROCESSES unless given, and that many threads of each looked at.
+    """
+    most = MAX_PROCESSES if most is None else most
     found = [root] if (PROC / str(root)).exists() else []
     for pid in found:
-        if len(found) > MAX_PROCESSES:
-            return Tree(tuple(found[:MAX_PROCESSES]), whole=False)
-        found.extend(children(pid))
+        if len(found) > most:
+            return Tree(tuple(found[:most]), whole=False)
+        found.extend(children(pid, max(most, MAX_THREADS)))
     return Tree(tuple(dict.fromkeys(found)), whole=True)
 
 
-def children(pid: int) -> list[int]:
-    """Direct children of every thread of `pid`; empty when it is gone."""
+def children(pid: int, most: int | None = None) -> list[int]:
+    """Return the direct children of every thread of `pid`; empty if it is gone."""
     found: list[int] = []
-    for thread in threads(pid):
+    for thread in threads(pid, most):
         words = read(f"{pid}/task/{thread}/children", small=SMALL) or b""
         found.extend(int(word) for word in words.split())
     return found
 
 
-def threads(pid: int) -> list[int]:
-    """The threads of a process, its first one included."""
-    return _numbers(f"{pid}/task", MAX_THREADS)
+def threads(pid: int, most: int | None = None) -> list[int]:
+    """Return the threads of a process, its first one included."""
+    return _numbers(f"{pid}/task", MAX_THREADS if most is None else most)
 
 
 def descriptors(pid: int, most: int = MAX_DESCRIPTORS) -> list[int]:
-    """Numbers of the open descriptors of a process, lowest first; empty for a zombie."""
+    """Return the numbers of the open descriptors of a process, lowest first; empty for a zombie."""
     return _numbers(f"{pid}/fd", most)
 
 
 def status_of(pid: int, thread: int | None = None) -> Status | None:
-    """The status of a process, or of one thread of it; None when it is gone."""
+    """Return the status of a process, or of one of its threads; None if it is gone."""
     data = read(f"{pid}/status" if thread is None else f"{pid}/task/{thread}/status", small=SMALL)
-    return status.parse(data) if data is not None else None
+    return process_status.parse(data) if data is not None else None
 
 
 def link_of(pid: int, fd: int) -> Link | None:
-    """Where a descriptor leads; None when it is closed."""
+    """Return the target of a descriptor; None if it is closed."""
     target = _target(f"{pid}/fd/{fd}")
-    return links.parse(target) if target is not None else None
+    return descriptor_links.parse(target) if target is not None else None
 
 
 def fdinfo_of(pid: int, fd: int) -> FdInfo | None:
-    """What is told of a descriptor; None when it is closed."""
+    """Return the information about a descriptor; None if it is closed."""
     data = read(f"{pid}/fdinfo/{fd}", small=SMALL)
-    return fdinfo.parse(data) if data is not None else None
+    return descriptor_info.parse(data) if data is not None else None
 
 
 def stat_of(pid: int, fd: int) -> os.stat_result | None:
-    """The file behind a descriptor. The kernel goes to the file itself, no path is followed.
+    """Return the state of an open file. The kernel goes to the file itself, no path is followed.
 
-    A file system in user space may take its time to answer: ask where it is mounted first.
+    A file system in user space may not answer for long: check where the file is mounted first.
     """
     try:
         return os.stat(f"{PROC}/{pid}/fd/{fd}")  # noqa: PTH116 - a Path costs more than the call
@@ -98,7 +104,7 @@ def stat_of(pid: int, fd: int) -> os.stat_result | None:
 
 
 def protocol_of(pid: int, fd: int) -> str:
-    """What kind of socket it is, in the words of the kernel; the tables of a namespace do not list all."""
+    """Return the kernel's name for the kind of a socket; the tables of a namespace do not list all."""
     try:
         name = os.getxattr(f"{PROC}/{pid}/fd/{fd}", "system.sockprotoname")
     except OSError:
@@ -107,7 +113,7 @@ def protocol_of(pid: int, fd: int) -> str:
 
 
 def by_name(pid: int, fd: int) -> bool:
-    """Whether a descriptor only names a file (O_PATH): its link can be neither read nor written then."""
+    """Check whether a descriptor only names a file (O_PATH): its link has no bit to read or write then."""
     try:
         return not os.lstat(f"{PROC}/{pid}/fd/{fd}").st_mode & 0o600
     except OSError:
@@ -115,20 +121,20 @@ def by_name(pid: int, fd: int) -> bool:
 
 
 def namespaces_of(pid: int, names: tuple[str, ...] = NAMESPACES) -> dict[str, int]:
-    """The number of each namespace a process is in; empty when it is gone."""
+    """Return the number of each namespace a process is in; empty if it is gone."""
     found = {name: _target(f"{pid}/ns/{name}") for name in names}
-    return {name: links.namespace(target) for name, target in found.items() if target is not None}
+    return {name: descriptor_links.namespace(target) for name, target in found.items() if target is not None}
 
 
 def command_of(pid: int) -> str:
-    """The words of a process, separated by blanks; empty for a zombie."""
+    """Return the words of a process, separated by blanks; empty for a zombie."""
     return (read(f"{pid}/cmdline", 4096) or b"").rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
 
 
 def read(name: str, limit: int = MAX_TEXT, small: int = 0) -> bytes | None:
-    """A file below /proc, up to `limit` bytes; None when its process is gone.
+    """Return a file below /proc, up to `limit` bytes; None if its process is gone.
 
-    `small`: what is shorter is all of it, so that the end need not be asked for. Only where no line is long.
+    A read shorter than `small` is taken for the last one, without a further call. Only where no line is long.
     """
     try:
         descriptor = os.open(f"{PROC}/{name}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -143,10 +149,10 @@ def read(name: str, limit: int = MAX_TEXT, small: int = 0) -> bytes | None:
 
 
 def maps(pid: int) -> Iterator[bytes]:
-    """What /proc/PID/maps says, some lines at a time; nothing when the process is gone.
+    """Yield /proc/PID/maps, some lines at a time; nothing if the process is gone.
 
     Raises:
-        TooLong: there is more than MAX_MAPS. Whoever judges it cannot leave out the rest.
+        TooLong: there is more than MAX_MAPS. A judge of it cannot leave out the rest.
     """
     try:
         yield from bounded.lines(PROC / str(pid) / "maps", MAX_MAPS)
