@@ -155,9 +155,9 @@ class Snapshot:
 
     def fits(self) -> Ladder:
         """What can be done with it on this machine, and why not more. Nothing is begun."""
-        from holdfast.runtime.restore.compat import choose_rung
+        from holdfast.runtime.restore.compat import snapshot_ladder
 
-        return choose_rung.ladder(self._context, self._row)
+        return snapshot_ladder.ladder(self._context, self._row)
 
     def fork(
         self,
