@@ -21,8 +21,7 @@ from holdfast.errors import (
     RestoreFailed,
     SnapshotNotFound,
 )
-from holdfast.runtime.api.bundle_files import Importing
-from holdfast.runtime.api.bundle_registries import Pulling
+from holdfast.runtime.api.bundles import Incoming
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.restore.compat import choose_rung
 
@@ -183,11 +182,11 @@ def _found(
     more: dict[str, Any] = {**options, **taking_in, "files_only": as_ == "files"}
     try:
         if file:
-            arrived = Importing(context).import_(
+            arrived = Incoming(context).import_(
                 source, **{k: v for k, v in more.items() if k != "plain_http"}
             )
         else:
-            arrived = Pulling(context).pull(source, **more)
+            arrived = Incoming(context).pull(source, **more)
         return arrived, {}
     except BundleUntrusted as error:
         hint = error.hint.replace("--files-only", f"`{choose_rung.take('thaw', source, 'files')}`")

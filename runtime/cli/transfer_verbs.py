@@ -16,7 +16,7 @@ from holdfast.runtime.cli.arguments import Allow, Json, Network, SnapshotRef, co
 from holdfast.runtime.transfer import bundle_trust
 
 if TYPE_CHECKING:
-    from holdfast.runtime.api.bundle_files import Progress
+    from holdfast.runtime.api.bundles import Progress
     from holdfast.runtime.api.snapshot import Snapshot
 
 PASSPHRASE = "HOLDFAST_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
