@@ -1,4 +1,4 @@
-"""Containers that the engine still makes for a process that is gone.
+"""Containers that no session has, and those that the engine still makes for a process that is gone.
 
 The engine goes on with a request whose client has died. It lists a container a little before it is made, and
 says until then that there is none to remove: who believes that leaves it there for ever. And what is not even
@@ -22,6 +22,19 @@ if TYPE_CHECKING:
 PATIENCE = 20.0
 """Seconds in which even a busy engine makes a container."""
 _POLL_SECONDS = 0.02
+
+
+def unowned(context: Context) -> list[str]:
+    """Return the containers of this home's sessions that neither a session nor an open operation has."""
+    found = context.engine.containers(holdfast_home=context.home.digest, holdfast_role="session")
+    # In this order: what is begun after the first look is no business of this one.
+    busy = {row.id for row in context.store.operations.open()}
+    known = {row.container_id for row in context.store.sessions()}
+    return [
+        container
+        for container, labels in found.items()
+        if container not in known and labels.get("holdfast.operation") not in busy
+    ]
 
 
 def clear(context: Context, operation: OperationRow, session_id: str) -> bool:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from holdfast.base import ballast, ids, locks
 from holdfast.errors import EngineError, SessionBusy
 from holdfast.runtime.egress import secret_values, vault
+from holdfast.runtime.lifecycle import orphan_containers
 from holdfast.runtime.retention import prune, stale_images
 from holdfast.runtime.sessions import shared_folder
 from holdfast.runtime.storage import snapshot_storage
@@ -60,7 +61,7 @@ def find(context: Context, older: timedelta = OLD) -> Iterator[Garbage]:
     yield from _scratch(context)
     yield from transfers(context.home)
     yield from _pages(context)
-    yield from stale_images.find(context, older)
+    yield from _stale(context, older)
     yield from _rows(context, older)
     yield from _secrets(context)
 
@@ -110,36 +111,22 @@ def _pages(context: Context) -> Iterator[Garbage]:
 
 def _containers(context: Context) -> Iterator[Garbage]:
     """Containers of sessions that have others, or are not there."""
-    engine, store = context.engine, context.store
-    found = engine.containers(holdfast_home=context.home.digest, holdfast_role="session")
-    going_on = {row.id for row in store.operations.open()}
-    needed = {row.container_id for row in store.sessions()}
-    for container, labels in found.items():
-        if container not in needed and labels.get("holdfast.operation") not in going_on:
-            yield Garbage(
-                "container", container[:12], "no session has it", 0, partial(engine.kill_remove, container)
-            )
+    for container in orphan_containers.unowned(context):
+        remove = partial(context.engine.kill_remove, container)
+        yield Garbage("container", container[:12], "no session has it", 0, remove)
 
 
 def _images(context: Context) -> Iterator[Garbage]:
     """Images of snapshots that are not there."""
-    engine = context.engine
-    found = engine.client.api.images(
-        filters={"label": [f"holdfast.home={context.home.digest}", "holdfast.role=snapshot"]}
-    )
-    needed = _needed_images(context)
-    for each in found:
-        labels = each.get("Labels") or {}
-        tags = [tag for tag in each.get("RepoTags") or [] if not tag.startswith("<none>")]
-        mine = {str(labels.get("holdfast.snapshot")), *(tag.rpartition(":")[2] for tag in tags)}
-        if not mine & needed:
-            ref = str(each["Id"])
-            name = tags[0] if tags else ref[7:19]
-            yield Garbage("image", name, "its snapshot is gone", 0, partial(engine.images.remove, ref))
+    for ref, tags in snapshot_storage.unneeded_images(context).items():
+        name = next((tag for tag in tags if not tag.startswith("<none>")), ref[7:19])
+        yield Garbage("image", name, "its snapshot is gone", 0, partial(context.engine.images.remove, ref))
 
 
-def _needed_images(context: Context) -> set[str]:
-    return {row.id for row in context.store.snapshots(pending=True)}
+def _stale(context: Context, older: timedelta) -> Iterator[Garbage]:
+    """Images that another version built."""
+    for tag, size in stale_images.find(context, older):
+        yield Garbage("image", tag, "of an older version", size, partial(stale_images.untag, context, tag))
 
 
 def _folders(context: Context) -> Iterator[Garbage]:

@@ -9,15 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.images import build
 
 if TYPE_CHECKING:
-    from holdfast.engine.engine import Engine
     from holdfast.runtime.operations.context import Context
-    from holdfast.runtime.retention.garbage import Garbage
 
 KINDS = ("session", "toolbox", "gateway")
 
@@ -38,10 +35,8 @@ def stale(image: Mapping[str, Any], needed: frozenset[str], used: frozenset[str]
     return ours if float(image.get("Created") or time.time()) < before else []
 
 
-def find(context: Context, older: timedelta) -> Iterator[Garbage]:
-    """Tags that may go."""
-    from holdfast.runtime.retention.garbage import Garbage
-
+def find(context: Context, older: timedelta) -> Iterator[tuple[str, int]]:
+    """Tags that may go, and the bytes of their images."""
     engine = context.engine
     listed = engine.client.api.images(name=None)
     containers = engine.client.api.containers(all=True)
@@ -50,11 +45,10 @@ def find(context: Context, older: timedelta) -> Iterator[Garbage]:
     before = time.time() - older.total_seconds()
     for image in listed:
         for tag in stale(image, frozenset(wanted), used, before):
-            size = int(image.get("Size") or 0)
-            yield Garbage("image", tag, "of an older version", size, partial(untag, engine, tag))
+            yield tag, int(image.get("Size") or 0)
 
 
-def untag(engine: Engine, ref: str) -> None:
+def untag(context: Context, ref: str) -> None:
     """Take a name from an image, the image too if it was the last; refused while a container needs it."""
     import docker.errors
 
@@ -62,6 +56,6 @@ def untag(engine: Engine, ref: str) -> None:
 
     with engine_faults.translated("remove image"):
         try:
-            engine.client.api.remove_image(ref)
+            context.engine.client.api.remove_image(ref)
         except docker.errors.NotFound:
             return

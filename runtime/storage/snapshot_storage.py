@@ -114,7 +114,14 @@ def _resized(context: Context, row: SnapshotRow, own: int, shared: int, *, packe
 
 
 def sweep_images(context: Context) -> None:
-    """Remove images of snapshots that are gone and that no container needs any more.
+    """Remove images of snapshots that are gone and that no container needs any more."""
+    for image_id in unneeded_images(context):
+        with suppress(EngineError):  # a container still runs on it
+            context.engine.images.remove(image_id)
+
+
+def unneeded_images(context: Context) -> dict[str, list[str]]:
+    """Return images of snapshots that are gone, with their tags; a container may still run on one.
 
     A session restored from a snapshot keeps the image alive without a name when the snapshot is removed. One
     with a name but no snapshot was asked for by a process that died before the engine had made it.
@@ -124,7 +131,8 @@ def sweep_images(context: Context) -> None:
     # In this order: what is begun after the first look is no business of this one.
     known = {image_ref(row.id) for row in store.snapshots(pending=True)}
     needed = {row.image_id for row in store.snapshots()} | {row.image for row in store.sessions()}
-    for image_id, tags in found.items():
-        if image_id not in needed and not known.intersection(tags):
-            with suppress(EngineError):  # a container still runs on it
-                engine.images.remove(image_id)
+    return {
+        image_id: tags
+        for image_id, tags in found.items()
+        if image_id not in needed and not known.intersection(tags)
+    }
