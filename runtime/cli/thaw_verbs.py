@@ -22,6 +22,7 @@ from holdfast.runtime.cli.arguments import (
 from holdfast.runtime.cli.transfer_verbs import (
     PASSPHRASE,
     OpeningPassphrase,
+    PlainHttp,
     bar,
     given,
     opening_passphrase,
@@ -41,9 +42,7 @@ def thaw(
     network: Network = None,
     allow: Allow = None,
     passphrase: OpeningPassphrase = False,
-    plain_http: Annotated[
-        bool, typer.Option("--plain-http", help="Do without TLS, even if the registry is on another machine.")
-    ] = False,
+    plain_http: PlainHttp = False,
     attach: Annotated[
         bool | None,
         typer.Option("--attach/--no-attach", help="Join its terminal afterwards (default if yours is one)."),
