@@ -11,15 +11,12 @@ is looked at is `runtime.fitness`; where the rules are from is in docs/moving.md
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast.base.quantities import gib_text
 from holdfast.snapshots.machine import Machine, Short, missing_instructions, order
-
-if TYPE_CHECKING:
-    from holdfast.snapshots.manifest import Manifest
 
 Name = Literal["live", "commands", "files"]
 
@@ -58,18 +55,6 @@ class Needs(_Part):
     memory_bytes: Annotated[int, Field(ge=0)] = 0
     engine: Short = ""
     holdfast: Short = ""
-
-    @classmethod
-    def of_manifest(cls, manifest: Manifest) -> Needs:
-        """What a snapshot needs; of one that was taken by an older version, as much as that has recorded."""
-        processes = manifest.processes
-        needs = manifest.needs or cls()
-        if processes is None:
-            return needs.model_copy(update={"live": False})
-        known = {"arch": processes.machine, "kernel": processes.kernel, "criu": processes.criu}
-        machine = Machine.model_validate({**needs.machine.model_dump(), **known})
-        update = {"live": True, "machine": machine, "memory_bytes": processes.memory_bytes}
-        return needs.model_copy(update=update)
 
 
 class Here(_Part):

@@ -63,9 +63,6 @@ UPWARD = {
     ("api.snapshot", "flaky.spread"),
     # A lost connection means something else when the session is dead.
     ("guest_rpc.session_channel", "sessions.health"),
-    # What these return is handed out.
-    ("transfer.file_transfer", "api.bundle_files"),
-    ("transfer.registry_transfer", "api.bundle_registries"),
 }
 HANDED_OUT = 12
 """Modules of handles, which know each other: a session has snapshots, and a snapshot makes sessions."""

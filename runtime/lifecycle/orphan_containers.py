@@ -1,4 +1,4 @@
-"""Containers that the engine is still creating for a process that is gone.
+"""Containers that no session has, and those that the engine is still creating for a process that is gone.
 
 The engine completes a request whose client has died. It lists a container shortly before it exists, and until
 then reports that there is none to remove; believing that would leave the container behind for ever. Even
@@ -21,6 +21,19 @@ if TYPE_CHECKING:
 CLEAR_SECONDS = 20.0
 """How long a busy engine takes to create a container, at most."""
 _POLL_SECONDS = 0.02
+
+
+def unowned(context: Context) -> list[str]:
+    """Return the containers of this home's sessions that neither a session nor an open operation has."""
+    found = context.engine.containers(holdfast_home=context.home.digest, holdfast_role="session")
+    # In this order, so that operations that start after the first listing are left alone.
+    busy = {row.id for row in context.store.operations.open()}
+    known = {row.container_id for row in context.store.sessions()}
+    return [
+        container
+        for container, labels in found.items()
+        if container not in known and labels.get("holdfast.operation") not in busy
+    ]
 
 
 def clear(context: Context, operation: OperationRow, session_id: str) -> bool:

@@ -16,7 +16,7 @@ from holdfast.errors import RestoreFailed, SnapshotDamaged, StoreError
 from holdfast.runtime.egress import network_changes
 from holdfast.runtime.egress.close_network import Closing
 from holdfast.runtime.lifecycle import provision
-from holdfast.runtime.restore.compat import choose_rung, command_script
+from holdfast.runtime.restore.compat import command_script, snapshot_ladder
 from holdfast.runtime.sessions import identity_messages, init_program
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.storage import verify_storage
@@ -62,7 +62,7 @@ class Restoring:
                 raise SnapshotDamaged(
                     f"cannot use snapshot {snapshot.name}: its manifest is that of {kept.id}"
                 )
-            self._chosen = choose_rung.choose(context, snapshot, kept, rung)
+            self._chosen = snapshot_ladder.choose(context, snapshot, kept, rung)
             self.kept: Manifest = self._chosen.kept
             self._check_image()
         except SnapshotDamaged as error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.images import build
@@ -17,7 +16,6 @@ from holdfast.images import build
 if TYPE_CHECKING:
     from holdfast.engine.engine_images import ListedImage
     from holdfast.runtime.operations.context import Context
-    from holdfast.runtime.retention.garbage import Garbage
 
 KINDS = ("session", "toolbox", "gateway")
 
@@ -38,14 +36,12 @@ def stale(image: ListedImage, needed: frozenset[str], used: frozenset[str], befo
     return ours if 0 < image.created < before else []
 
 
-def find(context: Context, older: timedelta) -> Iterator[Garbage]:
-    """List the tags that may be removed."""
-    from holdfast.runtime.retention.garbage import Garbage
-
+def find(context: Context, older: timedelta) -> Iterator[tuple[str, int]]:
+    """Yield the tags that may be removed, with the bytes of their images."""
     engine = context.engine
     listed, used = engine.images.listed(), engine.images_in_use()
     wanted = {build.reference(kind) for kind in KINDS} | {row.image for row in context.store.sessions()}
     before = time.time() - older.total_seconds()
     for image in listed:
         for tag in stale(image, frozenset(wanted), used, before):
-            yield Garbage("image", tag, "of an older version", image.size, partial(engine.images.untag, tag))
+            yield tag, image.size

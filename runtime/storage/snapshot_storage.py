@@ -15,6 +15,7 @@ from holdfast.snapshots.chunks.sweeping import THIN, Marks, Swept
 from holdfast.snapshots.storage import Stored
 
 if TYPE_CHECKING:
+    from holdfast.engine.engine_images import ListedImage
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SnapshotRow
 
@@ -114,7 +115,14 @@ def _resized(context: Context, row: SnapshotRow, own: int, shared: int, *, packe
 
 
 def sweep_images(context: Context) -> None:
-    """Remove images of snapshots that are gone and that no container needs any more.
+    """Remove images of snapshots that are gone and that no container needs any more."""
+    for image in unneeded_images(context):
+        with suppress(EngineError):  # a container still uses it
+            context.engine.images.remove(image.id)
+
+
+def unneeded_images(context: Context) -> list[ListedImage]:
+    """Return images of snapshots that are gone; a container may still run on one.
 
     A session restored from a snapshot keeps its image alive, without a name, when the snapshot is removed. An
     image with a name but without a snapshot was requested by a process that died before the engine made it.
@@ -124,7 +132,4 @@ def sweep_images(context: Context) -> None:
     # In this order, so that operations that start after the first listing are left alone.
     known = {image_ref(row.id) for row in store.snapshots(pending=True)}
     needed = {row.image_id for row in store.snapshots()} | {row.image for row in store.sessions()}
-    for image in found:
-        if image.id not in needed and not known.intersection(image.tags):
-            with suppress(EngineError):  # a container still uses it
-                engine.images.remove(image.id)
+    return [each for each in found if each.id not in needed and not known.intersection(each.tags)]
