@@ -11,14 +11,12 @@ examines the machine; docs/moving.md gives the sources of the rules.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from holdfast.base.quantities import gib_text
 from holdfast.snapshots.machine import Machine, Short, missing_instructions, order
-
-if TYPE_CHECKING:
-    from holdfast.snapshots.manifest import Manifest
 
 Name = Literal["live", "commands", "files"]
 
@@ -58,18 +56,6 @@ class Needs(_Part):
     memory_bytes: Annotated[int, Field(ge=0)] = 0
     engine: Short = ""
     holdfast: Short = ""
-
-    @classmethod
-    def of_manifest(cls, manifest: Manifest) -> Needs:
-        """Return what a snapshot needs; for one taken by an older version, as much as that recorded."""
-        processes = manifest.processes
-        needs = manifest.needs or cls()
-        if processes is None:
-            return needs.model_copy(update={"live": False})
-        known = {"arch": processes.machine, "kernel": processes.kernel, "criu": processes.criu}
-        machine = Machine.model_validate({**needs.machine.model_dump(), **known})
-        update = {"live": True, "machine": machine, "memory_bytes": processes.memory_bytes}
-        return needs.model_copy(update=update)
 
 
 class Here(_Part):
@@ -157,7 +143,8 @@ def _live(needs: Needs, here: Here) -> Iterator[str]:
     yield from _processor(was, now)
     yield from _software(needs, here)
     if here.memory_bytes is not None and needs.memory_bytes > here.memory_bytes:
-        yield f"its processes hold {_size(needs.memory_bytes)}, this machine has {_size(here.memory_bytes)}"
+        held, memory = gib_text(needs.memory_bytes), gib_text(here.memory_bytes)
+        yield f"its processes hold {held}, this machine has {memory}"
 
 
 def _processor(was: Machine, now: Machine) -> Iterator[str]:
@@ -210,7 +197,3 @@ def _notes(needs: Needs, here: Here) -> Iterator[str]:
 def _some(names: list[str], most: int = 6) -> str:
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
-
-
-def _size(count: int) -> str:
-    return f"{count / (1 << 30):.1f} GiB"

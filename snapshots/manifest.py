@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from holdfast.errors import SnapshotDamaged
 from holdfast.snapshots.failure import Failure
 from holdfast.snapshots.fitness import Needs
+from holdfast.snapshots.machine import Machine
 
 FILE = "manifest.json"
 
@@ -70,6 +71,17 @@ class Manifest(_Part):
     files: list[StoredFile]
     failure: Failure | None = None
     needs: Needs | None = None
+
+    def all_needs(self) -> Needs:
+        """Return what it needs; of one that an older version took, as much as that has recorded."""
+        processes = self.processes
+        needs = self.needs or Needs()
+        if processes is None:
+            return needs.model_copy(update={"live": False})
+        known = {"arch": processes.machine, "kernel": processes.kernel, "criu": processes.criu}
+        machine = Machine.model_validate({**needs.machine.model_dump(), **known})
+        update = {"live": True, "machine": machine, "memory_bytes": processes.memory_bytes}
+        return needs.model_copy(update=update)
 
 
 def write(folder: Path, manifest: Manifest) -> None:

@@ -14,11 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import docker.errors
-
 from holdfast.base.home import Home
+from holdfast.engine.container_mounts import bind
 from holdfast.engine.engine import Engine
-from holdfast.errors import EngineError, LiveUnsupported
+from holdfast.errors import EngineError, EngineUnavailable, LiveUnsupported
 from holdfast.images import build
 from holdfast.snapshots.layer.image import usable
 from holdfast.snapshots.link import SOCKET, Link, LinkLost
@@ -71,7 +70,7 @@ def ask(engine: Engine, home: Home, progress: Callable[[str], None], op: str, /,
     try:
         return Link(where, op, **fields)
     except LinkLost:
-        _start(engine, home, build.ensure(engine.client, "toolbox", progress))
+        _start(engine, home, build.ensure(engine.images, "toolbox", progress))
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
@@ -149,15 +148,15 @@ def _start_alone(engine: Engine, home: Home, image: str) -> None:
     fewer = tuple(capability for capability in CAPABILITIES if capability != _OPTIONAL)
     for capabilities in (CAPABILITIES, fewer):
         try:
-            _run(engine, home, image, capabilities)
+            _run(engine, home, image, capabilities)  # if the name is taken, another process started it
             return
-        except docker.errors.APIError as error:
-            if error.status_code == 409:  # the name is taken: another process has just started it
-                return
+        except EngineUnavailable:
+            raise
+        except EngineError as error:
             engine.kill_remove(name)
             failure = error
     raise LiveUnsupported(
-        f"cannot start the checkpointer: {failure.explanation or failure}",
+        str(failure),
         hint="`holdfast doctor` says what this engine lacks; `--kind filesystem` works without it",
     ) from failure
 
@@ -170,7 +169,6 @@ def _run(engine: Engine, home: Home, image: str, capabilities: tuple[str, ...]) 
             "holdfast.role": "checkpointer",
             _FOLDER: _folder(home, image),
         },
-        "detach": True,
         "auto_remove": True,
         "pid_mode": "host",
         "network_mode": "none",
@@ -185,20 +183,17 @@ def _run(engine: Engine, home: Home, image: str, capabilities: tuple[str, ...]) 
         "pids_limit": PIDS,
         "shm_size": "16m",
         "mounts": [
-            _bind(home.root, "/state"),
-            _bind(socket_folder(home, image), "/run/holdfast"),
-            _bind(Path("/sys/fs/cgroup"), "/host/cgroup"),
+            bind(home.root, "/state"),
+            bind(socket_folder(home, image), "/run/holdfast"),
+            bind(Path("/sys/fs/cgroup"), "/host/cgroup"),
         ],
     }
     layers = layer_folder(engine)
     if layers is not None:
         options["environment"] = {"HOLDFAST_LAYERS": str(layers)}
-        seen = _bind(layers, "/layers")
-        # The engine's mounts below it must not be held here: they are not included, and go when unmounted.
-        seen["ReadOnly"] = True
-        seen["BindOptions"] = {"NonRecursive": True, "Propagation": "rslave"}
-        options["mounts"].append(seen)
-    engine.client.containers.run(image, **options)
+        # Mounts of the engine below it must not be held here: they are left out, and end when they end there.
+        options["mounts"].append(bind(layers, "/layers", read_only=True, recursive=False))
+    engine.run_service(image, "start the checkpointer", **options)
 
 
 def memory_limit() -> int:
@@ -210,11 +205,6 @@ def layer_folder(engine: Engine) -> Path | None:
     """Return where the engine keeps what containers write; None if it does that in another way."""
     info = engine.info()
     return Path(str(info["DockerRootDir"])) / "overlay2" if usable(info) else None
-
-
-def _bind(source: Path, target: str) -> docker.types.Mount:
-    # rprivate: mounts made in a container must not appear on the host.
-    return docker.types.Mount(target, str(source.resolve()), type="bind", propagation="rprivate")
 
 
 def _check(engine: Engine, name: str) -> None:

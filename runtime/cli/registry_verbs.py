@@ -19,9 +19,11 @@ from holdfast.runtime.cli.transfer_verbs import (
     Label,
     Memory,
     OpeningPassphrase,
+    PlainHttp,
     RefuseSecrets,
     Secrets,
     WithPassphrase,
+    about,
     arrived,
     bar,
     bundle_passphrase,
@@ -29,12 +31,8 @@ from holdfast.runtime.cli.transfer_verbs import (
     notes,
     opening_passphrase,
 )
-from holdfast.runtime.transfer import bundle_trust
 
 Reference = Annotated[str, typer.Argument(metavar="REFERENCE", help="host[:port]/name[:tag]")]
-PlainHttp = Annotated[
-    bool, typer.Option("--plain-http", help="Do without TLS, even if the registry is on another machine.")
-]
 
 
 def push(
@@ -63,9 +61,7 @@ def push(
             plain_http=plain_http,
             progress=progress,
         )
-    notes(done.warnings, encrypted=bool(secret or encrypt_to))
-    if done.new_key:
-        printing.note(bundle_trust.made(done.signed_by))
+    notes(done, encrypted=bool(secret or encrypt_to))
     if wants_json(json):
         printing.emit(
             {
@@ -74,11 +70,7 @@ def push(
                 "pinned": done.pinned,
                 "bytes": done.bytes,
                 "sent": done.sent,
-                "signed_by": done.signed_by,
-                "new_key": done.new_key,
-                "warnings": list(done.warnings),
-                "findings": [one.as_dict() for one in done.findings],
-                "scrubbed": dict(done.scrubbed),
+                **about(done),
             }
         )
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,8 +16,9 @@ from holdfast.runtime.cli.arguments import Allow, Json, Network, SnapshotRef, co
 from holdfast.runtime.transfer import bundle_trust
 
 if TYPE_CHECKING:
-    from holdfast.runtime.api.bundle_files import Progress
+    from holdfast.runtime.api.bundles import Progress
     from holdfast.runtime.api.snapshot import Snapshot
+    from holdfast.runtime.transfer.bundle_transfer import Exported, Pushed
 
 PASSPHRASE = "HOLDFAST_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 BUNDLE_PASSPHRASE = "HOLDFAST_BUNDLE_PASSPHRASE"  # noqa: S105 - the name of a variable
@@ -63,6 +64,9 @@ FilesOnly = Annotated[
         "--files-only", help="Import the files without memory and processes; needs no trusted signature."
     ),
 ]
+PlainHttp = Annotated[
+    bool, typer.Option("--plain-http", help="Do without TLS, even if the registry is on another machine.")
+]
 
 
 def export(
@@ -89,20 +93,14 @@ def export(
             bundle_passphrase=secret,
             progress=progress,
         )
-    notes(done.warnings, encrypted=bool(secret or encrypt_to))
-    if done.new_key:
-        printing.note(bundle_trust.made(done.signed_by))
+    notes(done, encrypted=bool(secret or encrypt_to))
     if wants_json(json):
         printing.emit(
             {
                 "path": str(done.path),
                 "digest": done.digest,
                 "bytes": done.bytes,
-                "signed_by": done.signed_by,
-                "new_key": done.new_key,
-                "warnings": list(done.warnings),
-                "findings": [one.as_dict() for one in done.findings],
-                "scrubbed": dict(done.scrubbed),
+                **about(done),
             }
         )
     else:
@@ -149,12 +147,25 @@ def arrived(found: Snapshot, *, as_json: bool) -> None:
         printing.say(found.name)
 
 
-def notes(warnings: Sequence[str], *, encrypted: bool) -> None:
-    """What whoever gives a snapshot away should know."""
-    for warning in warnings:
+def notes(done: Exported | Pushed, *, encrypted: bool) -> None:
+    """Print what a person who gives a snapshot away should know."""
+    for warning in done.warnings:
         printing.note(warning)
-    if warnings and not encrypted:
+    if done.warnings and not encrypted:
         printing.note("anyone who gets it can read them; encrypt with --encrypt-to KEY or --passphrase")
+    if done.new_key:
+        printing.note(bundle_trust.made(done.signed_by))
+
+
+def about(done: Exported | Pushed) -> dict[str, Any]:
+    """Return what is said for programs of a snapshot that was sent, whichever end it went to."""
+    return {
+        "signed_by": done.signed_by,
+        "new_key": done.new_key,
+        "warnings": list(done.warnings),
+        "findings": [one.as_dict() for one in done.findings],
+        "scrubbed": dict(done.scrubbed),
+    }
 
 
 def bundle_passphrase(*, wanted: bool) -> str | None:

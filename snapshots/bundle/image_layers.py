@@ -16,7 +16,6 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
-from holdfast.engine import engine_faults
 from holdfast.engine.engine import Engine
 from holdfast.errors import EngineError
 from holdfast.snapshots.bundle import tarsplit
@@ -40,8 +39,7 @@ def look(engine: Engine, ref: str) -> Image:
     Raises:
         EngineError: the engine fails, or has no such image.
     """
-    with engine_faults.translated("inspect image"):
-        found = engine.client.images.get(ref).attrs
+    found = engine.images.described(ref)
     return Image(
         str(found["Architecture"]),
         str(found["Os"]),
@@ -118,10 +116,9 @@ def chain_ids(layers: Sequence[str]) -> Iterator[str]:
 
 def _saved(engine: Engine, ref: str, take: Callable[[Hashed], None]) -> set[str]:
     met: set[str] = set()
-    with engine_faults.translated("read the files of a snapshot from the engine"):
-        saved = engine.client.api.get_image(ref, chunk_size=_BLOCK)
+    with closing(engine.images.save(ref, _BLOCK)) as saved:
         stream = cast("BinaryIO", _Joined(saved))
-        with closing(saved), tarfile.open(fileobj=stream, mode="r|", bufsize=_BLOCK) as archive:
+        with tarfile.open(fileobj=stream, mode="r|", bufsize=_BLOCK) as archive:
             for member in archive:
                 if member.isreg() and _may_be(member.name):
                     data = archive.extractfile(member)

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import json
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-import docker.errors
-
-from holdfast.engine import engine_faults
 from holdfast.engine.engine import Engine
-from holdfast.errors import EngineError
 from holdfast.snapshots.layer.image import BASE_LABEL, usable
 
 _BLOCK = 1 << 20
@@ -31,19 +28,10 @@ def there(engine: Engine, layers: Sequence[str]) -> int:
     if not usable(engine.info()):
         return 0
     most = 0
-    with engine_faults.translated("list images"):
-        api: Any = engine.client.api  # this part of the SDK has no types
-        for one in api.images(all=True, quiet=True):
-            try:
-                found = api.inspect_image(one)["RootFS"].get("Layers") or ()
-            except docker.errors.NotFound:  # removed in the meantime
-                continue
-            same = 0
-            for mine, other in zip(layers, found, strict=False):
-                if mine != other:
-                    break
-                same += 1
-            most = max(most, same)
+    with closing(engine.images.layer_digests()) as images:
+        for found in images:
+            pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(layers, found, strict=False))
+            most = max(most, sum(1 for _ in pairs))
             if most == len(layers):
                 break
     return most
@@ -84,11 +72,7 @@ def load(
             "history": [{"created": created, "created_by": "holdfast"} for _ in layers],
         }
     ).encode()
-    with engine_faults.translated("load the files of a snapshot"):
-        api: Any = engine.client.api  # this part of the SDK has no types
-        for said in api.load_image(_archive(config, layers, files, ref), quiet=True):
-            if "error" in said:
-                raise EngineError(f"cannot load the files of a snapshot: {said['error']}")
+    engine.images.load(_archive(config, layers, files, ref), "load the files of a snapshot")
     return f"sha256:{hashlib.sha256(config).hexdigest()}"
 
 

@@ -10,9 +10,9 @@ import os
 import time
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import bounded, cgroups, folders, tmpfs, tree
+from holdfast.procfs import bounded, walk
+from holdfast.snapshots.checkpointer import cgroups, folders, tmpfs, tree
 from holdfast.snapshots.checkpointer.channel import Channel
-from holdfast.snapshots.checkpointer.proc import walk
 from holdfast.snapshots.checkpointer.requests import Check
 from holdfast.snapshots.checkpointer.survey import judge, look
 from holdfast.snapshots.checkpointer.survey.catalogue import BLOCKS, SURVIVES
@@ -78,7 +78,7 @@ def _seen(init_pid: int, root: int, mounts: tuple[str, ...]) -> tuple[World, lis
 
 def _tmpfs(init_pid: int) -> list[str]:
     try:
-        return tmpfs.mounts(bounded.text(Path(f"/proc/{init_pid}/mountinfo"), walk.MAX_TEXT))
+        return tmpfs.mounts(bounded.read(Path(f"/proc/{init_pid}/mountinfo"), walk.MAX_TEXT))
     except OSError:
         return []
 

@@ -12,7 +12,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import bounded, cgroups
+from holdfast.procfs import bounded
+from holdfast.snapshots.checkpointer import cgroups
 
 LIMIT = 10.0
 """Seconds to wait. It takes well under one millisecond unless a task is in an uninterruptible sleep."""

@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from holdfast.engine import engine_faults
 from holdfast.engine.engine import Engine
-from holdfast.errors import EngineError
 from holdfast.snapshots.layer.archive import LayerArchive
 
 BASE_LABEL = "holdfast.base-layers"
@@ -51,8 +49,7 @@ def parent(engine: Engine, image_id: str) -> Parent:
     Raises:
         EngineError: the engine no longer has it.
     """
-    with engine_faults.translated("inspect image"):
-        found = engine.client.images.get(image_id).attrs
+    found = engine.images.described(image_id)
     return Parent(
         str(found["Architecture"]), str(found["Os"]), found["Config"], tuple(found["RootFS"]["Layers"])
     )
@@ -72,11 +69,7 @@ def add(engine: Engine, below: Parent, archive: LayerArchive, ref: str, labels: 
         OSError: the layer cannot be read.
     """
     made = _Making(below, archive, ref, {**labels, BASE_LABEL: str(below.base)})
-    with engine_faults.translated("keep the files of the session"):
-        api: Any = engine.client.api  # this part of the SDK has no types
-        for said in api.load_image(made.read(), quiet=True):
-            if "error" in said:
-                raise EngineError(f"cannot keep the files of the session: {said['error']}")
+    engine.images.load(made.read(), "keep the files of the session")
     return made.id
 
 

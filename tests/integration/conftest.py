@@ -30,6 +30,11 @@ registry, password_registry = machines.registry, machines.password_registry
 token_registry, token_server = machines.token_registry, machines.token_server
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark whatever is in this folder: all of it needs the engine."""
+    item.add_marker(pytest.mark.engine)
+
+
 @dataclass(frozen=True)
 class Done:
     """What a run of the command line came to."""
@@ -76,7 +81,7 @@ def left_behind(home: Home) -> list[str]:
     engine = Engine.connect()
     try:
         found = [f"container {item}" for item in engine.containers(holdfast_home=home.digest)]
-        found += [f"image {item}" for item in engine.images.having(holdfast_home=home.digest)]
+        found += [f"image {item.id}" for item in engine.images.listed(holdfast_home=home.digest)]
     finally:
         engine.close()
     for folder in (home.run, home.staging, home.snapshots, home.root / "chunks" / "packs"):

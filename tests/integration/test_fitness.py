@@ -17,9 +17,6 @@ from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.snapshots import manifest
 from holdfast.snapshots.bundle import form, media
 from holdfast.snapshots.bundle.oci_layout import FileDestination
-from holdfast.snapshots.fitness import Needs
-
-pytestmark = pytest.mark.engine
 
 
 class Foreign:
@@ -61,7 +58,7 @@ def foreign(shared_hf: Holdfast, taken: Snapshot) -> Iterator[Snapshot]:
 
 def test_a_snapshot_knows_the_machine_it_was_taken_on(shared_hf: Holdfast, taken: Snapshot) -> None:
     """Everything that is compared was recorded, and it fits where it was taken."""
-    machine = Needs.of_manifest(manifest.read(shared_hf.home.snapshots / taken.id)).machine
+    machine = manifest.read(shared_hf.home.snapshots / taken.id).all_needs().machine
     assert machine.cpu
     assert machine.vdso
     assert machine.vdso.symbols
@@ -77,7 +74,7 @@ def test_a_snapshot_knows_the_machine_it_was_taken_on(shared_hf: Holdfast, taken
     ]
 
 
-def test_what_cannot_go_on_is_refused_before_anything_is_begun(
+def test_an_incompatible_snapshot_is_refused_before_anything_starts(
     shared_hf: Holdfast, shared_cli: Any, foreign: Snapshot
 ) -> None:
     """With all reasons and the command for what is possible; exit code 3; no session, no container."""
@@ -98,6 +95,19 @@ def test_what_cannot_go_on_is_refused_before_anything_is_begun(
     assert (told.code, told.json["best"]) == (0, "commands")
     assert shared_cli("fits", foreign.name, "--require", "live").code == 3
     assert "yes  files" in shared_cli("fits", foreign.name).out
+
+
+def test_restore_takes_the_best_that_is_possible_but_at_least_what_is_required(
+    shared_hf: Holdfast, shared_cli: Any, foreign: Snapshot
+) -> None:
+    """As `thaw` does."""
+    restored = shared_cli("restore", foreign.name, "--require", "files", "--name", "lower", "--json")
+    assert restored.code == 0, restored.err
+    session = shared_hf.session("lower")
+    try:
+        assert session.exec("test -e /var/lib/holdfast/recorded-commands.sh").exit_code == 0
+    finally:
+        session.remove()
 
 
 def described(kept: manifest.Manifest, path: Path) -> Path:
@@ -164,7 +174,9 @@ def test_its_files_can_be_had_with_what_was_run(
         session.remove()
 
 
-def test_a_suspended_session_stays_suspended_if_it_cannot_go_on(shared_hf: Holdfast, shared_cli: Any) -> None:
+def test_a_suspended_session_stays_suspended_if_it_cannot_continue(
+    shared_hf: Holdfast, shared_cli: Any
+) -> None:
     """And goes on where it can."""
     session = shared_hf.new("sleeper")
     session.suspend()

@@ -11,8 +11,6 @@ from holdfast.errors import ImageError
 from holdfast.images import build
 from holdfast.runtime.api.controller import Holdfast
 
-pytestmark = pytest.mark.engine
-
 HOSTILE = """
 FROM {base}
 LABEL traefik.enable=true holdfast.home=forged holdfast.role=checkpointer
@@ -33,7 +31,7 @@ CMD ["/bin/false"]
 def images(hf: Holdfast) -> Iterator[dict[str, str]]:
     """Images with and without a volume, as an attacker would make them."""
     client = hf.engine.client
-    base = build.ensure(client, "session")
+    base = build.ensure(hf.engine.images, "session")
     made = {}
     for name, more in (("hostile", ""), ("volume", "VOLUME /data\n")):
         text = (HOSTILE.format(base=base) + more).encode()

@@ -6,15 +6,12 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import docker
 import pytest
 from tests.machines import installed, wheel
 
 from holdfast.base.home import Home
+from holdfast.engine.engine import Engine
 from holdfast.images import build
-
-pytestmark = pytest.mark.engine
-
 
 _MADE_OF = """
 import json
@@ -28,9 +25,9 @@ print(json.dumps({"package": holdfast.__file__, "images": images}))
 @pytest.fixture
 def images() -> Iterator[Callable[[], set[str]]]:
     """The tags of our images in the engine."""
-    client = docker.from_env()
-    yield lambda: {image.tag for image in build.list_images(client)}
-    client.close()
+    engine = Engine.connect()
+    yield lambda: {image.tag for image in build.list_images(engine.images)}
+    engine.close()
 
 
 @pytest.fixture

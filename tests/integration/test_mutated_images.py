@@ -28,6 +28,7 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.transfer import send
 from holdfast.runtime.transfer.outgoing_layers import KINDS, Remembered
+from holdfast.runtime.transfer.transfer_options import SendOptions
 from holdfast.runtime.verification.gate import ALLOWED
 from holdfast.snapshots import files, manifest, snapshot_policy
 from holdfast.snapshots.bundle import image_layers, media
@@ -35,8 +36,6 @@ from holdfast.snapshots.bundle.endpoints import Descriptor
 from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.bundle.signing import Key
 from holdfast.snapshots.record import Tree
-
-pytestmark = pytest.mark.engine
 
 PROGRAM = Path(__file__).parents[1] / "inside" / "mutating.py"
 # Between them they have every kind of file, timer and memory that an image can have.
@@ -234,7 +233,7 @@ def corpus(
         )
     file = tmp_path_factory.mktemp("bundles") / "corpus.tar"
     with Thin(file) as destination:
-        send.send(shared_hf.context, taken.row, destination, sign=key, compression="zstd")
+        send.send(shared_hf.context, taken.row, destination, SendOptions(sign=key, compression="zstd"))
     hollow = Forgery(file)
     hollow.empty()
     shared.remove()
@@ -351,7 +350,7 @@ def test_a_restore_refuses_them_as_well(corpus: Corpus, canary: Path) -> None:
         assert remains(corpus.hf) == [], name
 
 
-def test_what_is_not_refused_is_restored_within_its_rights_or_fails(corpus: Corpus, canary: Path) -> None:
+def test_accepted_images_restore_within_their_rights_or_fail(corpus: Corpus, canary: Path) -> None:
     """Images of all kinds, altered at random."""
     restore_mutants(corpus, seed=1, count=3)
 

@@ -25,12 +25,11 @@ from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.transfer import send
 from holdfast.runtime.transfer.outgoing_layers import KINDS, Remembered
 from holdfast.runtime.transfer.send import Sent
+from holdfast.runtime.transfer.transfer_options import SendOptions
 from holdfast.snapshots.bundle import image_layers, media
 from holdfast.snapshots.bundle.endpoints import Descriptor
 from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.failure import Failure
-
-pytestmark = pytest.mark.engine
 
 TOKEN, FLOOD, HIDDEN = SECRETS["github token"][0], SECRETS["npm token"][0], SECRETS["gitlab token"][0]
 VALUE = "a-value-of-no-known-form"
@@ -72,7 +71,9 @@ def moment(shared_hf: Holdfast, tmp_path_factory: pytest.TempPathFactory) -> Mom
         known.add(f"{KINDS['zstd'][2]} {layer}", packed)
     file = tmp_path_factory.mktemp("scrubbed") / "one.tar"
     with Thin(file) as destination:
-        sent = send.send(shared_hf.context, taken.row, destination, sign=keys.signer(), compression="zstd")
+        sent = send.send(
+            shared_hf.context, taken.row, destination, SendOptions(sign=keys.signer(), compression="zstd")
+        )
     return Moment(shared_hf, taken, file, sent, pid)
 
 
@@ -110,7 +111,7 @@ def test_no_text_that_we_write_into_a_bundle_has_a_secret(moment: Moment) -> Non
     assert any(text.startswith("scrubbed from its journal") for text in moment.sent.warnings)
 
 
-def test_what_cannot_be_altered_is_told_by_rule_and_place(moment: Moment) -> None:
+def test_unalterable_matches_are_reported_by_rule_and_place(moment: Moment) -> None:
     """Files in layers, shared memory, memory by program and pid; never the value."""
     memory = {rule: where for (rule, where), kind in moment.told.items() if kind == "memory"}
 
@@ -125,7 +126,7 @@ def test_what_cannot_be_altered_is_told_by_rule_and_place(moment: Moment) -> Non
         assert secret not in text
 
 
-def test_what_an_enemy_puts_in_front_hides_nothing(moment: Moment) -> None:
+def test_decoys_in_front_hide_nothing(moment: Moment) -> None:
     """A flood of secrets is counted up to a number, and told as such; what is behind a hole is found."""
     more = {(one.rule, one.where): one.more for one in moment.sent.findings}
 
@@ -134,7 +135,7 @@ def test_what_an_enemy_puts_in_front_hides_nothing(moment: Moment) -> None:
     assert moment.told["gitlab token", "/srv/sparse"] == "layer"
 
 
-def test_what_was_scrubbed_is_imported_and_goes_on(moment: Moment, elsewhere: Holdfast) -> None:
+def test_a_scrubbed_bundle_is_imported_and_continues(moment: Moment, elsewhere: Holdfast) -> None:
     """Digests and signature are of what was sent; memory and files are as they were."""
     Keys(elsewhere.home).trust(str(moment.sent.signed_by), "friend")
     taken = elsewhere.import_(moment.file)
@@ -180,7 +181,7 @@ def test_rules_of_the_home_count(moment: Moment, tmp_path: Path) -> None:
     """Files that are named are found, what is allowed is no secret, rules that are left out find nothing."""
     told = {"files": ["/srv/sparse"], "allow": [TOKEN], "without": ["npm token", "gitlab token"]}
     with _rules(moment, json.dumps(told)), Thin(tmp_path / "one.tar") as destination:
-        sent = send.send(moment.hf.context, moment.taken.row, destination, compression="zstd")
+        sent = send.send(moment.hf.context, moment.taken.row, destination, SendOptions(compression="zstd"))
 
     found = {(one.rule, one.where) for one in sent.findings}
     assert ("credential file", "/srv/sparse") in found

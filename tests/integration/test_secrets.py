@@ -23,11 +23,10 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.store.rows import SnapshotRow
 from holdfast.runtime.transfer import send
 from holdfast.runtime.transfer.outgoing_layers import KINDS, Remembered
+from holdfast.runtime.transfer.transfer_options import SendOptions
 from holdfast.snapshots.bundle import image_layers, media
 from holdfast.snapshots.bundle.endpoints import Descriptor
 from holdfast.snapshots.bundle.keys import Keys
-
-pytestmark = pytest.mark.engine
 
 PATIENCE = 120.0
 CALLING = Path(__file__).parents[1] / "inside" / "calling.py"
@@ -138,7 +137,7 @@ def exported(hf: Holdfast, row: SnapshotRow, folder: Path) -> Path:
         packed = Descriptor(media.LAYER_ZSTD, layer, 1000, {media.RAW_BYTES: "5000"})
         known.add(f"{KINDS['zstd'][2]} {layer}", packed)
     with Thin(folder / "bundle.tar") as destination:
-        send.send(hf.context, row, destination, sign=keys.signer(), compression="zstd")
+        send.send(hf.context, row, destination, SendOptions(sign=keys.signer(), compression="zstd"))
     with tarfile.open(folder / "bundle.tar") as archive:
         archive.extractall(folder / "bundle", filter="data")
     return folder / "bundle"
@@ -195,7 +194,7 @@ def called(session: Session, expression: str) -> str:
     return told.stdout.strip()
 
 
-def test_nobody_but_its_hosts_gets_a_value(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
+def test_only_its_hosts_get_a_value(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
     """Not another host, nor one without TLS or with a wrong certificate, nor after a redirect, nor for a
     session that only knows the placeholder."""
     stranger = shared_hf.new("stranger", secrets=[f"OTHER@api.test:{world.api.port}=another-value-99"])
@@ -224,7 +223,7 @@ def test_nobody_but_its_hosts_gets_a_value(shared_hf: Holdfast, session: Session
     stranger.remove()
 
 
-def test_what_disagrees_about_its_host_is_not_sent(session: Session, world: Hosts) -> None:
+def test_requests_that_disagree_about_their_host_are_not_sent(session: Session, world: Hosts) -> None:
     """In a tunnel: another name in the TLS greeting or the request, two names or lengths, another tunnel."""
     placeholder = said(session, "echo $TOKEN")
     api, other = f"api.test:{world.api.port}", f"other.test:{world.other.port}"
@@ -265,7 +264,7 @@ def test_what_disagrees_about_its_host_is_not_sent(session: Session, world: Host
     assert world.asked() == []
 
 
-def test_the_gateway_is_no_way_to_the_host(session: Session, world: Hosts) -> None:
+def test_the_gateway_does_not_lead_to_the_host(session: Session, world: Hosts) -> None:
     """Its loopback in any form, the cloud's word, names that lead there, and mitmproxy's own pages."""
     port = world.loopback.port
     places = (

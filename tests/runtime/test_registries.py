@@ -11,7 +11,7 @@ import typer
 from holdfast.errors import RegistryError
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.cli.app import call
-from holdfast.runtime.transfer import registry_transfer
+from holdfast.runtime.transfer import bundle_transfer
 
 
 def test_without_tls_only_where_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,7 +19,7 @@ def test_without_tls_only_where_it_is_said(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("HOLDFAST_PLAIN_HTTP", "one.test:5000, two.test")
 
     def scheme(reference: str, *, plain_http: bool = False) -> str:
-        with registry_transfer.way(reference, plain_http=plain_http) as wire:
+        with bundle_transfer.way(reference, plain_http=plain_http) as wire:
             return wire.base.scheme
 
     assert scheme("one.test:5000/a:b") == "http"
@@ -29,7 +29,9 @@ def test_without_tls_only_where_it_is_said(monkeypatch: pytest.MonkeyPatch) -> N
     assert scheme("three.test/a:b", plain_http=True) == "http"
 
 
-def test_who_pulls_what_is_encrypted_may_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pulling_an_encrypted_snapshot_may_ask_for_a_passphrase(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As for `import`: only with the option, and not if the environment knows."""
     given: list[Any] = []
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.procfs import process_stat
 from holdfast.snapshots.checkpointer import freezer
 from holdfast.snapshots.checkpointer.freezer import Freezer, NotFrozen
 
@@ -75,7 +76,7 @@ class Program:
 
     @property
     def state(self) -> str:
-        return Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return process_stat.fields(Path(f"/proc/{self.process.pid}/stat").read_bytes())[0].decode()
 
 
 @pytest.fixture

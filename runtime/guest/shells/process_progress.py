@@ -1,6 +1,6 @@
-"""What /proc tells of a shell that does not answer: whether it is at work, and whether it is still ours.
+"""The state of a shell that does not answer, from /proc: whether it is at work, and whether it is still ours.
 
-It looks and decides nothing. Where it is asked only when a patience ends, it may read all of /proc.
+It reads and decides nothing. As it is only asked when a wait has expired, it may read all of /proc.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import signal
 from collections.abc import Iterable
 from enum import StrEnum
 
+from holdfast.procfs import process_status
 from holdfast.runtime.guest.layout import MARKS_LIBRARY
 from holdfast.runtime.guest.pulse import access
 
 _WORKING = ("R", "D")
-_MAPS = 1 << 20
 
 
 def at_work(session: int) -> bool:
@@ -26,7 +26,7 @@ def at_work(session: int) -> bool:
 
 
 class Group(StrEnum):
-    """What becomes of a signal to a process group."""
+    """How a process group would take a signal."""
 
     ENDED = "ended"
     BEING_STARTED = "being started"
@@ -34,7 +34,7 @@ class Group(StrEnum):
 
 
 def group_state(group: int, shell: int) -> Group:
-    """Return whether all in a process group are programs by now, and not still copies of the shell.
+    """Return whether all processes of a group are programs by now, and no longer copies of the shell.
 
     In a loop of short programs each lives for a millisecond: reading all of /proc would take longer, and find
     every one of them gone.
@@ -56,20 +56,20 @@ def group_state(group: int, shell: int) -> Group:
 
 def interrupt_waits(group: int) -> bool:
     """Return whether the leader of a process group was sent a SIGINT that it has not taken yet."""
-    return _has_interrupt(group, "SigPnd", "ShdPnd")
+    return _has_interrupt(group, b"SigPnd", b"ShdPnd")
 
 
 def _candidates(group: int, shell: int) -> Iterable[int]:
-    """Return processes among which are those of a group that a shell has just started.
+    """Return processes that include those of a group that a shell has just started.
 
-    As long as the first of them is there, the others are known by their parent: this shell, or another in it.
+    As long as the first of them exists, the others are found by their parent: this shell, or another in it.
     """
     leader = access.stat(group)
     if leader is None or leader.ended:
         return access.numbers("/proc")
     found = [group]
     for parent in {shell} if group == shell else {shell, leader.parent}:
-        children = _whole(f"/proc/{parent}/task/{parent}/children")
+        children = access.whole(f"/proc/{parent}/task/{parent}/children")
         if children is None:  # a kernel without CONFIG_PROC_CHILDREN
             return access.numbers("/proc")
         found += map(int, children.split())
@@ -78,39 +78,24 @@ def _candidates(group: int, shell: int) -> Iterable[int]:
 
 def _catches_interrupt(pid: int) -> bool:
     """Return whether a process has a handler for SIGINT: a copy has its shell's until it is set up."""
-    return _has_interrupt(pid, "SigCgt")
+    return _has_interrupt(pid, b"SigCgt")
 
 
-def _has_interrupt(pid: int, *sets: str) -> bool:
-    """Return whether SIGINT is in one of the sets of signals of a process, see proc_pid_status(5)."""
-    for line in (access.read(f"/proc/{pid}/status") or b"").decode("ascii", "replace").splitlines():
-        name, _, value = line.partition(":")
-        if name in sets and int(value, 16) >> (signal.SIGINT - 1) & 1:
-            return True
-    return False
+def _has_interrupt(pid: int, *sets: bytes) -> bool:
+    """Return whether SIGINT is in one of the signal sets of a process, see proc_pid_status(5)."""
+    data = access.read(f"/proc/{pid}/status") or b""
+    return any(int(process_status.field(data, one) or b"0", 16) >> (signal.SIGINT - 1) & 1 for one in sets)
 
 
 def replaced_by(pid: int) -> str:
-    """Return what a shell became that makes no marks any more, or an empty string if it makes them."""
+    """Return the program that replaced a shell and makes no marks, or "" if the shell still makes them."""
     who = access.owner(pid)
     if who is None:
         return ""
     with access.reading_as(*who):
         program = access.link(f"/proc/{pid}/exe")
-        maps = _whole(f"/proc/{pid}/maps")
+        maps = access.whole(f"/proc/{pid}/maps")
     if program is None or maps is None or MARKS_LIBRARY.name.encode() in maps:
         return ""
     name = program.removesuffix(" (deleted)").rpartition("/")[2]
     return "a bash that was started without its settings" if name == "bash" else name
-
-
-def _whole(path: str) -> bytes | None:
-    """Return all of a file of /proc, which gives a page at a time."""
-    try:
-        with open(path, "rb", buffering=0) as file:  # noqa: PTH123  (as in access.py: a Path costs)
-            parts: list[bytes] = []
-            while (part := file.read(_MAPS)) and len(parts) < _MAPS // 4096:
-                parts.append(part)
-            return b"".join(parts)
-    except OSError:
-        return None

@@ -1,84 +1,14 @@
-"""Which rung is taken when something is thawed, and what is told of the failure."""
+"""What is meant by what is to be thawed, and what is told of the failure."""
 
 from __future__ import annotations
 
 import pytest
 
-from holdfast.errors import LiveUnsupported
 from holdfast.runtime.api import thawing
 from holdfast.snapshots.failure import Failure
-from holdfast.snapshots.fitness import Ladder, Name, Rung
 
 
-def ladder(**reasons: str) -> Ladder:
-    """All rungs are possible but those with a reason."""
-    names: tuple[Name, ...] = ("live", "commands", "files")
-    return Ladder(
-        rungs=[
-            Rung(
-                name=name,
-                possible=name not in reasons,
-                reasons=[reasons[name]] if name in reasons else [],
-                lost=[f"what {name} lacks"],
-            )
-            for name in names
-        ]
-    )
-
-
-def of_files(**reasons: str) -> Ladder:
-    """That of a snapshot without processes."""
-    return ladder(**reasons).model_copy(update={"live": False})
-
-
-@pytest.mark.parametrize(
-    ("found", "as_", "require", "rung"),
-    [
-        (ladder(), None, None, "live"),
-        (ladder(live="old kernel"), None, "files", "commands"),
-        (ladder(live="old kernel", commands="none"), None, "files", "files"),
-        (of_files(live="files only"), None, None, "commands"),
-        (of_files(live="files only", commands="none"), None, None, "files"),
-        (ladder(), "files", None, "files"),
-        (ladder(), None, "live", "live"),
-        (ladder(live="old kernel"), None, "commands", "commands"),
-        (ladder(), "commands", "files", "commands"),
-    ],
-)
-def test_the_best_rung_is_taken_or_the_one_asked_for(
-    found: Ladder, as_: Name | None, require: Name | None, rung: Name
-) -> None:
-    """Never one that is not possible, never less than is required or, unasked, than was captured."""
-    assert thawing.chosen(found, as_, require, "x") == rung
-
-
-@pytest.mark.parametrize(
-    ("found", "as_", "require"),
-    [
-        (ladder(live="old kernel"), "live", None),
-        (ladder(live="old kernel"), None, "live"),
-        (ladder(live="old kernel"), None, None),
-        (ladder(live="old kernel"), "live", "commands"),
-    ],
-)
-def test_less_than_was_asked_for_is_refused(found: Ladder, as_: Name | None, require: Name | None) -> None:
-    """With the reason, and the command for what is possible and what that lacks."""
-    with pytest.raises(LiveUnsupported, match=r"cannot thaw x\.holdfast as live: old kernel") as error:
-        thawing.chosen(found, as_, require, "x.holdfast")
-    assert error.value.hint.startswith("`holdfast thaw x.holdfast --as commands` is possible")
-    assert "what commands lacks" in error.value.hint
-    assert error.value.findings == ({"rung": "live", "reason": "old kernel"},)
-
-
-def test_nothing_possible_is_said() -> None:
-    """Not even the files: another kind of machine."""
-    found = ladder(live="arm", commands="arm", files="arm")
-    with pytest.raises(LiveUnsupported, match="as live: arm") as error:
-        thawing.chosen(found, None, None, "x")
-    assert error.value.hint == "nothing of it can be had on this machine"
-
-
-def test_a_failure_is_told_in_few_lines() -> None:
+def test_a_failure_is_reported_in_few_lines() -> None:
     """What, how, of which command, where it ran, and the end of the output; no controls of a terminal."""
     record = Failure(
         reason="failed",
@@ -108,6 +38,6 @@ def test_a_failure_is_told_in_few_lines() -> None:
         ("host.d/ci", True, True),
     ],
 )
-def test_files_and_registries_are_told_apart(source: str, exists: bool, is_file: bool) -> None:
+def test_files_and_registries_are_distinguished(source: str, exists: bool, is_file: bool) -> None:
     """By what is there, else by the name: that of a registry has a dot or a port, or is localhost."""
     assert thawing.is_file(source, exists=exists) == is_file

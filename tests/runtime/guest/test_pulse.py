@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.runtime.guest.harness import Guest, Refused
 
-from holdfast.runtime.guest.pulse import access, descriptors, gather, probe, sock_diag
+from holdfast.runtime.guest.pulse import access, descriptors, gather, probe, sockets
 from holdfast.runtime.guest.pulse.descriptors import Wanted
 
 HOLDER = """
@@ -51,7 +51,7 @@ def held(guest: Guest) -> tuple[int, dict[str, int]]:
     return guest.ask("hello")[0].head["kernels"][0]["pid"], {"tcp": int(tcp), "udp": int(udp)}
 
 
-def test_processes_are_told_with_what_started_them(guest: Guest) -> None:
+def test_processes_are_reported_with_what_started_them(guest: Guest) -> None:
     """A job is there with its parent, user, command, terminal and the command it belongs to."""
     command = f"sleep 301.{os.getpid()}"
     guest.exec(f"{command} &", id="begins-it")
@@ -64,7 +64,7 @@ def test_processes_are_told_with_what_started_them(guest: Guest) -> None:
     guest.exec("kill %1")
 
 
-def test_files_locks_and_sockets_are_told_with_their_owner(
+def test_files_locks_and_sockets_are_reported_with_their_owner(
     guest: Guest, held: tuple[int, dict[str, int]]
 ) -> None:
     """Offset, lock, deleted mark; listening sockets of all kinds, each with the process that has it."""
@@ -239,8 +239,8 @@ def test_the_tables_of_sockets_agree() -> None:
     """What netlink tells of a socket is what /proc/net tells, which is used where there is no netlink."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        by_netlink = sock_diag.tcp()
+        by_netlink = sockets.tcp()
         assert by_netlink is not None
-        (one,) = [row for row in sock_diag.rows(by_netlink) if row["local_port"] == port]
-        (other,) = [row for row in gather.read_table("tcp") if row["local_port"] == port]
+        (one,) = [row for row in by_netlink if row.local_port == port]
+        (other,) = [row for row in gather.read_table("tcp") if row.local_port == port]
         assert one == other

@@ -38,18 +38,6 @@ def _forged(path: Path, **members: bytes) -> FileOrigin:
     return FileOrigin(path)
 
 
-def test_what_is_put_is_found_by_its_digest(tmp_path: Path) -> None:
-    """From any place in it on, which is how a broken transfer goes on."""
-    first, second = _write(tmp_path / "bundle.tar", b"hello", b"x" * 5000)
-
-    with FileOrigin(tmp_path / "bundle.tar") as origin:
-        assert origin.index() == b'{"manifests":[]}'
-        with origin.open(first) as stream:
-            assert stream.read() == b"hello"
-        with origin.open(second, 4998) as stream:
-            assert stream.read() == b"xx"
-
-
 def test_the_same_bundle_is_the_same_file(tmp_path: Path) -> None:
     """No times, no owners, no order of its own."""
     for name in ("one.tar", "two.tar"):

@@ -1,4 +1,4 @@
-"""What is found of programs that a shell starts, in real processes."""
+"""Inspection of programs that a shell starts, with real processes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from holdfast.procfs.process_stat import Stat
 from holdfast.runtime.guest.pulse import access
 from holdfast.runtime.guest.shells.process_progress import Group, group_state, interrupt_waits
 
@@ -17,7 +18,7 @@ PIPE = ("bash", "-c", "set -m; sleep 600 | sleep 600; exit 0")
 
 @pytest.fixture
 def shell() -> Iterator[subprocess.Popen[bytes]]:
-    """A shell that waits for two programs in a process group of their own."""
+    """Yield a shell that waits for two programs in a process group of their own."""
     with subprocess.Popen(PIPE) as process:
         yield process
         programs = [one.pid for one in _children(process.pid)]
@@ -26,20 +27,20 @@ def shell() -> Iterator[subprocess.Popen[bytes]]:
             os.kill(pid, signal.SIGKILL)
 
 
-def _children(shell: int) -> list[access.Stat]:
+def _children(shell: int) -> list[Stat]:
     found = (access.stat(pid) for pid in access.numbers("/proc"))
     return [status for status in found if status and status.parent == shell and not status.ended]
 
 
-def _programs(shell: int) -> list[access.Stat]:
-    """The programs of the pipe, as soon as both are."""
+def _programs(shell: int) -> list[Stat]:
+    """Return the programs of the pipe, as soon as both are there."""
     while True:
         found = _children(shell)
         if len(found) == 2 and all(program.name == "sleep" for program in found):
             return found
 
 
-def test_a_program_is_found_without_a_look_at_all_others(
+def test_a_program_is_found_without_reading_all_processes(
     shell: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where there are many processes, one of a millisecond is gone before all have been read."""
@@ -51,7 +52,7 @@ def test_a_program_is_found_without_a_look_at_all_others(
 
 
 def test_a_group_whose_first_program_is_gone_still_runs(shell: subprocess.Popen[bytes]) -> None:
-    """The others are looked for."""
+    """The others are found."""
     group = _programs(shell.pid)[0].group
     os.kill(group, signal.SIGKILL)
     while len(_children(shell.pid)) == 2:
@@ -62,8 +63,8 @@ def test_a_group_whose_first_program_is_gone_still_runs(shell: subprocess.Popen[
     assert group_state(group, shell.pid) is Group.ENDED
 
 
-def test_a_signal_waits_for_what_does_not_run() -> None:
-    """For what was stopped, as for what gets no processor."""
+def test_a_signal_to_a_process_that_does_not_run_waits() -> None:
+    """For a stopped process, as for one that gets no processor."""
     with subprocess.Popen(["sleep", "600"], process_group=0) as program:
         program.send_signal(signal.SIGSTOP)
         while (status := access.stat(program.pid)) is None or status.state != "T":
