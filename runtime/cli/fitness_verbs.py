@@ -1,4 +1,4 @@
-"""Verb: fits; and what `restore` does when not everything of a snapshot can be had."""
+"""Verb: fits; and what `restore` does when the machine cannot provide all of a snapshot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.snapshots.fitness import Ladder, Name
 
 IMPOSSIBLE = 3
-"""Exit code for what cannot be had on this machine."""
+"""Exit code for a rung that this machine cannot provide."""
 RUNGS = ("live", "commands", "files")
 
 As = Annotated[
@@ -71,12 +71,12 @@ def restore(
     allow: Sequence[str],
     as_json: bool,
 ) -> Session:
-    """Restore what was asked for. What cannot be had here is an error, and exit code 3."""
+    """Restore the requested rung. One this machine cannot provide is an error, with exit code 3."""
     wanted, least = rung(as_), rung(require)
     if wanted and least and RUNGS.index(wanted) > RUNGS.index(least):
         raise InvalidArgument(f"cannot require {least} of what is restored as {wanted}", hint="leave one out")
     if wanted is None and least is not None:
-        # Less than all of it is never taken unasked, so to require less than all is to want all.
+        # A lower rung is never taken unasked, so requiring less than all still means all.
         wanted = "live" if least == "live" or snapshot.kind == "live" else "files"
     try:
         return snapshot.restore(name, rung=wanted, network=network, allow=allow)
@@ -86,7 +86,7 @@ def restore(
 
 
 def run_commands(snapshot: Snapshot, session: Session, *, as_json: bool) -> list[Again]:
-    """Run what was recorded once more, and say what each came to."""
+    """Run the recorded commands again, and report the outcome of each."""
     from holdfast.runtime.api import replay_commands
 
     def told(one: Again) -> None:
@@ -98,7 +98,11 @@ def run_commands(snapshot: Snapshot, session: Session, *, as_json: bool) -> list
 
 
 def rung(name: str | None) -> Name | None:
-    """The rung of that name. Raises InvalidArgument."""
+    """Return a name that is a rung, or None.
+
+    Raises:
+        InvalidArgument: there is no such rung.
+    """
     match name:
         case None | "live" | "commands" | "files":
             return name

@@ -62,10 +62,10 @@ def lease(
 
 
 def duration(text: str) -> float:
-    """Seconds of a time such as 90, 90s, 10m, 2h.
+    """Return the seconds of a time such as 90, 90s, 10m, 2h.
 
     Raises:
-        InvalidArgument: it is none.
+        InvalidArgument: it is not a time.
     """
     found = re.fullmatch(r"(\d{1,7}(?:\.\d{1,3})?)([smhd]?)", text)
     if not found or not float(found[1]):
