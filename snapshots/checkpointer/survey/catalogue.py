@@ -70,7 +70,8 @@ CATALOGUE: dict[str, Kind] = {
     "adopted": Kind(
         BLOCKS,
         "process adopted out of its session",
-        "belongs to a session whose leader is not above it, and was adopted in a way a copy cannot repeat (by a subreaper, such as `tini -s`)",
+        "belongs to a session whose leader is not above it, and was adopted in a way a copy cannot repeat "
+        "(by a subreaper, such as `tini -s`)",
         "end it, or start it below a process that does not adopt (PR_SET_CHILD_SUBREAPER, prctl(2))",
         passing=True,
     ),
