@@ -1,6 +1,6 @@
 # Every target sets up what it needs by itself, says what it does, and is quick the second time.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-compat test-vm lint bench bench-peers lock clean
+.PHONY: help setup demo test test-long test-compat programs test-vm lint bench bench-peers lock clean
 
 PYTHON_IN_VENV := .venv/bin/python
 
@@ -25,8 +25,12 @@ test-long: setup  ## run the tests that take many minutes: storms, kills at rand
 
 # PROJECT=NAME (or a kind), SEED=N, SNAPSHOTS=N; WRITE=1 writes docs/compat.md.
 test-compat: setup  ## run the suites of real projects plain, captured and continued in copies, and compare
-	@$(PYTHON_IN_VENV) -m tests.compat run $(PROJECT) $(if $(SEED),--seed $(SEED)) \
+	@$(PYTHON_IN_VENV) -m tests.compat projects run $(PROJECT) $(if $(SEED),--seed $(SEED)) \
 		$(if $(SNAPSHOTS),--snapshots $(SNAPSHOTS)) $(if $(WRITE),--write)
+
+# PROGRAM=NAME (or a family) tries only that, and leaves docs/programs.md as it is.
+programs: setup  ## capture, restore and fork real programs in the middle of their work; write docs/programs.md
+	@$(PYTHON_IN_VENV) -m tests.compat programs run $(or $(PROGRAM),--write docs/programs.md)
 
 test-vm: setup  ## run the tests that need another kernel, in a virtual machine: AppArmor, cgroup v2
 	@.venv/bin/pytest tests/integration/vm/test_*.py --timeout=3600

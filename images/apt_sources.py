@@ -1,4 +1,4 @@
-"""Which Debian mirror the host itself was told to use, read from its apt sources.
+"""The Debian mirror the host itself uses, from its apt sources.
 
 Pure: texts in, mirror out.  Both forms that apt reads: one line per source, and deb822 paragraphs.
 """
@@ -18,13 +18,13 @@ _ONE_LINE = re.compile(r"^deb\s+(?:\[[^\]]*\]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)"
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """Where the archive and its security updates come from; `security` may be unknown."""
+    """The addresses of the archive and its security updates; `security` may be unknown."""
 
     archive: str
     security: str | None = None
 
     def lines(self, suite: str) -> list[str]:
-        """The one-line sources that give `suite` from here."""
+        """Return the one-line sources that give `suite` from here."""
         lines = [f"deb {self.archive} {suite} main", f"deb {self.archive} {suite}-updates main"]
         if self.security:
             lines.append(f"deb {self.security} {suite}-security main")
@@ -32,7 +32,7 @@ class Mirror:
 
 
 def one_line_sources(text: str) -> Iterator[tuple[str, str]]:
-    """The (URI, suite) pairs of a `sources.list`."""
+    """Return the (URI, suite) pairs of a `sources.list`."""
     for line in text.splitlines():
         found = _ONE_LINE.match(line.strip())
         if found:
@@ -40,7 +40,7 @@ def one_line_sources(text: str) -> Iterator[tuple[str, str]]:
 
 
 def deb822_sources(text: str) -> Iterator[tuple[str, str]]:
-    """The (URI, suite) pairs of the enabled binary paragraphs of a `*.sources` file."""
+    """Return the (URI, suite) pairs of the enabled binary paragraphs of a `*.sources` file."""
     kept = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
     for paragraph in re.split(r"\n\s*\n", kept):
         # A line that begins with a space continues the field above it.
@@ -58,7 +58,7 @@ def deb822_sources(text: str) -> Iterator[tuple[str, str]]:
 
 
 def choose(sources: Iterable[tuple[str, str]], codename: str) -> Mirror | None:
-    """The mirror that serves the host's own release `codename`, or None if none is named."""
+    """Return the mirror that serves the host's own release `codename`, or None if none is named."""
     archive = security = None
     for uri, suite in sources:
         if not uri.startswith(("http://", "https://")):
@@ -71,7 +71,7 @@ def choose(sources: Iterable[tuple[str, str]], codename: str) -> Mirror | None:
 
 
 def host_mirror(apt: Path = APT_FOLDER, os_release: Path = OS_RELEASE) -> Mirror | None:
-    """The mirror a Debian host uses; None on any other host, whose mirrors have no Debian."""
+    """Return the mirror a Debian host uses; None on any other host, whose mirrors have no Debian."""
     release = (
         dict(line.split("=", 1) for line in os_release.read_text().splitlines() if "=" in line)
         if os_release.is_file()

@@ -26,14 +26,14 @@ SUITE = "trixie"
 REGISTRY_REPOSITORY = "debian"
 REGISTRY_TAG = f"{SUITE}-slim"
 ROOTFS_REPOSITORY = "holdfast/rootfs"
-# Seconds without a word from the registry after which a bootstrap (about 20 s) is the faster way.
+# Seconds of silence from the registry after which a bootstrap (about 20 s) is the faster way.
 REGISTRY_PATIENCE = 20.0
 
 Progress = Callable[[str], None]
 
 
 def obtain(client: docker.DockerClient, progress: Progress) -> str:
-    """A reference to the base image, fetched or made if the engine does not have it.
+    """Return a reference to the base image, fetched or made if the engine does not have it.
 
     Raises:
         ImageError: no registry answers and a base cannot be bootstrapped here.
@@ -72,7 +72,7 @@ def _recipe(mirror: Mirror | None) -> str:
 
 
 def _pull(client: docker.DockerClient, progress: Progress) -> None:
-    """Pulls in a thread: the engine says nothing, for minutes, while a registry does not answer."""
+    """Pull in a thread: the engine says nothing, for minutes, while a registry does not answer."""
     events: queue.Queue[dict[str, Any] | Exception | None] = queue.Queue()
 
     def run() -> None:
@@ -103,7 +103,7 @@ def _pull(client: docker.DockerClient, progress: Progress) -> None:
 
 
 def _brief(text: str) -> str:
-    """The last part of an engine's chain of causes, which is the cause."""
+    """Return the last part of an engine's chain of causes, which is the root cause."""
     return text.strip().rsplit(": ", 1)[-1][:80]
 
 
@@ -135,7 +135,7 @@ def _bootstrap(
 
 
 def _lines(command: list[str]) -> Iterator[str | None]:
-    """The lines a command prints; a final None if it failed."""
+    """Yield the lines a command prints; a final None if it failed."""
     environment = {**os.environ, "LC_ALL": "C.UTF-8"}
     with subprocess.Popen(
         command,

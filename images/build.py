@@ -1,7 +1,7 @@
-"""Images by the content they are made of: built when missing, never rebuilt in vain.
+"""Images named by the content they are made of: built when missing, never rebuilt needlessly.
 
-`holdfast/<kind>:<digest>` names what went in (recipe, guest, the host's certificate authorities), so an
-image that exists is current, and a change anywhere gives another tag.  Sessions are not known here.
+`holdfast/<kind>:<digest>` names the content (recipe, guest, the host's certificate authorities), so an image
+that exists is current, and a change anywhere gives another tag.  Sessions are not known here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from holdfast.images.buildlog import BuildLog
 
 KINDS = ("session", "toolbox", "gateway")
 ALWAYS = ("session", "toolbox")
-"""What every session needs; the others are built when they are first needed."""
+"""The images every session needs; the others are built when they are first needed."""
 PACKAGE = Path(__file__).resolve().parent.parent
 IMAGES = PACKAGE / "images"
 
@@ -34,16 +34,16 @@ _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 
 
 def context(kind: str, environ: Mapping[str, str] = os.environ) -> Context:
-    """What the image `kind` is made of on this host.
+    """Return the build context of the image `kind` on this host.
 
     Raises:
         InvalidArgument: there is no such kind of image.
     """
     if kind not in KINDS:
-        raise InvalidArgument(f"cannot build an image {kind!r}: there are {', '.join(KINDS)}")
+        raise InvalidArgument(f"cannot build an image {kind!r}: the kinds are {', '.join(KINDS)}")
     files = dict(tree(IMAGES / kind, kind))
     if kind == "session":
-        # The guest's packages lie where the import system looks for them: namespace packages, no host code.
+        # The guest's packages go where the import system looks for them: namespace packages, no host code.
         for part in ("runtime", "kernels"):
             files.update(tree(PACKAGE / part / "guest", f"guest/holdfast/{part}/guest", "*.py"))
         files.update(tree(PACKAGE / "runtime" / "pytest_plugin", "session", "holdfast_pytest.py"))
@@ -59,7 +59,7 @@ def context(kind: str, environ: Mapping[str, str] = os.environ) -> Context:
 
 
 def reference(kind: str, environ: Mapping[str, str] = os.environ) -> str:
-    """The tag under which the current image `kind` is or will be."""
+    """Return the tag under which the current image `kind` is or will be."""
     return f"holdfast/{kind}:{context(kind, environ).digest}"
 
 
@@ -70,10 +70,10 @@ def ensure(
     *,
     lock_folder: Path | None = None,
 ) -> str:
-    """The tag of the current image `kind`, built first if the engine does not have it.
+    """Return the tag of the current image `kind`, built first if the engine does not have it.
 
-    `progress` gets one short line per step.  Two builders of one kind take turns; the second finds
-    the image of the first.
+    `progress` gets one short line per step.  Two builders of one kind take turns; the second finds the image
+    of the first.
 
     Raises:
         ImageError: the image could not be built; the hint is the end of the build's output.
@@ -119,7 +119,7 @@ class Image:
 
 
 def list_images(client: docker.DockerClient) -> list[Image]:
-    """Our images in the engine, current ones first, then newest first."""
+    """Return our images in the engine, current ones first, then newest first."""
     found = []
     for kind in KINDS:
         current = reference(kind)
@@ -170,7 +170,7 @@ def _build(
 
 
 def _proxy_arguments(environ: Mapping[str, str]) -> dict[str, str]:
-    """The host's proxy settings; the engine knows these names and keeps them out of the image."""
+    """Return the host's proxy settings; the engine knows these names and keeps them out of the image."""
     names = [*_PROXIES, *(name.upper() for name in _PROXIES)]
     return {name: environ[name] for name in names if environ.get(name)}
 
@@ -182,7 +182,7 @@ def _default_lock_folder() -> Path:
 
 @contextmanager
 def _turn(folder: Path, kind: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Holds the build lock of `kind`; it is released by the end of the process at the latest."""
+    """Hold the build lock of `kind`; it is released by the end of the process at the latest."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"image-{kind}.lock").open("w") as lock:
         try:

@@ -34,7 +34,7 @@ class Context:
 
     @property
     def digest(self) -> str:
-        """Twelve hex digits over the names, modes and bytes of all files."""
+        """The first twelve hex digits of a digest over the names, modes and bytes of all files."""
         total = hashlib.sha256(f"{RECIPE_VERSION}\0{self.kind}\0".encode())
         for name, file in sorted(self.files.items()):
             content = hashlib.sha256(file.data).hexdigest()
@@ -42,7 +42,7 @@ class Context:
         return total.hexdigest()[:12]
 
     def tar(self) -> bytes:
-        """The context as the engine's build API takes it; equal contexts give equal bytes."""
+        """Return the context as the engine's build API takes it; equal contexts give equal bytes."""
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w") as archive:
             for name, file in sorted(self.files.items()):
@@ -54,10 +54,10 @@ class Context:
 
 
 def tree(folder: Path, prefix: str, pattern: str = "*") -> Iterator[tuple[str, File]]:
-    """The regular files below `folder` that match `pattern`, as members below `prefix`.
+    """Return the regular files below `folder` that match `pattern`, as members below `prefix`.
 
-    What tools leave behind (`__pycache__`, hidden files, editors' backups) is no part of an image.  A file
-    that begins with `#!` is executable: modes get lost on the way through archives and checkouts.
+    Leftovers of tools (`__pycache__`, hidden files, editors' backups) do not go into an image.  A file that
+    begins with `#!` is executable: modes get lost on the way through archives and checkouts.
     """
     for path in sorted(folder.rglob(pattern)):
         relative = path.relative_to(folder)

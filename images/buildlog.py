@@ -1,4 +1,4 @@
-"""Reads the event stream of an image build: what to tell a person, and what to show when it fails.
+"""Reader of the event stream of an image build: progress for people, and the output to show when it fails.
 
 Pure: events in, lines out.
 """
@@ -9,13 +9,13 @@ import re
 from collections import deque
 from typing import Any
 
-# Only what takes time: the other instructions are done at once.
+# Only what takes time: the other instructions finish at once.
 _STEP = re.compile(r"Step (\d+/\d+) : (RUN .*)")
-# What the builder says about itself, and the colour it gives to what a step writes to stderr.
+# The builder's lines about itself, and the color it gives to what a step writes to stderr.
 _BUILDER = re.compile(r"Step \d+/\d+ :| ?--->|Removing intermediate container")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _APT_PLAN = re.compile(r"\d+ upgraded, (\d+) newly installed")
-# Between two lines about the same step; packages are set up at a few dozen a second.
+# Seconds between two lines about the same step; packages are set up at a few dozen a second.
 PACKAGES_PER_LINE = 40
 TAIL_LINES = 20
 
@@ -30,7 +30,7 @@ class BuildLog:
         self._done = 0
 
     def feed(self, event: dict[str, Any]) -> list[str]:
-        """The progress lines that this event of the engine is worth."""
+        """Return the progress lines for this event of the engine."""
         if "error" in event:
             self.error = str(event["error"]).strip()
             return []
@@ -42,7 +42,7 @@ class BuildLog:
         return shown
 
     def tail(self) -> str:
-        """The last lines that the steps of the build wrote."""
+        """Return the last lines that the steps of the build wrote."""
         return "\n".join(self._tail)
 
     def _progress(self, line: str) -> list[str]:

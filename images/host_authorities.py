@@ -32,7 +32,7 @@ _PEM = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----",
 
 
 def certificates(pem: bytes) -> dict[str, bytes]:
-    """The certificates in a PEM text by SHA-256, as DER; what is no base64 is left out."""
+    """Return the certificates in a PEM text by SHA-256, as DER; without those that are not base64."""
     found = {}
     for body in _PEM.findall(pem):
         try:
@@ -44,13 +44,13 @@ def certificates(pem: bytes) -> dict[str, bytes]:
 
 
 def encode(der: bytes) -> bytes:
-    """One certificate as PEM, always in the same lines."""
+    """Return one certificate as PEM, always in the same lines."""
     body = "\n".join(textwrap.wrap(base64.b64encode(der).decode(), 64))
     return f"-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n".encode()
 
 
 def additions(bundle: bytes, distribution: Iterable[bytes]) -> dict[str, bytes]:
-    """The certificates of `bundle` that no PEM text of `distribution` has: file name to PEM."""
+    """Return the certificates of `bundle` that no PEM text of `distribution` has: file name to PEM."""
     known = {name for pem in distribution for name in certificates(pem)}
     return {
         f"holdfast-{name[:16]}.crt": encode(der)
@@ -60,7 +60,7 @@ def additions(bundle: bytes, distribution: Iterable[bytes]) -> dict[str, bytes]:
 
 
 def host_bundle(environ: Mapping[str, str] = os.environ) -> bytes:
-    """The bundle that $SSL_CERT_FILE names, else the system's, else nothing.
+    """Return the bundle that $SSL_CERT_FILE names, else the system's, else nothing.
 
     Raises:
         ImageError: $SSL_CERT_FILE names a file that cannot be read.
@@ -83,6 +83,6 @@ def host_bundle(environ: Mapping[str, str] = os.environ) -> bytes:
 
 
 def host_additions(environ: Mapping[str, str] = os.environ) -> dict[str, bytes]:
-    """What the host trusts beyond its distribution: file name to PEM."""
+    """Return the authorities the host trusts beyond its distribution: file name to PEM."""
     paths = sorted(DISTRIBUTION_FOLDER.rglob("*.crt")) if DISTRIBUTION_FOLDER.is_dir() else []
     return additions(host_bundle(environ), (path.read_bytes() for path in paths))

@@ -1,12 +1,13 @@
 """The system calls a session may make: what Docker allows by default, less what cannot be captured.
 
-Docker's default profile is the measure: a program that runs in a plain container runs here.  Beyond it
+Docker's default profile is the baseline: a program that runs in a plain container runs here.  Beyond it
 these are refused, because no snapshot can hold them or because they reach around the container:
 
 - io_uring: its rings cannot be dumped; programs fall back to epoll when it is refused.
-- memfd_secret: its memory is hidden from the dump, too.
-- Landlock, mseal, and memory that is never both written and executed (PR_SET_MDWE): nobody can ask the kernel
-  who has confined itself so, and a copy would run without it. Programs are told that there is no such thing.
+- memfd_secret: its memory is hidden from the dump as well.
+- Landlock, mseal, and memory that is never both written and executed (PR_SET_MDWE): the kernel does not
+  reveal which processes have confined themselves so, and a copy would run without it. Programs see a kernel
+  without these features.
 - sockets other than UNIX, INET, INET6, NETLINK and PACKET: AF_VSOCK talks to the hypervisor, AF_ALG to the
   kernel's crypto, and the rest cannot be restored.
 
@@ -102,13 +103,13 @@ GROUPS = (
 SOCKET_FAMILIES = {"UNIX": 1, "INET": 2, "INET6": 10, "NETLINK": 16, "PACKET": 17}
 
 # Without CAP_AUDIT_WRITE, sudo, su and useradd complain that they cannot write to the kernel's audit log.
-# They are silent where the kernel has none, so that is what they are told.
+# They are silent where the kernel has no audit log, so that is the answer they get.
 AF_NETLINK = SOCKET_FAMILIES["NETLINK"]
 NETLINK_AUDIT = 9
 
 PR_SET_MDWE = 65
 
-# PER_LINUX, PER_LINUX32, each also with UNAME26; and the question "which is it?".
+# PER_LINUX, PER_LINUX32, each also with UNAME26; and the query of the present one.
 PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
 
 # CLONE_NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET
@@ -118,12 +119,12 @@ ARCHITECTURES = {"SCMP_ARCH_X86_64": ["SCMP_ARCH_X86"], "SCMP_ARCH_AARCH64": ["S
 
 
 def allowed() -> list[str]:
-    """The calls that are allowed whatever their arguments."""
+    """Return the calls that are allowed whatever their arguments."""
     return sorted({name for group in GROUPS for name in group.split()})
 
 
 def profile() -> dict[str, Any]:
-    """The profile in the form Docker reads, 20.10 and newer; what is not named fails with EPERM."""
+    """Return the profile in the form Docker reads, 20.10 and newer; calls not named fail with EPERM."""
     return {
         "defaultAction": "SCMP_ACT_ERRNO",
         "archMap": [{"architecture": name, "subArchitectures": more} for name, more in ARCHITECTURES.items()],
@@ -137,7 +138,7 @@ def profile() -> dict[str, Any]:
             _allow("socket", _argument(0, AF_NETLINK), _argument(2, NETLINK_AUDIT, "SCMP_CMP_NE")),
             _refuse("socket", errno.EPROTONOSUPPORT, _argument(0, AF_NETLINK), _argument(2, NETLINK_AUDIT)),
             *(_allow("personality", _argument(0, value)) for value in PERSONALITIES),
-            # The words of kernels without them: switched off (landlock_create_ruleset(2)), unknown.
+            # The errors of kernels without them: disabled (landlock_create_ruleset(2)), unknown.
             _refuse(LANDLOCK, errno.EOPNOTSUPP),
             _refuse("mseal", errno.ENOSYS),
             _allow("prctl", _argument(0, PR_SET_MDWE, "SCMP_CMP_NE")),
@@ -153,7 +154,9 @@ def profile() -> dict[str, Any]:
 
 
 def _argument(index: int, value: int, operator: str = "SCMP_CMP_EQ") -> dict[str, Any]:
-    """A condition on one argument; for MASKED_EQ, `value` is the mask and all its bits must be clear."""
+    """Return a condition on one argument; for MASKED_EQ, `value` is the mask, whose bits must all
+    be clear.
+    """
     return {"index": index, "value": value, "valueTwo": 0, "op": operator}
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from holdfast.base.quantities import gib_text
 from holdfast.snapshots.machine import Machine, Short, missing_instructions, order
 
 if TYPE_CHECKING:
@@ -156,7 +157,8 @@ def _live(needs: Needs, here: Here) -> Iterator[str]:
     yield from _processor(was, now)
     yield from _software(needs, here)
     if here.memory_bytes is not None and needs.memory_bytes > here.memory_bytes:
-        yield f"its processes hold {_size(needs.memory_bytes)}, this machine has {_size(here.memory_bytes)}"
+        held, memory = gib_text(needs.memory_bytes), gib_text(here.memory_bytes)
+        yield f"its processes hold {held}, this machine has {memory}"
 
 
 def _processor(was: Machine, now: Machine) -> Iterator[str]:
@@ -209,7 +211,3 @@ def _notes(needs: Needs, here: Here) -> Iterator[str]:
 def _some(names: list[str], most: int = 6) -> str:
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
-
-
-def _size(count: int) -> str:
-    return f"{count / (1 << 30):.1f} GiB"

@@ -12,6 +12,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from holdfast.base.text import plain
+
 _INSTRUCTIONS = """
 fpu tsc cx8 sep cmov clflush mmx fxsr syscall mmxext rdtscp 3dnowext 3dnow nopl pni pclmulqdq cx16
 movbe popcnt aes f16c fma rdrand abm misalignsse 3dnowprefetch xop fma4 tbm fsgsbase hle rtm mpx
@@ -31,7 +33,7 @@ __kernel_clock_getres __kernel_clock_gettime __kernel_gettimeofday __kernel_rt_s
 
 def _shown(value: object) -> object:
     """Without what a terminal would obey: it may come from elsewhere, and is told in reasons."""
-    return "".join(char for char in value[:200] if char.isprintable()) if isinstance(value, str) else value
+    return plain(value, 200) if isinstance(value, str) else value
 
 
 Short = Annotated[str, BeforeValidator(_shown), Field(max_length=200)]

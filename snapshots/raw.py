@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from holdfast.base.quantities import parse_size
 from holdfast.errors import SnapshotDamaged, StoreError
 from holdfast.snapshots import files
 from holdfast.snapshots.chunks import recipe
@@ -28,7 +28,6 @@ from holdfast.snapshots.manifest import Manifest, StoredFile
 IMAGES = "images"
 LIMIT = 2 << 30
 VARIABLE = "HOLDFAST_RAW_CACHE"
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 @contextmanager
@@ -118,8 +117,8 @@ def limit() -> int:
 
 def size_of(variable: str, default: int) -> int:
     """A size that an environment variable says; the default if it says none."""
-    given = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)(?:i?b)?\s*", os.environ.get(variable, "").lower())
-    return int(given[1]) * _UNITS[given[2]] if given else default
+    given = parse_size(os.environ.get(variable, ""))
+    return default if given is None else given
 
 
 def evict(snapshots: Path, most: int | None = None) -> int:

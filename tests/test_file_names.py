@@ -23,7 +23,7 @@ def files() -> list[str]:
 @pytest.mark.parametrize(
     "page", [path.relative_to(ROOT).as_posix() for path in DOCS if path.name != "CHANGELOG.md"]
 )
-def test_what_a_page_names_is_there(page: str) -> None:
+def test_files_named_on_pages_exist(page: str) -> None:
     """By its path, or by the end of it."""
     there = [f"/{name}" for name in files()]
     named = set(NAMED.findall((ROOT / page).read_text()))

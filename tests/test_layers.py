@@ -51,7 +51,6 @@ ROOMS = (
     "ci",
     "pytest_plugin",
     "holdfast",
-    "programs",
     "cli",
 )
 UPWARD = {
@@ -140,7 +139,7 @@ def test_imports_point_down() -> None:
 
 
 @pytest.mark.parametrize("module", [name for name in MODULES if room(name) in ALONE])
-def test_what_runs_in_a_container_stands_alone(module: str) -> None:
+def test_guest_code_stands_alone(module: str) -> None:
     for name in GRAPH[module]:
         assert room(name) == room(module) or name in ("holdfast.runtime", "holdfast.kernels")
 
@@ -154,9 +153,8 @@ def test_only_handles_import_each_other_in_circles() -> None:
         assert len(circle) > PAIRS or len({room(module) for module in circle}) == 1
 
 
-def test_modules_are_told_apart_by_name() -> None:
-    """Programs that are tried in sessions have names of their own kind."""
-    files = [path.stem for module, path in MODULES.items() if ".programs." not in module]
+def test_module_names_are_unique() -> None:
+    files = [path.stem for path in MODULES.values()]
     assert {name for name, count in Counter(files).items() if count > 1} == {"__init__"}
 
 

@@ -24,7 +24,7 @@ def _classes() -> Any:
     }
 
 
-def test_what_is_public_is_pinned() -> None:
+def test_the_public_names_are_pinned() -> None:
     """The names a program may rely on are these."""
     values = {
         "CellError",
@@ -86,7 +86,7 @@ def test_what_is_public_is_pinned() -> None:
         assert getattr(holdfast, name).__name__ == name
 
 
-def test_what_the_methods_of_handles_mention_is_public_too() -> None:
+def test_types_in_signatures_of_handles_are_public() -> None:
     """Types of arguments and results; but for methods that only this package calls."""
     handles = (
         holdfast.Holdfast,

@@ -1,4 +1,4 @@
-/* A loadable bash builtin that tells the supervisor, exactly, where commands begin and end.
+/* A loadable bash builtin that reports to the supervisor, exactly, where commands begin and end.
  *
  * It writes marks (OSC 133, as terminals know them) to the shell's terminal from inside readline and the
  * shell's reader, so nothing a user sets (PS0, PS1, PROMPT_COMMAND, traps) can break them, and it feeds
@@ -7,10 +7,10 @@
  *     A prompt begins   B prompt is ready   C a line was accepted   E our command has run
  *     D the next prompt comes after a command   S the shell waits for the rest of a command
  *
- * Before E and D the shell's state is written down (bash_state.h), so that who hears of the end of a command
- * finds what it changed.
+ * Before E and D the shell's state is written down (bash_state.h), so that a reader that learns of the end of
+ * a command finds what it changed.
  *
- * Before a command runs, and when it has, the shell looks whether its session has become another (bash_self.h).
+ * Before a command runs, and when it has, the shell checks whether its session has become another (bash_self.h).
  *
  * Every mark carries the nonce of the shell and a number that only grows, so that recorded output,
  * shown again, holds no marks. It is silent in every process but the one named in the file `pid`.
@@ -39,7 +39,7 @@
 #define BUILTIN_ENABLED 0x01
 #define ECHO_LINES 20
 #define ECHO_BYTES 2048
-/* bash joins the lines of a compound command by copying what it has: quadratic, so long ones are not kept. */
+/* bash joins the lines of a compound command by copying what it has: quadratic; long ones are not kept. */
 #define HISTORY_BYTES (64 * 1024)
 #define MAX_TYPED (64 * 1024)
 #define MAX_COMMAND (8 << 20)
@@ -186,15 +186,15 @@ static void settle(void)
     unremembered = 0;
 }
 
-/* The reader's character source, while a command of ours is in it. A newline of our own stands behind the
+/* The reader's character source, while a command of ours is in it. A newline of our own follows the
  * command: the shell asks for it after everything has run, and before PROMPT_COMMAND does. */
 static int get_character(void)
 {
-    if (fresh) { /* whoever called readline was given the first character */
+    if (fresh) { /* the caller of readline got the first character */
         fresh = 0;
         left--;
     }
-    /* An interrupted `select` leaves bash (5.2) believing for ever that a builtin runs. None asks for input here. */
+    /* An interrupted `select` leaves bash (5.2) believing forever that a builtin runs. None asks for input here. */
     if (left <= 1 && owner == getpid())
         executing_builtin = 0;
     if (left > 1) {
@@ -235,7 +235,7 @@ static int unget_character(int c)
     return old_ungetter(c);
 }
 
-/* bash sets up its reader anew now and then; the getter is ours again whenever readline runs. */
+/* bash sets up its reader again now and then; the getter is ours again whenever readline runs. */
 static void wrap_reader(void)
 {
     if (bash_input.type != INPUT_STDIN || bash_input.getter == get_character)
@@ -261,7 +261,7 @@ static void announce(void)
 
 static void prep(int meta)
 {
-    if (active() && !at_primary()) { /* before readline writes how it wants the terminal: that is no output */
+    if (active() && !at_primary()) { /* before readline writes how it wants the terminal: that is not output */
         announced = 0;
         announce();
         continued = 1;
@@ -407,7 +407,7 @@ static int take_command(int count, int key)
     return 0;
 }
 
-/* Numbers go on where those of the program that had this pid before, by `exec bash`, ended. */
+/* Numbers continue where those of the program that had this pid before, by `exec bash`, ended. */
 static void next_epoch(void)
 {
     char path[4200], text[24];
@@ -424,7 +424,7 @@ static void next_epoch(void)
     number = (uint64_t)epoch << 32;
 }
 
-/* Leaves word that `set -e` ended the shell: nobody asked for that by name, and the exit code does not say it. */
+/* Leaves a note that `set -e` ended the shell: no one asked for that by name, and the exit code does not say it. */
 static void last_words(void)
 {
     char path[4200];

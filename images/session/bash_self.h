@@ -1,12 +1,12 @@
-/* Keeps a running shell up with who its session is. Part of bash_marks.c.
+/* Keeps a running shell's view of its session's identity current. Part of bash_marks.c.
  *
- * The supervisor writes the folder `identity` (runtime/guest/layout.py): `generation`, a number that is another in
- * every copy, and `variables`, records NAME=value ended by NUL. Before the shell runs the next command it looks at the
- * number; if it is another, the shell takes the variables it still exports, the name of the host, and a new seed.
+ * The supervisor writes the folder `identity` (runtime/guest/layout.py): `generation`, a number that differs in
+ * every copy, and `variables`, records NAME=value ended by NUL. Before the shell runs the next command it reads the
+ * number; if it has changed, the shell takes the variables it still exports, the name of the host, and a new seed.
  *
  * $RANDOM comes from a seed in the memory of the shell, so copies would draw the same. The seed is renewed in a copy
- * at the next draw, in subshells too, which have no prompt. Who has set the seed (RANDOM=42) wants what follows from
- * it, and keeps it.
+ * at the next draw, also in subshells, which have no prompt. A user who has set the seed (RANDOM=42) wants its
+ * sequence, and keeps it.
  */
 #include <sys/syscall.h>
 #include <time.h>
@@ -38,7 +38,7 @@ static unsigned long self_generation(void)
     return number;
 }
 
-/* Only what still is a variable of the environment, so what the user made of it stays. */
+/* Only what is still a variable of the environment, so the user's changes stay. */
 static void self_bind(const char *name, const char *value)
 {
     struct shell_variable *variable = find_variable(name);

@@ -16,11 +16,11 @@
 #include <inttypes.h>
 #include <stddef.h>
 
-#define STATE_SHORT 256            /* a longer value is told by its digest alone, unless it is exported */
-#define STATE_EXPORTED (64 * 1024) /* the longest value of the environment that is told */
+#define STATE_SHORT 256            /* of a longer value only the digest is written, unless it is exported */
+#define STATE_EXPORTED (64 * 1024) /* the longest value of the environment that is written */
 #define STATE_LIMIT (1 << 20)      /* of the whole file */
 #define STATE_WHOLE (1 << 20)      /* a longer value is digested in samples: 1 MiB takes 0.1 ms */
-#define STATE_ELEMENTS 20000       /* of an array, that are looked at */
+#define STATE_ELEMENTS 20000       /* of an array, that are read */
 #define STATE_FUNCTIONS 16         /* this many are printed every time; of more only those that seem changed */
 #define STATE_KEPT (256 * 1024)    /* a larger buffer is given back */
 
@@ -72,7 +72,7 @@ static const struct {
     char letter;
 } state_letters[] = {{IS_EXPORTED, 'x'}, {IS_READONLY, 'r'}, {IS_ARRAY, 'a'}, {0x10, 'i'},       {IS_ASSOC, 'A'},
                      {0x100, 'u'},       {0x200, 'l'},       {0x400, 'c'},    {IS_NAMEREF, 'n'}, {0x80, 't'}};
-/* What the session itself sets: it differs in every copy, and nobody did that. */
+/* Variables that the session itself sets: they differ in every copy without anyone having changed them. */
 static const char *const state_ours[] = {"HOLDFAST_SESSION", "HOLDFAST_NAME", "HOLDFAST_GENERATION", "HOLDFAST_IDENTITY"};
 
 extern struct shell_variable **all_shell_variables(void), **all_shell_functions(void);
@@ -96,7 +96,7 @@ static uint64_t state_last;
 static struct state_function *state_known;
 static size_t state_known_count, state_turn;
 
-/* Not cryptographic: it only has to tell a value from the one before. The multiplication is that of wyhash. */
+/* Not cryptographic: it only has to distinguish a value from the one before. The multiplication is that of wyhash. */
 static uint64_t state_mix(uint64_t a, uint64_t b)
 {
     __uint128_t product = (__uint128_t)(a ^ 0x2d358dccaa6c78a5ULL) * (b ^ 0x8bb84b93962eacc9ULL);
@@ -159,7 +159,7 @@ static void state_record(const char *kind, const char *name, const char *attribu
         state_length = before;
 }
 
-/* What changes by itself, or that bash computes when it is asked for, is no state. */
+/* Variables that change on their own, or that bash computes when they are read, are not state. */
 static int state_passes_over(const struct shell_variable *variable)
 {
     const char *name = variable->name;
@@ -237,7 +237,7 @@ static void state_variables(void)
 }
 
 /* To print a function takes microseconds, and some shells have hundreds (completions). Where there are many,
- * one that lies where it lay is not printed again, but for some in turn: the place may have been reused. */
+ * one at the same address is not printed again, except some in turn: the address may have been reused. */
 static void state_functions(void)
 {
     char letters[16];
@@ -340,12 +340,12 @@ static void state_tell(const char *folder)
     char count[24];
     state_collect();
     snprintf(count, sizeof count, "%zu", state_records - 1);
-    uint64_t digest = state_digest_part(state_text, state_length, state_cut) | 1; /* never that of no state */
+    uint64_t digest = state_digest_part(state_text, state_length, state_cut) | 1; /* never 0: that is no state */
     if (digest != state_last) {
         state_add("end", 4);
         state_add(count, strlen(count) + 1);
         state_add(state_cut ? "cut\0000:0\0" : "\0000:0\0", state_cut ? 9 : 6);
-        if (!state_begun) /* what it began with stays beside it: who looks late finds what changed since */
+        if (!state_begun) /* the first state stays beside it: a late reader finds what changed since */
             state_begun = state_save(folder, "state.first");
         state_last = state_save(folder, "state") ? digest : 0;
     }

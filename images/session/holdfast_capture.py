@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -I
-"""The command `holdfast-capture` in a session: for programs in any language that want to be captured.
+"""The command `holdfast-capture` in a session, for programs in any language that request a capture.
 
     case "$(holdfast-capture --reason 'before the migration')" in
         resumed*)  ...  # "resumed SNAPSHOT REFERENCE"
@@ -7,7 +7,7 @@
     esac
 
 Exit codes: 0 resumed, 10 restored, 11 restored in a copy of a snapshot that was not taken for this call,
-1 there is no snapshot, 69 no process on the host serves captures. It needs nothing but `holdfast_session.py`.
+1 no snapshot was taken, 69 no process on the host serves captures. It needs only `holdfast_session.py`.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ RESUMED, FAILED, RESTORED, RESTORED_BY_CHANCE, UNAVAILABLE = 0, 1, 10, 11, 69
 
 
 def main() -> int:
-    """Ask, wait, and tell."""
+    """Request a capture, wait for it, and print the outcome."""
     parser = argparse.ArgumentParser(
         "holdfast-capture",
-        description="Have this session captured. Returns twice: `resumed` here, `restored` in every copy.",
+        description="Capture this session. Returns twice: `resumed` here, `restored` in every copy.",
         epilog="Exit codes: 0 resumed, 10 restored, 11 restored, but of a snapshot taken for another reason, "
-        "1 there is no snapshot, 69 no process on the host serves captures.",
+        "1 no snapshot was taken, 69 no process on the host serves captures.",
     )
     parser.add_argument("--label", help="a name for the snapshot")
     parser.add_argument("--reason", help="why, for people")
     parser.add_argument(
-        "--failed", metavar="WHERE", help="what has failed, if that is why: file:line, a name"
+        "--failed", metavar="WHERE", help="what failed, if that is the reason: file:line, or a name"
     )
     parser.add_argument("--timeout", type=float, default=900.0, metavar="SECONDS")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of words")

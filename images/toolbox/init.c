@@ -31,7 +31,7 @@ enum {
     EXIT_SETUP = 70,        /* the container cannot be made safe: nothing was started */
     EXIT_USAGE = 64,
     GRACE_SECONDS = 5,      /* between SIGTERM to the supervisor and SIGKILL to all */
-    SILENT_SECONDS = 10,    /* to wait for the network without a word; it takes a fraction of one */
+    SILENT_SECONDS = 10,    /* to wait silently for the network; it takes a fraction of one */
     /* When PIDs wrap, Linux begins again at 300 (RESERVED_PIDS).  A supervisor above it leaves the
      * lower ones free for the tools that restore this tree, PIDs included, into another container. */
     FIRST_PID = 300,
@@ -136,7 +136,7 @@ static pid_t start_supervisor(void)
     setsid();
     if (null < 0)
         fail("open /dev/null");
-    /* The container's own streams belong to the engine; a process that held them could not be dumped. */
+    /* The container's own streams belong to the engine; a process that holds them cannot be dumped. */
     for (int fd = 0; fd <= 2; fd++)
         dup2(null, fd);
     if (null > 2)
@@ -223,7 +223,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
 
-    /* Nobody in the session may trace this process or write to its memory: root there lacks CAP_SYS_PTRACE. */
+    /* No process in the session may trace this process or write to its memory: root there lacks CAP_SYS_PTRACE. */
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         fail("close itself to tracers");
 

@@ -1,6 +1,6 @@
-"""Writes down the cells of one kernel, with their code and what they showed, so that a notebook can be made.
+"""Records the cells of one kernel with their code and outputs, so that a notebook can be made of them.
 
-It is told of what happens and decides nothing. Outputs are those of a notebook (nbformat 4), within a limit.
+It follows events and decides nothing. Outputs are those of a notebook (nbformat 4), within a limit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from holdfast.runtime.guest.wire.protocol import Frame
 
 MAX_CODE = 256 << 10
 MAX_OUTPUT = 128 << 10
-"""Bytes of what one cell showed that are kept; what comes after is left out."""
+"""Bytes of a cell's outputs that are kept; what comes after is left out."""
 KEPT_TYPES = (
     "text/plain",
     "text/html",
@@ -32,7 +32,7 @@ KEPT_TYPES = (
 
 
 class Outputs:
-    """What a cell showed, as a notebook keeps it."""
+    """The outputs of a cell, as a notebook keeps them."""
 
     def __init__(self) -> None:
         self.items: list[dict[str, Any]] = []
@@ -41,7 +41,7 @@ class Outputs:
         self._clear_next = False
 
     def add(self, event: Frame) -> None:
-        """Take an event of the cell."""
+        """Add an event of the cell."""
         if event.event == "clear_output":
             if _body(event).get("wait"):
                 self._clear_next = True
@@ -93,7 +93,7 @@ class CellChronicle:
         self._open: dict[str, tuple[Who, Outputs, float]] = {}
 
     def begun(self, cell: Cell, code: str, who: Who) -> None:
-        """The kernel has the cell's code."""
+        """Note that the kernel has the cell's code."""
         self._open[cell.id] = (who, Outputs(), _now())
         kept = code.encode("utf-8", "replace")[:MAX_CODE].decode("utf-8", "ignore")
         self._journal.append(
@@ -109,16 +109,16 @@ class CellChronicle:
         )
 
     def heard(self, cell: Cell, event: Frame) -> None:
-        """The cell showed something."""
+        """Note an output of the cell."""
         if found := self._open.get(cell.id):
             found[1].add(event)
 
     def waits(self, cell: str, state: Mapping[str, Any]) -> None:
-        """A cell asks for input."""
+        """Note that the cell asks for input."""
         self._journal.append("waiting", kernel=self._kernel, id=cell, state=state)
 
     def answered(self, cell: Cell, who: Who, text: str, *, password: bool) -> None:
-        """Somebody answered the cell's question."""
+        """Note that the cell's question was answered."""
         self._journal.append(
             "input",
             kernel=self._kernel,
@@ -130,7 +130,7 @@ class CellChronicle:
         )
 
     def look(self, cell: Cell, who: Who) -> None:
-        """Something happened to the cell: write down its end, once."""
+        """Write down the cell's end, once, if it has ended."""
         if not cell.over:
             return
         found = self._open.pop(cell.id, None)

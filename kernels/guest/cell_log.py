@@ -1,4 +1,4 @@
-"""The events of a kernel's cells, on disk, so that a client that was lost can be told what it missed."""
+"""The events of a kernel's cells, on disk, so that a client that was disconnected can get what it missed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEPT_CELLS = 200
 
 
 class Record:
-    """One cell and where its events lie. Events are numbered from 1."""
+    """One cell and the place of its events. Events are numbered from 1."""
 
     def __init__(self, cell: Cell, who: Who) -> None:
         self.cell = cell
@@ -72,7 +72,7 @@ class Journal:
         await self._log.more()
 
     async def replay(self, record: Record, after: int) -> AsyncIterator[bytes]:
-        """Yield the events behind number `after`, encoded, until the cell is over."""
+        """Yield the events after number `after`, encoded, until the cell is over."""
         number = max(after, 0) + 1
         while True:
             missing = size = 0

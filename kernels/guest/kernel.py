@@ -23,10 +23,10 @@ from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest.tasks.reaper import Reaper
 
 GRACE = 5.0
-"""Seconds an interrupted cell has to end before its timeout is reported all the same."""
+"""Seconds an interrupted cell has to end before its timeout is reported anyway."""
 
 LATE_CELLS = 50
-"""Cells whose threads may still print, after the cell is over; later output belongs to no cell."""
+"""Cells whose threads may still print after the cell is over; later output belongs to no cell."""
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class KernelBusy(Exception):
 
 
 class Kernel:
-    """A kernel by name. Its epoch grows with every process, so lost state is never a surprise."""
+    """A kernel by name. Its epoch grows with every process, so lost state never goes unnoticed."""
 
     def __init__(
         self,
@@ -81,12 +81,12 @@ class Kernel:
 
     @property
     def pid(self) -> int | None:
-        """Process of the kernel, if one runs."""
+        """The kernel's process, if one runs."""
         return self._process.pid if self._process else None
 
     @property
     def taken(self) -> bool:
-        """Whether a cell has it."""
+        """True if a cell has it."""
         return self._current is not None
 
     @property
@@ -99,7 +99,7 @@ class Kernel:
         return "busy" if self._current else "idle"
 
     def observed(self) -> State:
-        """Return what it does, looking now."""
+        """Return its present activity, from a new look."""
         return self._observing.state(self.state, self.pid, self._returncode)
 
     def begin(self) -> None:
@@ -107,7 +107,11 @@ class Kernel:
         self._spawn(self._start_quietly())
 
     def submit(self, id_: str, code: str, timeout: float | None, who: Who) -> Record:
-        """Begin a cell; if the process is dead a new one is started. Raises KernelBusy."""
+        """Begin a cell; if the process is dead a new one is started.
+
+        Raises:
+            KernelBusy: another cell holds the kernel.
+        """
         if self._current:
             raise KernelBusy(self._current.cell)
         record = self._current = self.journal.open(Cell(id_, timeout), who)
@@ -115,7 +119,7 @@ class Kernel:
         return record
 
     def answer(self, text: str, who: Who) -> bool:
-        """Answer the open question of the running cell; False if there is none."""
+        """Answer the open question of the running cell; return False if there is none."""
         record = self._current
         if record is None or record.open_input is None or self._process is None:
             return False
@@ -133,7 +137,11 @@ class Kernel:
             await self._process.interrupt()
 
     async def restart(self, spec: str | None = None) -> None:
-        """Replace the process; the running cell ends as restarted. Raises KernelFailure."""
+        """Replace the process; the running cell ends as restarted.
+
+        Raises:
+            KernelFailure: the new process could not be started.
+        """
         async with self._life:
             self._end_current(Status.RESTARTED)
             if self._process and not self._process.ended.is_set():
@@ -143,7 +151,11 @@ class Kernel:
             await self._start()
 
     async def ensure(self) -> None:
-        """Start the process if there is none. Raises KernelFailure."""
+        """Start the process if there is none.
+
+        Raises:
+            KernelFailure: it could not be started.
+        """
         async with self._life:
             if self._process and self._process.ended.is_set():
                 await self._stop()
@@ -151,12 +163,12 @@ class Kernel:
                 await self._start()
 
     async def variables(self, patience: float = PATIENCE) -> Variables:
-        """Return the names the user has; while a cell runs, or if it takes longer, what was known before."""
+        """Return the user's names; while a cell runs, or if the answer is late, those known before."""
         idle = self._process if self.state == "idle" else None
         return await self._questions.ask(idle, self.execution_count, patience)
 
     def stop(self) -> None:
-        """End the process, for good."""
+        """End the process for good."""
         if self._process:
             self._process.kill()
 
@@ -231,7 +243,7 @@ class Kernel:
         self._spawn(self._guard(process))
 
     async def _stop(self) -> None:
-        """End the process and hear its last words, which come before the news of its end."""
+        """End the process and read its last messages, which come before the report of its end."""
         process = self._process
         if process:
             process.kill()
@@ -242,11 +254,11 @@ class Kernel:
             self._process = None
 
     async def _guard(self, process: KernelProcess) -> None:
-        """Report the death of a process that nobody asked to end."""
+        """Report the unrequested death of a process."""
         await process.ended.wait()
         victim = self._executing
         self._returncode = process.returncode
-        _tell_of_death(self._notice, self.name, process)
+        _report_death(self._notice, self.name, process)
         async with self._life:
             if self._process is process:
                 await self._stop()
@@ -304,8 +316,8 @@ async def _over_within(journal: Journal, record: Record, seconds: float) -> bool
     return True
 
 
-def _tell_of_death(notice: Notice, name: str, process: KernelProcess) -> None:
-    """Write down that a process ended, and whether that was asked for."""
+def _report_death(notice: Notice, name: str, process: KernelProcess) -> None:
+    """Record that a process ended, and whether that was requested."""
     asked = {"cause": "restarted"} if process.replaced else {}
     notice(
         "kernel_died",

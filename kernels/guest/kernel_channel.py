@@ -1,7 +1,7 @@
 """ZeroMQ sockets to a kernel, read by the event loop.
 
-pyzmq's own asyncio sockets are not used: their readers outlive a closed socket, and then take the place of
-another one's that got the same file descriptor, whose messages nobody would see.
+pyzmq's own asyncio sockets are not used: their readers outlive a closed socket and then take the place of
+another socket's reader that got the same file descriptor, whose messages would be lost.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 MESSAGES_PER_TURN = 32
 RECONNECT_MS = 10
-"""A kernel's sockets appear a moment after its process; the default would lose 100 ms at every start."""
+"""A kernel's sockets appear shortly after its process; the default would lose 100 ms at every start."""
 
 
 class Channel:
@@ -33,13 +33,13 @@ class Channel:
     def look_soon(self) -> None:
         """Look for messages in the loop's next turn.
 
-        The descriptor only tells that something changed, once. Sending also takes note of the change, so
-        this is to be called after every send.
+        The descriptor only signals, once, that something changed. Sending also consumes that signal, so this
+        is to be called after every send.
         """
         self._loop.call_soon(self.look)
 
     def look(self) -> int:
-        """Take the messages that are there, or some of them, and return how many."""
+        """Take some or all of the messages that are there, and return how many."""
         for count in range(MESSAGES_PER_TURN):
             if self._closed:
                 return count
@@ -52,18 +52,18 @@ class Channel:
         return MESSAGES_PER_TURN
 
     def detach(self) -> None:
-        """Read no longer."""
+        """Stop reading."""
         self._closed = True
         self._loop.remove_reader(self._fd)
 
     def close(self) -> None:
-        """Close the socket; what was not sent is dropped."""
+        """Close the socket, dropping what was not sent."""
         self.detach()
         self.socket.close(linger=0)
 
 
 class Monitor:
-    """Calls `joined` when the other side of a socket that is about to be connected has answered."""
+    """Calls `joined` when the peer of a socket that is about to be connected has answered."""
 
     def __init__(self, socket: Any, joined: Callable[[], None]) -> None:
         from zmq import Event
@@ -72,7 +72,7 @@ class Monitor:
         self._channel = Channel(socket.get_monitor_socket(Event.HANDSHAKE_SUCCEEDED), lambda _: joined())
 
     def close(self) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         self._channel.detach()
         self._socket.disable_monitor()
         self._channel.close()

@@ -1,7 +1,7 @@
-"""Looks at the names a user has in a Python kernel. Its text is run in there, in a namespace of its own.
+"""Lists the names a user has in a Python kernel. Its text is run in the kernel, in a namespace of its own.
 
 It must not be noticed: no name is left behind, no value is changed, and no code of the user's is called, not
-even that of an attribute or a length. Sizes are told of types that are known, and through these types. It
+even that of an attribute or a length. Sizes are reported only of known types, and through these types. It
 imports only what every Python 3 has.
 """
 
@@ -36,7 +36,7 @@ def look(namespace: dict[str, Any], hidden: dict[str, Any], limit: int) -> str:
 
 
 def row(name: str, value: Any) -> dict[str, Any]:
-    """Return what can be told of a value without asking it."""
+    """Return what can be said of a value without calling its code."""
     kind = type(value)
     bases = type.__dict__["__mro__"].__get__(kind)
     found = {"name": name[:SHORT], "type": named(kind), "kind": kind_of(bases), "identity": id(value)}
@@ -50,7 +50,7 @@ def row(name: str, value: Any) -> dict[str, Any]:
 
 
 def named(kind: type) -> str:
-    """Return the name of a type, past what a metaclass may say."""
+    """Return the name of a type, bypassing its metaclass."""
     module = type.__dict__["__module__"].__get__(kind)
     name = type.__dict__["__qualname__"].__get__(kind)
     return str(name if module == "builtins" else f"{module}.{name}")[:SHORT]
@@ -79,7 +79,7 @@ def of_builtin(value: Any, kind: type, bases: tuple[type, ...], found: dict[str,
 
 
 def of_numpy(value: Any, bases: tuple[type, ...], found: dict[str, Any]) -> None:
-    """Add what an array tells of itself."""
+    """Add an array's own description."""
     ndarray = getattr(sys.modules.get("numpy"), "ndarray", None)
     if ndarray is not None and ndarray in bases:
         found["shape"] = list(ndarray.shape.__get__(value))
@@ -88,7 +88,7 @@ def of_numpy(value: Any, bases: tuple[type, ...], found: dict[str, Any]) -> None
 
 
 def of_pandas(value: Any, kind: type, found: dict[str, Any]) -> None:
-    """Add what a table or a column tells of itself; the memory of a table would have to be counted."""
+    """Add a table's or column's own description; the memory of a table would have to be counted."""
     pandas = sys.modules.get("pandas")
     if pandas is None or kind not in [
         getattr(pandas, name, None) for name in ("DataFrame", "Series", "Index")

@@ -18,7 +18,7 @@ _RICH = ("display_data", "execute_result", "update_display_data")
 
 
 class Status(StrEnum):
-    """How a cell ended."""
+    """The outcome of a cell."""
 
     OK = "ok"
     ERROR = "error"
@@ -29,7 +29,7 @@ class Status(StrEnum):
 
 
 def events_of(kind: str, content: Mapping[str, Any]) -> Iterator[Frame]:
-    """Yield what a message on the iopub or stdin channel means for the client of a cell."""
+    """Yield the events that a message on the iopub or stdin channel means for the client of a cell."""
     if kind == "stream":
         text = _text(content.get("text")).encode("utf-8", "replace")
         for at in range(0, len(text), STREAM_CHUNK):
@@ -50,8 +50,8 @@ def events_of(kind: str, content: Mapping[str, Any]) -> Iterator[Frame]:
 class Cell:
     """One piece of code on its way through a kernel.
 
-    It is over when the reply has come *and* the kernel has said that it is idle: output may come after the
-    reply, and on another channel.
+    It is over when the reply has come *and* the kernel has reported that it is idle: output may come after
+    the reply, and on another channel.
     """
 
     id: str
@@ -68,23 +68,23 @@ class Cell:
 
     @property
     def over(self) -> bool:
-        """Whether its outcome is known."""
+        """True if its outcome is known."""
         return self.status is not None or bool(self.refusal)
 
     @property
     def settled(self) -> bool:
-        """Whether the kernel is done with it, which may be after a timeout made it over."""
+        """True if the kernel is done with it, which may be after a timeout made it over."""
         return self._reply is not None and self._idle
 
     def replied(self, content: Mapping[str, Any]) -> None:
-        """Take the kernel's reply."""
+        """Process the kernel's reply."""
         count = content.get("execution_count")
         self.execution_count = count if isinstance(count, int) else None
         self._reply = self._outcome(content)
         self._settle()
 
     def idle(self) -> None:
-        """Hear that the kernel is idle after it."""
+        """Note that the kernel is idle after it."""
         self._idle = True
         self._settle()
 

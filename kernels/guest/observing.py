@@ -1,6 +1,6 @@
-"""What a kernel does now: its question, if a cell asks one, else what its main thread is in.
+"""A kernel's present activity: the question of its cell, if one asks, else what its main thread does.
 
-It looks and tells; it does not know how cells are run.
+It looks and reports; it does not know how cells are run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LONGEST = 500
 
 
 class Observing:
-    """Of one kernel. `note(cell, state)` writes down that a cell asks."""
+    """The observer of one kernel. `note(cell, state)` records that a cell asks."""
 
     def __init__(self, kernel: str, note: Callable[[str, Mapping[str, Any]], None]) -> None:
         self._kernel = f"kernel {kernel}"
@@ -28,22 +28,22 @@ class Observing:
         self._since = 0.0
 
     def began(self) -> None:
-        """Hear that a cell is being run."""
+        """Note that a cell is being run."""
         self._question, self._since = None, time.time()
 
     def asked(self, cell: str, head: Mapping[str, Any], pid: int | None) -> None:
-        """Hear that a cell asks for input."""
+        """Note that a cell asks for input."""
         prompt = str(head.get("prompt", ""))[-LONGEST:]
         state = State("waiting", _kind(prompt, head), pid, self._kernel, time.time(), prompt)
         self._question = state
         self._note(cell, state.as_dict())
 
     def answered(self) -> None:
-        """Hear that it was answered."""
+        """Note that the question was answered."""
         self._question = None
 
     def state(self, name: str, pid: int | None, returncode: int | None) -> State:
-        """Return what goes on; `name` is the kernel's state as clients know it."""
+        """Return the present activity; `name` is the kernel's state as clients know it."""
         if name == "starting":
             return State("starting", pid=pid)
         if name == "dead":

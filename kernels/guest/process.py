@@ -28,7 +28,7 @@ _LOG_LIMIT = 1 << 20
 _DIGESTS = 1024
 """Signatures kept against replays: the library's 65536 would cost 10 MB."""
 _LAST_WORDS = 0.01
-"""Seconds without a message after which a process that ended has no more to say."""
+"""Seconds without a message after which an ended process is taken to have sent everything."""
 _BEHIND_OUTPUT = 0.01
 """Seconds a question waits for the output before it. There is no order between a kernel's sockets."""
 _IMPORT_SWITCH = 0.0005
@@ -44,13 +44,13 @@ _REQUEST = {
 }
 
 _PARENT = {"JPY_PARENT_PID": "1"}
-"""What ipykernel looks for each second to end with it; the first process is not looked for."""
+"""The process that ipykernel checks each second, in order to end with it; PID 1 is not checked for."""
 _STILL = (
     "(lambda shell: (lambda thread: (thread.io_loop.add_callback(thread._event_pipe_gc_task.cancel), "
     "shell.events.register('post_run_cell', lambda *_: thread.io_loop.add_callback(thread._event_pipe_gc))"
     ") and None)(shell.kernel.iopub_thread))(get_ipython())"
 )
-"""Makes ipykernel tidy up at the end of each cell instead of every ten seconds: idle, it sleeps."""
+"""Makes ipykernel clean up at the end of each cell, not every ten seconds, so that it sleeps when idle."""
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ Listener = Callable[[str, Message], None]
 
 
 class KernelFailure(Exception):
-    """The kernel could not be started. The message says why."""
+    """The kernel could not be started; the message says why."""
 
 
 async def load_library() -> None:
@@ -99,17 +99,17 @@ class KernelProcess:
         reaper: Reaper,
         marks: Mapping[str, str],
     ) -> None:
-        """`marks` are added to the environment of the kernel."""
+        """Prepare the process; `marks` are added to its environment."""
         self.spec = spec
         self._marks = marks
         self.pid: int | None = None
         self.language = ""
-        """What the kernel says it speaks, in lower case."""
+        """The language the kernel reports, in lower case."""
         self.epoch = 0
         self.ended = asyncio.Event()
         self.returncode: int | None = None
         self.replaced = False
-        """Whether it was ended to be started anew."""
+        """True if it was ended in order to be restarted."""
         self._folder = folder
         self._account = account
         self._workspace = workspace
@@ -123,7 +123,8 @@ class KernelProcess:
     async def start(self, listen: Listener) -> None:
         """Start the kernel and wait until it answers on all channels. `listen` gets (channel, message).
 
-        Raises KernelFailure.
+        Raises:
+            KernelFailure: it could not be started.
         """
         self._listen = listen
         try:
@@ -136,7 +137,7 @@ class KernelProcess:
         except TimeoutError:
             self.kill()
             message = (
-                f"cannot start kernel {self.spec}: no answer in {READY_PATIENCE:.0f} s{self._last_words()}"
+                f"cannot start kernel {self.spec}: no answer in {READY_PATIENCE:.0f} s{self._last_output()}"
             )
             raise KernelFailure(message) from None
         if self.language == "python":
@@ -164,18 +165,18 @@ class KernelProcess:
         self._send("stdin", "input_reply", {"value": text})
 
     async def interrupt(self) -> None:
-        """Interrupt what runs, the way the kernel's spec asks for."""
+        """Interrupt what runs, in the way the kernel's spec asks for."""
         if not self.ended.is_set():
             await self._manager.interrupt_kernel()
 
     def kill(self) -> None:
-        """End the process, and those it started in its process group."""
+        """Kill the process, and those it started in its process group."""
         if self.pid and not self.ended.is_set():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
 
     async def close(self) -> None:
-        """Hear the last words of an ended process, then close the channels."""
+        """Read the last messages of an ended process, then close the channels."""
         while self._channels:
             await asyncio.sleep(_LAST_WORDS)
             if not sum(channel.look() for channel in self._channels.values()):
@@ -185,7 +186,7 @@ class KernelProcess:
         self._channels.clear()
         if self._manager is None:
             return
-        # Else it removes this file when it is collected as garbage: then it is the next kernel's.
+        # Otherwise its finalizer removes this file, perhaps when it is already the next kernel's.
         self._manager.cleanup_connection_file()
         if self._manager.has_kernel:
             with contextlib.suppress(Exception):
@@ -241,8 +242,8 @@ class KernelProcess:
     async def _ready(self) -> None:
         """Wait until all channels work.
 
-        A question to the user is dropped by a kernel whose stdin channel nobody has joined yet, so that one
-        is waited for first; then the kernel is asked for information until shell and iopub carry the answer.
+        A kernel drops a question to the user if no client has joined its stdin channel yet, so that one is
+        waited for first; then the kernel is asked for information until shell and iopub carry the answer.
         """
         asked: set[str] = set()
         answered: set[str] = set()
@@ -278,7 +279,11 @@ class KernelProcess:
             self.language = language["name"].lower()
 
     async def _unless_ended(self, event: asyncio.Event, seconds: float | None) -> None:
-        """Wait for an event, at most so long. Raises KernelFailure if the process ends."""
+        """Wait for an event, at most this long.
+
+        Raises:
+            KernelFailure: the process ended.
+        """
         waits = [asyncio.create_task(each.wait()) for each in (event, self.ended)]
         try:
             await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -286,7 +291,7 @@ class KernelProcess:
             for wait in waits:
                 wait.cancel()
         if self.ended.is_set():
-            raise KernelFailure(f"cannot start kernel {self.spec}: it ended{self._last_words()}")
+            raise KernelFailure(f"cannot start kernel {self.spec}: it ended{self._last_output()}")
 
     def _send(self, name: str, kind: str, content: dict[str, Any]) -> str:
         channel = self._channels[name]
@@ -302,7 +307,7 @@ class KernelProcess:
             logger.exception("kernel %s: unreadable message on %s", self.spec, name)
             return
         if name == "stdin":
-            # What was printed before the question comes by another socket, and may be behind it.
+            # What was printed before the question comes by another socket, and may arrive later.
             asyncio.get_running_loop().call_later(_BEHIND_OUTPUT, self._listen, name, content)
         else:
             self._listen(name, content)
@@ -312,16 +317,16 @@ class KernelProcess:
             if self._log.stat().st_size > _LOG_LIMIT:
                 os.truncate(self._log, 0)
 
-    def _last_words(self) -> str:
+    def _last_output(self) -> str:
         try:
             words = self._log.read_text(errors="replace").strip()[-500:]
         except OSError:
             return ""
-        return f"; it said: {words}" if words else ""
+        return f"; its output ends with: {words}" if words else ""
 
 
 def _specs() -> Any:
-    """Return what finds kernel specs, told of everything it would import IPython for: 20 MB for a path."""
+    """Return a finder of kernel specs, given everything it would import IPython for: 20 MB for a path."""
     from jupyter_client.kernelspec import KernelSpecManager
     from jupyter_core.paths import jupyter_path
 

@@ -1,6 +1,6 @@
 """Asks a kernel for its variables, one question at a time, and remembers the last answer.
 
-It knows messages by their ids; whether the kernel may be asked now is the caller's to know.
+It knows messages by their ids; the caller knows whether the kernel may be asked now.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ LANGUAGE = "python"
 
 
 class Questions:
-    """The question that is under way, if one is, and what is known."""
+    """The question under way, if there is one, and the last answer."""
 
     def __init__(self) -> None:
         self._language = ""
-        self._known = Variables(note="the kernel was not asked yet")
+        self._known = Variables(note="the kernel has not been asked yet")
         self._asked: tuple[str, int] | None = None
         self._answer: asyncio.Future[None] | None = None
 
     def begin(self, language: str) -> None:
-        """Hear that a new process of the kernel speaks that language: nothing is known of it."""
+        """Forget the last answer: a new process of the kernel runs, in that language."""
         self._language = language
         self._asked = None
-        self._known = Variables(note="the kernel was not asked yet")
+        self._known = Variables(note="the kernel has not been asked yet")
         self._settle()
 
     async def ask(self, process: KernelProcess | None, count: int, patience: float) -> Variables:
-        """Ask an idle process and return the answer; without one, or if it is late, what is known.
+        """Ask an idle process and return the answer; without a process, or if it is late, the last answer.
 
-        A late answer is known the next time.
+        A late answer is the last answer of the next call.
         """
         if process is None:
             return self._known.stale()
         if self._language != LANGUAGE:
-            return Variables(note=f"variables are not known of kernels of {self._language or '?'}")
+            return Variables(note=f"no variables are known for kernels of {self._language or '?'}")
         if self._answer is None:
             self._answer = asyncio.get_running_loop().create_future()
             self._asked = (process.ask(variables.expressions()), count)
@@ -54,7 +54,7 @@ class Questions:
         return self._known
 
     def hear(self, message: Message) -> bool:
-        """Take a message of the shell channel if it is the answer."""
+        """Process a message of the shell channel; return True if it is the answer."""
         if self._asked is None or message["parent_header"].get("msg_id") != self._asked[0]:
             return False
         if message["msg_type"] == "execute_reply":

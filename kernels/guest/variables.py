@@ -1,7 +1,7 @@
-"""The names a user has in a kernel: how they are asked for, and what the answer says. Pure.
+"""The names a user has in a kernel: the question, and the parsing of the answer. Pure.
 
 The question is one expression, evaluated by a silent request that leaves no trace: neither in the history nor
-in the namespace. What is run in the kernel is `look_inside.py`, as text: it may be another Python than ours.
+in the namespace. What is run in the kernel is `look_inside.py`, as text: its Python may be a different one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 KEY = "holdfast"
 LIMIT = 500
-"""Names that are told of; of a kernel with more, the newest."""
+"""Limit of reported names; of a kernel with more, the newest."""
 PATIENCE = 1.0
 """Seconds an idle kernel may take; it may run something else in its loop."""
 _MAX_ANSWER = 4 << 20
@@ -24,11 +24,12 @@ _MAX_ANSWER = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Variables:
-    """What was found. Rows have name, type, kind, identity; length, bytes, shape, dtype, digest where known.
+    """A kernel's variables. Rows have name, type, kind, identity; length, bytes, shape, dtype, digest where
+    known.
 
-    `current` is False if the kernel could not be asked now: then it is as of cell `as_of`, or `note` says why
-    nothing is known. `identity` is another whenever the name stands for another object; `digest` whenever a
-    number or a text is another one.
+    `current` is False if the kernel could not be asked now: then the rows are as of cell `as_of`, or `note`
+    says why nothing is known. `identity` changes whenever the name stands for another object; `digest`
+    whenever a number or a text changes.
     """
 
     rows: tuple[Mapping[str, Any], ...] = ()
@@ -48,7 +49,7 @@ class Variables:
         }
 
     def stale(self) -> Variables:
-        """Return it as what was known before."""
+        """Return it marked as known from before."""
         return replace(self, current=False)
 
 
@@ -64,11 +65,11 @@ def expressions(limit: int = LIMIT) -> dict[str, str]:
 
 
 def parse(content: Mapping[str, Any], as_of: int) -> Variables:
-    """Return what a reply says."""
+    """Return the variables in a reply."""
     try:
         found = content["user_expressions"][KEY]
         if found["status"] != "ok":
-            return Variables(note=f"the kernel could not tell: {str(found.get('ename', '?'))[:100]}")
+            return Variables(note=f"the kernel could not list them: {str(found.get('ename', '?'))[:100]}")
         text = found["data"]["text/plain"]
         if len(text) > _MAX_ANSWER:
             return Variables(note="the kernel's answer is too long")
@@ -76,4 +77,4 @@ def parse(content: Mapping[str, Any], as_of: int) -> Variables:
         rows = tuple(row for row in told["rows"] if isinstance(row.get("name"), str))
         return Variables(rows, int(told["left_out"]), as_of, current=True)
     except (KeyError, TypeError, ValueError, AttributeError, SyntaxError, RecursionError, MemoryError):
-        return Variables(note="the kernel's answer cannot be read")
+        return Variables(note="the kernel's answer is not valid")

@@ -1,1 +1,1 @@
-"""What a program holds: the controller, handles on sessions and snapshots, and their values."""
+"""The public objects: the controller, handles on sessions and snapshots, and their values."""

@@ -1,8 +1,8 @@
-"""Serves captures that programs in a session ask for: takes the snapshots, and tells the programs.
+"""Serves capture requests of programs in a session: takes the snapshots, and replies to the programs.
 
-One thread keeps the connection over which requests come, through every capture that cuts it; another one
-takes the snapshots, one after the other, and calls what its owner wants called. What programs say is checked;
-how many snapshots they may have is bounded.
+One thread keeps the connection that requests come over, through every capture that cuts it; another takes the
+snapshots, one after the other, and runs the caller's callbacks. Requests are validated, and the number of
+snapshots is bounded.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.session_channel import Line
 
 MOST = 100
-"""Snapshots for one time of serving, unless another number is given."""
+"""The most snapshots taken while serving, by default."""
 MOST_REQUESTS = 10_000
-"""Of one time of serving; a session that asks more often is not served any longer."""
+"""The most requests while serving; a session that sends more is not served any longer."""
 LABEL, REASON, COMMAND, REFERENCE, MESSAGE = 100, 2000, 500, 700, 700
 """Characters."""
 ENDING = 5.0
-"""Seconds within which a supervisor that is told of the end hangs up."""
+"""How long a supervisor may take to hang up after it was notified of the end."""
 BEGINNING = 60.0
-"""Seconds within which one says that it is served; a capture may be under way."""
+"""How long it may take to confirm that it is served; a capture may be in progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a program asked for, as it says. `failure` tells why, if only that it asked."""
+    """A capture request as the program sent it. `failure` describes a failure, if there is one."""
 
     pid: int
     command: str
@@ -51,7 +51,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What came of it: a snapshot and its reference, or an error. With both, there is no good reference."""
+    """The outcome of a request: a snapshot and its reference, or an error. With both, the reference is not
+    valid.
+    """
 
     asked: Asked
     snapshot: Snapshot | None
@@ -60,15 +62,15 @@ class Served:
 
 
 class Serving:
-    """Serves one session until it is stopped or the session ends. `over` is set then, and `error` says why.
+    """Serves one session until it is stopped or the session ends. Then `over` is set, and `error` says why.
 
     Args:
-        line: to the session.
+        line: the channel to the session.
         take: takes the snapshot.
-        reference: where a snapshot is or will be kept, for who asked; by default its id. An error of it is
-            noted, and the program gets the id.
-        on_captured: is called with what came of each request, after the program was told.
-        limit: snapshots to take at most.
+        reference: returns where a snapshot is or will be kept, for the program; by default its id. If it
+            fails, the error is recorded and the program gets the id.
+        on_captured: called with the outcome of each request, after the program got its reply.
+        limit: the most snapshots to take.
     """
 
     def __init__(
@@ -91,9 +93,9 @@ class Serving:
         self._lock = threading.Lock()
         self._connection: Connection | None = None
         self._opened: Connection | None = None
-        """The same before the supervisor has said anything over it."""
+        """The same before the supervisor has sent anything over it."""
         self._unheard: list[dict[str, Any]] = []
-        """What was said, and may have been lost with a connection."""
+        """Messages that were sent, and may have been lost with a connection."""
         self._holding = 0
         self._asked = 0
         self._stopping = False
@@ -106,7 +108,7 @@ class Serving:
         )
 
     def start(self) -> None:
-        """Begin, and return when programs can ask.
+        """Start serving, and return when programs can send requests.
 
         Raises:
             SessionError, GuestError: the session cannot be served.
@@ -120,7 +122,7 @@ class Serving:
             raise GuestDisconnected("cannot serve captures: the session does not answer")
 
     def stop(self) -> None:
-        """End when the capture that is being taken is done; who still waits is told that nobody serves."""
+        """Stop after the capture in progress; programs that still wait are notified."""
         self._stopping = True
         self._requests.put(None)
         self._working.join()
@@ -146,7 +148,7 @@ class Serving:
                 for frame in connection.events():
                     self._heard(connection, frame)
             finally:
-                persistence.heard()  # however long nobody had asked for anything
+                persistence.heard()  # # however long there were no requests
                 with self._lock:
                     self._connection = self._opened = None
 
@@ -163,7 +165,9 @@ class Serving:
                 self._holding = wire_fields.integer(frame, "number", least=1)
                 self._asked += 1
                 if self._asked > MOST_REQUESTS:
-                    raise ProtocolError("cannot serve captures any longer: the session asks without end")
+                    raise ProtocolError(
+                        "cannot serve captures any longer: the session sends too many requests"
+                    )
                 self._requests.put((self._holding, asked(wire_fields.body(frame))))
             case "answered":
                 number = wire_fields.integer(frame, "number", least=1)
@@ -171,7 +175,7 @@ class Serving:
                     self._unheard = [head for head in self._unheard if head.get("number") != number]
 
     def _say(self, op: str, **told: Any) -> None:
-        """Say something to the supervisor, at the latest when there is a connection again."""
+        """Send a message to the supervisor, at the latest when there is a connection again."""
         head = {"op": op, **told}
         with self._lock:
             self._unheard.append(head)
@@ -223,7 +227,11 @@ class Serving:
 
 @contextmanager
 def serving(served: Serving) -> Iterator[Serving]:
-    """Serve while the block runs. Raises as `Serving.start` does."""
+    """Serve while the block runs.
+
+    Raises:
+        SessionError, GuestError: the session cannot be served.
+    """
     try:
         served.start()
         yield served
@@ -232,7 +240,7 @@ def serving(served: Serving) -> Iterator[Serving]:
 
 
 def asked(told: Mapping[str, Any]) -> Asked:
-    """What a program says that it wants; what is not of the agreed form is left out. Pure."""
+    """Parse a program's request; invalid parts are left out. Pure."""
     pid = told.get("pid")
     command, reason = _text(told, "command", COMMAND) or "", _text(told, "reason", REASON)
     given = told.get("failure")
@@ -252,6 +260,6 @@ def _text(told: Mapping[str, Any], key: str, limit: int) -> str | None:
 
 
 def why(error: HoldfastError) -> dict[str, str]:
-    """An error, for the program that asked. Pure."""
+    """Describe an error for the program that sent the request. Pure."""
     told = {"code": error.code, "message": str(error)[:MESSAGE], "hint": error.hint[:MESSAGE]}
     return {key: value for key, value in told.items() if value}

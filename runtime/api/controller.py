@@ -1,7 +1,7 @@
-"""The controller: makes sessions, finds them again, and removes them.
+"""The controller: creates, finds and removes sessions.
 
-Any number of controllers, in any number of processes, may use one home: what they know is in the store, and a
-session belongs to none of them.
+Any number of controllers, in any number of processes, may use one home: their knowledge is in the store, and
+no session belongs to any of them.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def _fill_undo_table() -> None:
 class Holdfast:
     """All sessions and snapshots of one home.
 
-    Opening it undoes what processes that are gone had left unfinished.  The engine is connected to when it is
-    first needed: a command in a running session needs none.
+    Opening it undoes what processes that are gone left unfinished. The engine is connected on first use: a
+    command in a running session does not need it.
 
     Args:
         home: the state directory; by default that of HOLDFAST_HOME or the XDG state directory.
-        progress: is given a line for each step of something slow (the first build of an image).
-        actor: who does what is done through this controller, for the journal: `agent`, `person` or `system`,
-            with a name if wanted (`person:alice`). By default that of HOLDFAST_ACTOR, else `agent`.
+        progress: receives a line for each step of something slow (the first build of an image).
+        actor: who uses this controller, for the journal: `agent`, `person` or `system`, optionally with a
+            name (`person:alice`). By default that of HOLDFAST_ACTOR, else `agent`.
         reason: why, for the journal.
 
     Raises:
@@ -86,21 +86,21 @@ class Holdfast:
 
     @property
     def store(self) -> Store:
-        """What is known of sessions, snapshots and operations."""
+        """The records of sessions, snapshots and operations."""
         return self.context.store
 
     @property
     def engine(self) -> Engine:
-        """The engine sessions run in.
+        """The engine that sessions run in.
 
         Raises:
-            EngineUnavailable: none answers.
+            EngineUnavailable: no engine answers.
         """
         return self.context.engine
 
     @cached_property
     def keeping(self) -> Keeping:
-        """What is kept of all this, and what is cleared away: quota, garbage."""
+        """Retention in this home: quota, garbage, idle captures."""
         return Keeping(self.context)
 
     # Sessions.
@@ -113,40 +113,39 @@ class Holdfast:
         policy: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Session:
-        """Make a session and wait until its shell can be used.
+        """Create a session and wait until its shell can be used.
 
-        It outlives this process; `with hf.new(remove=True) as session:` is for one that should not.
+        It outlives this process; `with hf.new(remove=True) as session:` makes one that does not.
 
         Args:
-            name: must be free; by default one is made up.
-            remove: remove it at the end of a `with` that it is used in, however that ends.
+            name: must be free; by default one is generated.
+            remove: remove the session at the end of a `with` block, however that ends.
             policy: when it is captured automatically, as for `Session.policy`.
-            options: image, network, allow, domains, secrets (texts `NAME@HOST=SOURCE`), memory, disk, cpus,
-                pids, user, env, mounts, workdir, as in
-                `SessionOptions`.
+            options: image, network, allow, domains, secrets (texts `NAME@HOST=SOURCE`), memory, disk,
+                cpus, pids, user, env, mounts, workdir, as in `SessionOptions`.
 
         Raises:
-            InvalidArgument, SessionExists: what was asked for cannot be.
-            EngineError, ImageError, SessionError: it could not be made; nothing is left of it.
+            InvalidArgument, SessionExists: the options are not valid, or the name is taken.
+            EngineError, ImageError, SessionError: the session could not be created; nothing is left of it.
         """
         from holdfast.runtime.lifecycle.create import create
 
         return Session(self.context, create(self.context, name, policy, **options), remove=remove)
 
     def sessions(self) -> list[Session]:
-        """All sessions, oldest first. Those whose container ended meanwhile are found to be dead here."""
+        """Return all sessions, oldest first. Sessions whose container has ended are found dead here."""
         return [Session(self.context, row) for row in health.observe_all(self.context)]
 
     def session(self, ref: str) -> Session:
-        """The session with this name, id or unique prefix of an id.
+        """Return the session with this name, id or unique prefix of an id.
 
         Raises:
-            SessionNotFound, InvalidArgument: none or several fit.
+            SessionNotFound, InvalidArgument: none or several match.
         """
         return Session(self.context, self.context.session_row(ref))
 
     def remove_session(self, ref: str) -> None:
-        """End a session and forget it; its snapshots stay. What was not captured is lost.
+        """End a session and remove it; its snapshots stay. State that was not captured is lost.
 
         Raises:
             SessionNotFound: it does not exist (any more).
@@ -159,19 +158,19 @@ class Holdfast:
     # Snapshots.
 
     def snapshots(self) -> list[Snapshot]:
-        """All snapshots that are whole, or were and are damaged, oldest first."""
+        """Return all complete snapshots, damaged ones included, oldest first."""
         return [Snapshot(self.context, row) for row in self.store.snapshots()]
 
     def snapshot(self, ref: str) -> Snapshot:
-        """The snapshot with this label, id or unique prefix of an id.
+        """Return the snapshot with this label, id or unique prefix of an id.
 
         Raises:
-            SnapshotNotFound, InvalidArgument: none or several fit.
+            SnapshotNotFound, InvalidArgument: none or several match.
         """
         return Snapshot(self.context, self.store.snapshot(ref))
 
     def diff(self, before: str, after: str, *, everything: bool = False) -> Diff:
-        """What differs between two snapshots, of whatever sessions and branches.
+        """Compare two snapshots, of any sessions and branches.
 
         `everything`: include caches and the like.
 
@@ -204,7 +203,7 @@ class Holdfast:
         network: str | None = None,
         allow: Sequence[str] = (),
     ) -> list[Session]:
-        """Fork a session or a snapshot, whichever ref means. Raises as they do."""
+        """Fork the session or snapshot that `ref` refers to, as `Session.fork` or `Snapshot.fork`."""
         try:
             source: Session | Snapshot = self.session(ref)
         except SessionNotFound as missing:
@@ -216,17 +215,20 @@ class Holdfast:
         return source.fork(n, name, network=network, allow=allow)
 
     def fits(self, source: str, *, plain_http: bool = False) -> Ladder:
-        """What can be done here with a snapshot, or with a bundle at a path or reference; why not more."""
+        """Return what is possible here with a snapshot, or with a bundle at a path or reference, and why not
+        more.
+        """
         from holdfast.runtime.transfer import ladder_sources
 
         return ladder_sources.ladder(self.context, source, plain_http=plain_http)
 
     def verify(self, *refs: str) -> Verified:
-        """Look at every byte of snapshots, of all or of those named; repair what can be, mark the rest.
+        """Verify every byte of snapshots, of all or of the named ones; repair what can be repaired, mark the
+        rest.
 
         Raises:
             SnapshotNotFound: there is no such snapshot.
-            StoreError: another process changes what is stored and does not end.
+            StoreError: another process keeps changing what is stored.
         """
         from holdfast.runtime.storage import verify_storage
 
@@ -234,7 +236,7 @@ class Holdfast:
         return verify_storage.verify(self.context, chosen)
 
     def doctor(self) -> list[Check]:
-        """Look at everything Holdfast needs, and say what to do where something is missing."""
+        """Check everything that Holdfast needs, and say what to do where something is missing."""
         from holdfast.runtime.doctor import doctor
 
         return doctor.checks(self.context)

@@ -1,8 +1,7 @@
-"""What happened in a session, as it is told: entries of its journal that somebody may want to hear of.
+"""Events of a session: the entries of its journal that a caller may want to know of.
 
-What the session was refused over the network is not the session's to tell: this host reads it from the rules,
-and writes it down. Following goes on across captures, and ends with an event that says why when the session
-does.
+A session does not report its own refused connections: this host reads them from the rules, and journals them.
+Following continues across captures, and ends with an event that says why when the session does.
 """
 
 from __future__ import annotations
@@ -42,15 +41,15 @@ NOTABLE = (
     "hook_failed",
     attempt_log.KIND,
 )
-"""What is told unless other kinds are asked for."""
-# Before asking again: a session that only hangs up must not keep us busy.
+"""Kinds that are reported unless others are requested."""
+# # Before reconnecting: a session that only hangs up must not keep us busy.
 PAUSE = 0.005
 REFUSALS_SECONDS = 2.0
-"""Between two looks at what was refused, while events are followed."""
+"""Seconds between two checks for refusals, while events are followed."""
 REFUSALS_LATEST = 300.0
-"""The same while it cannot be read."""
+"""The same while they cannot be read."""
 LASTING = 1.0
-"""Seconds after which a connection over which nothing came is one of a session in which nothing happens."""
+"""Seconds after which a connection without traffic is one of a session in which nothing happens."""
 
 
 def read(
@@ -62,9 +61,10 @@ def read(
     follow: bool,
     kinds: Collection[str] | None,
 ) -> Iterator[Event]:
-    """Events behind number `after`, oldest first; with `follow` those to come, until the session ends.
+    """Yield events after number `after`, oldest first; with `follow` also future ones, until the session
+    ends.
 
-    That is the last event, whatever kinds are wanted.
+    The end is the last event, whatever kinds are requested.
     """
     chosen = NOTABLE if kinds is None else kinds
     wanted = [kind for kind in chosen if kind != attempt_log.KIND]
@@ -76,7 +76,7 @@ def read(
         try:
             row = line.row
             refusals.look(row)
-            if past_lives.rewound_at(row) > began:  # it went back: numbers begin again there
+            if past_lives.rewound_at(row) > began:  # # it went back: numbers start again there
                 began, after = time.time(), min(after, past_lives.resumes_after(row))
             args = {"after_seq": after, "follow": follow, "kinds": wanted}
             connection = line.persistence().run(partial(_open, line, args))
@@ -89,7 +89,7 @@ def read(
             yield from refusals.new()
             return
         except GuestDisconnected:
-            # A capture closes connections; whether the session is there is asked with the next.
+            # # A capture closes connections; the next request finds out whether the session still exists.
             now = time.monotonic()
             if follow and now - opened > LASTING:
                 heard = now
@@ -104,7 +104,7 @@ def read(
 
 
 class _Refusals:
-    """What a session was refused, as entries that this host makes of it."""
+    """Refused connections of a session, as entries that this host writes."""
 
     def __init__(self, context: Context, session_id: str, after: int, *, wanted: bool) -> None:
         self._context = context
@@ -118,11 +118,11 @@ class _Refusals:
 
     @property
     def due(self) -> bool:
-        """Whether it is time to look again."""
+        """True if it is time to check again."""
         return self._wanted and time.monotonic() >= self._next
 
     def look(self, row: SessionRow) -> None:
-        """Have what the rules recorded written down. If they cannot be read, that is tried less often."""
+        """Journal what the rules recorded. If they cannot be read, check less often."""
         if not self.due:
             return
         from holdfast.runtime.store.journal_entries import Wanted  # 0.2 s that other commands need not spend
@@ -135,7 +135,7 @@ class _Refusals:
         self._pending = [entry for entry in found if entry.host and entry.id > self._told]
 
     def new(self, before: int | None = None) -> Iterator[Event]:
-        """Those that were not told yet, of before an entry of the session or all."""
+        """Return the refusals that were not reported yet: all, or those before an entry of the session."""
         while self._pending and (before is None or self._pending[0].seq < before):
             entry = self._pending.pop(0)
             self._told = max(self._told, entry.id)
@@ -143,7 +143,7 @@ class _Refusals:
 
 
 def _told(connection: Connection, line: Line, refusals: _Refusals, *, follow: bool) -> Iterator[Event | None]:
-    """What happened, in order, with what was refused in between; None for what else the guest sends."""
+    """Yield events in order, with refusals in between; None for anything else the guest sends."""
     for frame in _frames(connection, follow=follow):
         if follow and refusals.due:
             refusals.look(line.row)
@@ -154,13 +154,13 @@ def _told(connection: Connection, line: Line, refusals: _Refusals, *, follow: bo
             yield None
             continue
         event = parse(wire_fields.body(frame))
-        if event.kind != attempt_log.KIND:  # the session's word for it counts for nothing
+        if event.kind != attempt_log.KIND:  # # the session's own claim counts for nothing
             yield from refusals.new(event.seq)
             yield event
 
 
 def _frames(connection: Connection, *, follow: bool) -> Iterator[Frame | None]:
-    """What the guest sends; None now and then while it sends nothing."""
+    """Yield what the guest sends; None now and then while it sends nothing."""
     if follow:
         connection.socket.settimeout(REFUSALS_SECONDS)
     while True:
@@ -178,7 +178,7 @@ def _open(line: Line, args: dict[str, Any]) -> Connection:
 
 
 def ended(context: Context, session_id: str, seq: int, message: str) -> Event:
-    """The event of a session that cannot be followed any further."""
+    """Return the event of a session that cannot be followed any further."""
     rows = [row for row in context.store.sessions(removed=True) if row.id == session_id]
     row = rows[0] if rows else None
     data: dict[str, Any] = {

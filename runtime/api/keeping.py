@@ -1,4 +1,4 @@
-"""What is kept of a home's sessions, as its controller offers it."""
+"""Retention in a home, as its controller offers it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class Keeping:
-    """Quota, garbage and captures by themselves, of one home."""
+    """Quota, garbage collection and automatic captures of one home."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
 
     @property
     def quota(self) -> int | None:
-        """Bytes that all snapshots of this home may take; None for no limit."""
+        """The bytes that all snapshots of this home may take; None for no limit."""
         return home_settings.quota(self._context.home)
 
     @quota.setter
@@ -27,22 +27,22 @@ class Keeping:
         home_settings.set_quota(self._context.home, size)
 
     def collect_garbage(self, *, dry_run: bool = False) -> list[Garbage]:
-        """Remove what nothing needs: expired snapshots, leftovers, old images. Returns what that was.
+        """Remove what nothing needs: expired snapshots, leftovers, stale images. Return what was removed.
 
         Args:
-            dry_run: only tell.
+            dry_run: only report.
 
         Raises:
-            SessionBusy: another one collects at this moment.
+            SessionBusy: another process is collecting.
         """
         from holdfast.runtime.retention import garbage
 
         return garbage.collect(self._context, dry_run=dry_run)
 
     def capture_idle(self) -> list[str]:
-        """Capture sessions whose policy wants that after a time without anything done; return their names.
+        """Capture sessions whose policy asks for it after this much idle time; return their names.
 
-        There is no process that watches by itself: call it now and then, or run `holdfast autosnap`.
+        No process watches sessions: call this now and then, or run `holdfast autosnap`.
         """
         from holdfast.runtime.capture import idle_watch
 

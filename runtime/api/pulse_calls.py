@@ -1,4 +1,4 @@
-"""Takes the pulse of a session: what is asked of the supervisor, and what of the engine."""
+"""The pulse of a session: requests to the supervisor, and to the engine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
 
-# As many paths as the session tells sizes of in one answer.
+# # The most paths whose sizes the session returns in one reply.
 MOST_PATHS = 20_000
 
 
@@ -36,7 +36,7 @@ def look(
     pid: int | None = None,
     file: str | None = None,
 ) -> Pulse:
-    """Look once. Raises as `Session.pulse` does."""
+    """Take the pulse once; raises as `Session.pulse` does."""
     args: dict[str, Any] = {"files": files}
     if parts is not None:
         args["parts"] = list(parts)
@@ -44,13 +44,13 @@ def look(
         args["pid"] = pid
     if file is not None:
         if "\0" in file or not file:
-            raise InvalidArgument("cannot look for that file: it is not a path")
+            raise InvalidArgument("cannot search for that file: it is not a path")
         args["file"] = file
     return Pulse.of(wire_fields.body(_ask(line, "pulse", **args)), lineage(row), pid)
 
 
 def lineage(row: SessionRow) -> Lineage:
-    """What the store knows of where a session comes from."""
+    """Return what the store knows of a session's origin."""
     return Lineage(
         session=row.id,
         name=row.name,
@@ -62,9 +62,9 @@ def lineage(row: SessionRow) -> Lineage:
 
 
 def port(line: Line, row: SessionRow, number: int, *, speak: bool = True) -> Port:
-    """Find who listens at a port, and try it."""
+    """Find the process that listens at a port, and try the port."""
     if not 0 < number < 65536:
-        raise InvalidArgument(f"cannot look at port {number}: ports are from 1 to 65535")
+        raise InvalidArgument(f"cannot inspect port {number}: ports are from 1 to 65535")
     pulse = look(line, row, parts=("processes", "sockets"))
     return Port(number, tuple(_tried(line, pulse, socket, speak=speak) for socket in pulse.listening(number)))
 
@@ -90,7 +90,7 @@ def with_disk(context: Context, line: Line, row: SessionRow, pulse: Pulse) -> Pu
 
 
 def with_drift(pulse: Pulse, drift: Drift) -> Pulse:
-    """Add which files changed since the moment of a drift; of whom and what else, the drift itself tells."""
+    """Add the files that changed since the instant of a drift. The drift itself reports the rest."""
     names = {"new": 1, "changed": 0, "deleted": 2}
     changes = [(file.path, names[file.change]) for file in drift.files if not file.folder]
     sizes = {file.path: file.size for file in drift.files if not (file.folder or file.change == "deleted")}
@@ -123,6 +123,6 @@ def _disk(context: Context, line: Line, row: SessionRow) -> Disk:
 
 
 def _ask(line: Line, op: str, payload: bytes = b"", **args: Any) -> Frame:
-    """Ask something that may be asked twice."""
+    """Send a request that may be repeated."""
     with line.explained():
         return line.persistence().run(lambda: line.client().request(op, payload=payload, **args))

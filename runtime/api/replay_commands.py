@@ -1,6 +1,6 @@
-"""Runs recorded commands again, in a session that has only the files: when somebody asks for it.
+"""Replays recorded commands in a session that has only the files, on request.
 
-Each in its place and order. It ends with the first that does not come to an end.
+Each runs in its place and order. The replay stops at the first that does not end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LIMIT = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """What a recorded command came to this time; `left_out` says why it was not run, or did not end."""
+    """The outcome of replaying a recorded command; `left_out` says why it was not run, or did not end."""
 
     recorded: Recorded
     result: int | str | None = None
@@ -30,11 +30,11 @@ class Again:
 
     @property
     def same(self) -> bool:
-        """Whether it came to the same as when it was recorded."""
+        """True if the outcome equals the recorded one."""
         return not self.left_out and self.result == self.recorded.result
 
     def as_dict(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the fields for programs."""
         told = {"kind": self.recorded.kind, "text": self.recorded.text, "recorded": self.recorded.result}
         return {**told, "result": self.result, "left_out": self.left_out, "same": self.same}
 
@@ -46,7 +46,7 @@ def run(
     limit: float = LIMIT,
     told: Callable[[Again], None] = lambda _one: None,
 ) -> list[Again]:
-    """Run all of them, and tell of each when it is over."""
+    """Run all commands, and report each when it has ended."""
     done: list[Again] = []
     for one in commands:
         found = _one(session, one, limit)
@@ -59,7 +59,7 @@ def run(
 
 def _skipped(one: Recorded) -> str:
     if one.cut:
-        return "only its beginning was recorded"
+        return "it was recorded truncated"
     if one.kind != "task" and one.place not in ("", layout.MAIN):
         return f"there is no {'kernel' if one.kind == 'cell' else 'shell'} {plain(one.place, 60)}"
     return ""

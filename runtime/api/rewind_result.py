@@ -1,4 +1,4 @@
-"""What going back came to."""
+"""The result of a rewind."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 class Rewound:
     """A session that went back to `snapshot`.
 
-    `kept` is the snapshot of what it held before, if that was captured. `left_behind` counts the commands,
-    cells and inputs since `snapshot`; `lost` those that came after `kept` and are in no snapshot.
-    `deviations` say what differs: another address.
+    `kept` is the snapshot of its state before, if that was captured. `left_behind` counts the commands, cells
+    and inputs since `snapshot`; `lost` those after `kept`, which are in no snapshot. `deviations` say what
+    differs, such as the address.
     """
 
     session: Session
@@ -27,7 +27,7 @@ class Rewound:
     deviations: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it in one table."""
+        """Return the fields for programs."""
         return {
             "id": self.session.id,
             "name": self.session.name,

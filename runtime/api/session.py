@@ -1,6 +1,6 @@
 """A handle on one session: its shell, its kernel, its snapshots.
 
-Holds nothing that matters: any number of handles, in any process, may stand for one session.
+It holds no state that matters: any number of handles, in any process, may refer to one session.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """One session. Attributes are as of the last call that looked; `refresh` looks again.
+    """One session. Attributes are as of the last call that updated them; `refresh` updates them now.
 
     Used as a context manager, it is removed at the end if it was made with `new(remove=True)`.
     """
@@ -101,7 +101,7 @@ class Session:
 
     @property
     def name(self) -> str:
-        """Unique among the sessions that are there."""
+        """Unique among existing sessions."""
         return self._row.name
 
     @property
@@ -121,23 +121,23 @@ class Session:
 
     @property
     def parent_snapshot_id(self) -> str | None:
-        """The snapshot it was restored from, if it was."""
+        """The snapshot it was restored from, if any."""
         return self._row.parent_snapshot_id
 
     @property
     def verification(self) -> Verification | None:
-        """What the last restore was found to have brought back; None if its processes were never restored."""
+        """The verification of its last restore; None if its processes were never restored."""
         from holdfast.runtime.verification import verification_result
 
         return verification_result.of(self._row)
 
     @property
     def row(self) -> SessionRow:
-        """What the store knows."""
+        """The session's row in the store."""
         return self._row
 
     def refresh(self) -> Session:
-        """Look again at the store and at the container."""
+        """Read the store and the state of the container again."""
         with contextlib.suppress(SessionNotFound):
             health.observed(self._context, self._row, set())
         found = [row for row in self._context.store.sessions(removed=True) if row.id == self.id]
@@ -148,24 +148,24 @@ class Session:
 
     @property
     def terminal(self) -> SessionTerminal:
-        """The terminal of the main shell: its screen, its keys, who holds it."""
+        """The terminal of the main shell: its screen, its keys, its holder."""
         return self.terminal_of(layout.MAIN)
 
     def terminal_of(self, shell: str) -> SessionTerminal:
-        """The terminal of a shell."""
+        """Return the terminal of a shell."""
         return SessionTerminal(self._line, shell)
 
     def shell(self, name: str = layout.MAIN) -> ShellInfo:
-        """What the supervisor says about a shell."""
+        """Return what the supervisor reports of a shell."""
         return self.terminal_of(name).info()
 
     def remove(self) -> None:
-        """End the session and forget it; its snapshots stay."""
+        """End the session and remove it; its snapshots stay."""
         from holdfast.runtime.lifecycle import teardown
 
         teardown.remove(self._context, self.id)
 
     def _became(self, row: SessionRow) -> Session:
-        """Its row after something was done with it."""
+        """Take over the session's new row."""
         self._row = row
         return self

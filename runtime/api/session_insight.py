@@ -1,4 +1,4 @@
-"""What goes on in a session and what was done there, as its handle tells it. Changes nothing."""
+"""The state and history of a session, as its handle offers them. Changes nothing."""
 
 from __future__ import annotations
 
@@ -20,42 +20,43 @@ if TYPE_CHECKING:
 
 
 class SessionInsight:
-    """What one session shows of itself."""
+    """Insight into one session."""
 
     def __init__(self, line: Line) -> None:
         self._line = line
 
     def tasks(self) -> list[TaskInfo]:
-        """The commands started by `detach`, the oldest first; of those that ended the last 200."""
+        """Return the commands started by `detach`, oldest first; of those that ended, the last 200."""
         return tasks.listed(self._line)
 
     def task(self, ref: str) -> Task:
-        """The task of that id or name, or of these first digits of its id."""
+        """Return the task with that id or name, or with these first digits of its id."""
         return tasks.Task(self._line, tasks.listed(self._line, ref)[0].id)
 
     def events(
         self, after: int = 0, *, follow: bool = False, kinds: Collection[str] | None = None
     ) -> Iterator[Event]:
-        """What happened in the session, oldest first: what died and why, what waits, who came.
+        """Yield what happened in the session, oldest first: what died and why, what waits, who joined.
 
         Args:
             after: the `seq` of the last event that is known.
-            follow: go on with what happens, until the session ends; that is the last event.
-            kinds: of entries of the journal; all notable ones if left out.
+            follow: continue with future events until the session ends; that is the last event.
+            kinds: kinds of journal entries; all notable ones by default.
         """
         return events.read(
             self._line.context, self._line, self._line.known.id, after=after, follow=follow, kinds=kinds
         )
 
     def drift(self, since: str, *, everything: bool = False) -> Drift:
-        """What changed since a moment: files, packages, processes, ports, variables, kernel names.
+        """Return what changed since a point in time: files, packages, processes, ports, variables, kernel
+        names.
 
         Args:
             since: a snapshot, a journal entry (`#12`), the id of a command or cell, `10m`, or a time.
-            everything: caches and the like, too.
+            everything: include caches and the like.
 
         Raises:
-            InvalidArgument: it names no moment in the past of this session.
+            InvalidArgument: `since` names no point in the past of this session.
         """
         from holdfast.runtime.history.drift.session_drift import Asking
 
@@ -72,15 +73,16 @@ class SessionInsight:
         grep: str | None = None,
         all_timelines: bool = False,
     ) -> list[Entry]:
-        """What was done in the session and in those it goes back to, oldest first; also when it is gone.
+        """Return the journal of the session and of its ancestors, oldest first; also after the session is
+        gone.
 
         Args:
-            after: the `seq` of an entry; only those behind it.
-            kinds: of entries; all if left out.
-            actor: who, such as `person:alice`, or a kind of actor.
-            since: only what happened from then on.
-            grep: a text that occurs in them, in upper or lower case.
-            all_timelines: also what happened after the moments that sessions were restored from, and in
+            after: the `seq` of an entry; only later ones.
+            kinds: kinds of entries; all by default.
+            actor: an actor such as `person:alice`, or a kind of actor.
+            since: only entries from then on.
+            grep: a text that they contain, ignoring case.
+            all_timelines: include what happened after the points that sessions were restored from, and in
                 other forks; such entries are not `current`.
         """
         from holdfast.runtime.journal import journal_query
@@ -102,16 +104,19 @@ class SessionInsight:
         disk: bool = False,
         since: str | None = None,
     ) -> Pulse:
-        """What goes on now: processes, files, sockets, terminals, kernels, limits. Disturbs nothing.
+        """Return what is going on now: processes, files, sockets, terminals, kernels, limits. Disturbs
+        nothing.
 
         Args:
             parts: only these of processes, files, sockets, limits, terminals, kernels, variables.
-            files: of each process all that is open, not the first 64 files only.
-            pid: look closer at this process, too.
-            file: look for who has this file open; the path may be relative to the shell's directory.
-            screens: draw what the terminals show, too.
+            files: list all open files of each process, not only the first 64.
+            pid: examine this process more closely.
+            file: find the processes that have this file open; the path may be relative to the shell's
+                directory.
+            screens: include what the terminals show.
             disk: compare the files with those of the image, which may take seconds.
-            since: instead, tell which files changed since a snapshot or another moment, as `drift` does.
+            since: instead, list the files that changed since a snapshot or another point in time, as
+                `drift` does.
 
         Raises:
             SessionDead, SessionError: the session cannot be used.
@@ -129,7 +134,12 @@ class SessionInsight:
         )
 
     def port(self, number: int, *, speak: bool = True) -> Port:
-        """Who listens at a port, and whether it answers (`speak`: to a HEAD of HTTP). Raises as `pulse`."""
+        """Return the process that listens at a port, and whether it answers (`speak`: to an HTTP HEAD
+        request).
+
+        Raises:
+            SessionDead, SessionError: the session cannot be used.
+        """
         from holdfast.runtime.api import pulse_calls
 
         return pulse_calls.port(self._line, self._line.known, number, speak=speak)

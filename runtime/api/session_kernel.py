@@ -33,12 +33,13 @@ class SessionKernel:
 
         Args:
             code: in the kernel's language.
-            timeout: seconds; then it is interrupted.
-            busy_wait: seconds to wait while the kernel runs another cell; else that is SessionBusy.
-            on_event: is given output, displays and errors as they come.
-            on_input: is asked for a line when the code reads input: (prompt, is it a password) -> line.
-                When it raises EOFError, the code is interrupted. Without it the result says what the code
-                is `waiting` for; `answer` goes on.
+            timeout: seconds after which it is interrupted.
+            busy_wait: seconds to wait while the kernel runs another cell; else SessionBusy is raised at
+                once.
+            on_event: called with output, displays and errors as they come.
+            on_input: called for a line when the code reads input: (prompt, is it a password) -> line. If
+                it raises EOFError, the code is interrupted. Without it the result says what the code is
+                `waiting` for; `answer` continues it.
             key, reason: as for `exec`.
             kernel: which of the session's kernels.
 
@@ -46,7 +47,7 @@ class SessionKernel:
             SessionBusy: the kernel runs another cell.
             KernelNotFound: the session has no kernel of that name.
             KernelDied: the kernel's process ended.
-            InvalidArgument: `on_input` had no more, or the key stands for other code.
+            InvalidArgument: `on_input` had no more lines, or the key was used for other code.
             OutcomeUnknown: as for `exec`.
         """
 
@@ -83,7 +84,7 @@ class SessionKernel:
         on_input: OnInput | None = None,
         kernel: str = layout.MAIN,
     ) -> CellResult:
-        """Answer a cell that waits, and follow it from there. Otherwise as `cell`.
+        """Answer a cell that waits for input, and follow it from there; otherwise as `cell`.
 
         Raises:
             GuestError: no cell of that kernel waits.
@@ -96,5 +97,5 @@ class SessionKernel:
         self._line.request("kernel_interrupt", kernel=kernel)
 
     def restart(self, kernel: str = layout.MAIN) -> None:
-        """End the kernel and start it anew; its variables are lost."""
+        """End the kernel and start a new one; its variables are lost."""
         self._line.request("kernel_restart", kernel=kernel)

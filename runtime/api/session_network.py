@@ -1,4 +1,4 @@
-"""What a session reaches over the network, as its handle tells and changes it."""
+"""The network rules of a session, as its handle reads and changes them."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ if TYPE_CHECKING:
 
 
 class SessionNetwork:
-    """The network of one session. `became` is told its row when that changed."""
+    """The network of one session. `became` is called with its new row after a change."""
 
     def __init__(self, line: Line, became: Callable[[SessionRow], Session]) -> None:
         self._line = line
         self._became = became
 
     def network(self) -> Reach:
-        """What the session reaches, and what it was refused lately.
+        """Return what the session can reach, and what it was refused lately.
 
         Raises:
-            SessionNotFound, StoreError, HoldfastError: it cannot be told.
+            SessionNotFound, StoreError, HoldfastError: the rules cannot be read.
         """
         from holdfast.runtime.egress import network_changes
 
         return network_changes.reach(self._line.context, self._line.row)
 
     def allow_domains(self, *names: str) -> Session:
-        """Let a session that goes by domains reach these as well: NAME, `*.NAME` or NAME:PORT.
+        """Let a session with a list of domains reach these as well: NAME, `*.NAME` or NAME:PORT.
 
         Raises:
-            InvalidArgument: the session was not made with domains, or one of these is none.
+            InvalidArgument: the session was not made with domains, or one of these is not valid.
             NetworkNotClosed, SessionBusy, StoreError, EngineError: nothing was changed.
         """
         return self.change_network(domains=names)
 
     def disallow_domains(self, *names: str) -> Session:
-        """Take domains away. Connections that are open go on. Raises as `allow_domains`."""
+        """Remove domains. Open connections continue. Raises as `allow_domains` does."""
         return self.change_network(no_domains=names)
 
     def allow(self, *places: str) -> Session:
-        """Let the session reach HOST:PORT as well: at once if it runs, else from when it goes on.
+        """Let the session reach HOST:PORT as well: at once if it runs, else when it is resumed.
 
-        A name counts as the addresses it has now, also for places that were allowed before.
+        A name stands for the addresses it has now, also in earlier exceptions.
 
         Raises:
             InvalidArgument: the session has no network, or a name no address.
@@ -54,7 +54,7 @@ class SessionNetwork:
         return self.change_network(allow=places)
 
     def disallow(self, *places: str) -> Session:
-        """Take exceptions away. Connections that are open end with the next packet the session sends.
+        """Remove exceptions. Open connections end with the next packet that the session sends.
 
         Raises:
             InvalidArgument: one of them is not an exception of this session.
@@ -71,7 +71,7 @@ class SessionNetwork:
         domains: Sequence[str] = (),
         no_domains: Sequence[str] = (),
     ) -> Session:
-        """Change what the session reaches, in one step. `network` is `internet` or `open`.
+        """Change the network rules in one step. `network` is `internet` or `open`.
 
         Raises:
             InvalidArgument, NetworkNotClosed, SessionBusy, StoreError, EngineError: nothing was changed.

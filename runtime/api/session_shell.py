@@ -1,6 +1,6 @@
 """The shells of a session, as its handle offers them: run, join, answer, detach.
 
-What a person sees and types is `terminal`'s.
+The screen and the keyboard belong to `terminal_handle`.
 """
 
 from __future__ import annotations
@@ -55,33 +55,35 @@ class SessionShell:
         on_waiting: OnWaiting | None = None,
         shell: str = layout.MAIN,
     ) -> ExecResult:
-        """Run a command in the shell, until it ends or waits for somebody to answer it.
+        """Run a command in the shell, until it ends or waits for input.
 
-        What it changes (directory, variables, jobs) stays.  It runs once, even if the session is captured
-        meanwhile.  A command that fails is a result.  One that asks for a password or a key goes on when it
-        is answered by `send`; the result then says what it is `waiting` for.
+        Its changes (directory, variables, jobs) stay. It runs once, even if the session is captured
+        meanwhile. A command that fails is a result. One that asks for a password or a key continues when
+        `send` answers it; the result then says what it is `waiting` for.
 
         Args:
-            command: any text bash can read, also of several lines.
-            wait: go on waiting for its end while it waits: another one answers it.
-            lease_wait: seconds to wait for the shell while a person holds it; else that is SessionBusy.
-            busy_wait: seconds to wait while another command runs in the shell; else that is SessionBusy.
-            timeout: seconds; then it is interrupted.
-            patience: seconds from its start; then the result is that it still runs, as it does. `join`
-                follows it further.
-            on_output: is given the output as it comes, as text; the result then keeps the last MiB of it
-                only.
-            on_bytes: the same, as bytes, which may be cut within a character.
-            key: under the same key it runs once, also if this process dies: later calls join it, or get what
-                was recorded.
+            command: any text that bash can read, including several lines.
+            wait: keep waiting for its end while it waits for input: another caller answers it.
+            lease_wait: seconds to wait for the shell while a person holds it; else SessionBusy is raised
+                at once.
+            busy_wait: seconds to wait while another command runs in the shell; else SessionBusy is raised
+                at once.
+            timeout: seconds after which it is interrupted.
+            patience: seconds from its start after which the result says that it still runs, undisturbed.
+                `join` follows it further.
+            on_output: called with the output as it comes, as text; the result then keeps only the last
+                MiB of it.
+            on_bytes: the same, as bytes, which may be split within a character.
+            key: under the same key it runs once, even if this process dies: later calls join it, or
+                return what was recorded.
             reason: why, for the journal.
-            on_waiting: is told each time it waits for somebody; then as with `wait`.
+            on_waiting: called each time it begins to wait for input; implies `wait`.
             shell: which of the session's shells.
 
         Raises:
-            SessionBusy: something else runs in the shell, or somebody else holds it.
+            SessionBusy: something else runs in the shell, or another actor holds it.
             ShellNotFound: the session has no shell of that name.
-            InvalidArgument: the key stands for another command.
+            InvalidArgument: the key was used for another command.
             OutcomeUnknown: it may have run under its key, and the session is gone.
             SessionDead, SessionError: the session cannot be used.
         """
@@ -116,10 +118,10 @@ class SessionShell:
         )
 
     def check_syntax(self, text: str, *, shell: str = layout.MAIN) -> SyntaxCheck:
-        """Whether bash would read all of a text, without running any of it; the shell may be busy.
+        """Check whether bash could parse all of a text, without running any of it; the shell may be busy.
 
-        It is read as the shell reads now: with its aliases, `extglob` and the like. What the text itself
-        changes of that is not known before it runs.
+        It is parsed with the shell's present settings: its aliases, `extglob` and the like. Changes that the
+        text itself makes to these are not known before it runs.
 
         Raises:
             GuestError: bash could not be asked, or took longer than ten seconds.
@@ -138,15 +140,16 @@ class SessionShell:
         patience: float | None = None,
         shell: str = layout.MAIN,
     ) -> ExecResult:
-        """Follow a command that was begun elsewhere: by another process, or before a restore. As `exec`.
+        """Follow a command that was started elsewhere: by another process, or before a restore. As `exec`.
 
         Args:
-            command_id: as in `shell().command_id` while it runs; the same in every session restored from a
-                snapshot that was taken then. The last 1000 commands are known.
-            start: offset of the output to begin with, such as `end_offset` of an earlier result; else all.
-            on_output: is given the output from there, then as it comes, as text; `on_bytes` as bytes.
+            command_id: as in `shell().command_id` while it runs; the same in every session restored from
+                a snapshot that was taken then. The last 1000 commands are known.
+            start: offset of the output to begin with, such as `end_offset` of an earlier result; by
+                default all.
+            on_output: called with the output from there, then as it comes, as text; `on_bytes` as bytes.
             wait: as for `exec`.
-            patience: seconds; then the result is that it still runs. The command goes on.
+            patience: seconds after which the result says that it still runs. The command continues.
             shell: which of the session's shells.
 
         Raises:
@@ -173,13 +176,13 @@ class SessionShell:
         cwd: str | None = None,
         lease_wait: float | None = None,
     ) -> Task:
-        """Start a command apart from the shell, on a terminal of its own; it goes on by itself.
+        """Start a command outside the shell, on a terminal of its own, where it continues by itself.
 
-        It begins in the shell's directory and with what the shell exports.
+        It starts in the shell's directory with the shell's exported variables.
 
         Args:
             command: as bash reads it.
-            name: to find it by, among those that run.
+            name: to find it by, while it runs.
             env: more variables.
             cwd: another directory.
             lease_wait: seconds to wait while a person holds the shell.
@@ -191,7 +194,7 @@ class SessionShell:
         """Type text into the terminal, as it is.
 
         Raises:
-            InvalidArgument: as `SessionTerminal.send`: the terminal would cut a line of it.
+            InvalidArgument: as for `SessionTerminal.send`: the terminal would truncate a line of it.
         """
         SessionTerminal(self._line, shell).send(text)
 
@@ -205,13 +208,13 @@ class SessionShell:
         patience: float | None = None,
         shell: str = layout.MAIN,
     ) -> ExecResult:
-        """Type text for the command that runs, and follow it from there: as `send`, then as `join`.
+        """Type text for the command that runs, and follow it from there: `send`, then `join`.
 
-        The output of the result is what came after the text. Most programs want a newline at its end: without
-        it they wait as before. After `patience` seconds the result is that it still runs.
+        The output of the result is what came after the text. Most programs need a newline at its end: without
+        it they keep waiting. After `patience` seconds the result says that it still runs.
 
         Raises:
-            InvalidArgument: no command of `exec` runs; the text was typed all the same. Or as `send`.
+            InvalidArgument: no command of `exec` runs, although the text was typed; or as for `send`.
         """
         with self._line.explained():
             return answer(
@@ -227,16 +230,16 @@ class SessionShell:
     def interrupt(
         self, *, patience: float = INTERRUPT_PATIENCE, shell: str = layout.MAIN
     ) -> ExecResult | None:
-        """Send the terminal's interrupt (SIGINT) to what runs in its foreground, and say what it came to.
+        """Send the terminal's interrupt (SIGINT) to its foreground processes, and return the outcome.
 
         Args:
-            patience: seconds for the command to end, or to wait for somebody again, as a Python prompt does;
-                then the result is that it still runs.
+            patience: seconds for the command to end, or to wait for input again, as a Python prompt does;
+                then the result says that it still runs.
             shell: which of the session's shells.
 
         Returns:
-            The result of the command that `exec` had begun, with the output that came after the interrupt;
-            None if there was none.
+            The result of the command that `exec` had started, with the output after the interrupt; None if
+            there was none.
         """
         with self._line.explained():
             return interrupt(self._line, shell=shell, patience=patience)

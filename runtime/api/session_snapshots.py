@@ -1,4 +1,4 @@
-"""What can be done with the moments of a session: check, capture, fork, suspend, resume."""
+"""Snapshots of a session, as its handle offers them: check, capture, fork, suspend, resume, rewind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SessionSnapshots:
-    """Captures one session, and brings it back. `became` is told its row when that changed."""
+    """The captures of one session. `became` is called with its new row after a change."""
 
     def __init__(self, line: Line, became: Callable[[SessionRow], Session]) -> None:
         self._line = line
@@ -37,19 +37,21 @@ class SessionSnapshots:
         force_drop: Sequence[str] = (),
         failure: Failure | None = None,
     ) -> Snapshot:
-        """Capture the session at one instant; it runs on.
+        """Capture the session at one instant; it continues.
 
         Args:
             label: a name for the snapshot; must be free.
             kind: `live` (files, memory, processes) or `filesystem` (files only).
-            reason: why, for people who look at the tree later.
-            force_drop: what blocks, by the names `check` gives it. `pid:N`: the process and its descendants
-                are ended in the session before; `fd:N/M`: that descriptor leads nowhere in copies.
+            reason: why, for people who read the tree later.
+            force_drop: obstacles, by the names that `check` gives them. `pid:N`: the process and its
+                descendants are ended in the session before; `fd:N/M`: that descriptor is not connected in
+                copies.
             failure: what failed, if that is why; it travels with the snapshot.
 
         Raises:
-            LiveUnsupported: live is not possible; nothing was taken. `findings` says what is in the way.
-            InvalidArgument: `force_drop` names what does not block.
+            LiveUnsupported: a live snapshot is not possible; nothing was taken. `findings` has the
+                obstacles.
+            InvalidArgument: `force_drop` names something that is not an obstacle.
             CaptureFailed, SessionBusy, SessionDead: nothing was taken.
         """
         self._settle()
@@ -59,9 +61,9 @@ class SessionSnapshots:
         return Snapshot(self._context, row)
 
     def check(self) -> Survivability:
-        """What would survive a capture, what copies would find closed, and what is in the way of one.
+        """Return what would survive a capture, what copies would find closed, and what blocks one.
 
-        It is a look from outside that takes milliseconds; nothing in the session can notice.
+        The check looks from outside and takes milliseconds; nothing in the session can notice it.
 
         Raises:
             SessionDead, GuestError: the session does not run or answer.
@@ -78,20 +80,20 @@ class SessionSnapshots:
         limit: int | None = None,
         record: Callable[[Failure], Failure] = lambda given: given,
     ) -> AbstractContextManager[Serving]:
-        """While the block runs, take live snapshots when programs in the session ask for it.
+        """Take live snapshots on request of programs in the session, while the block runs.
 
-        A program asks by `holdfast_session.capture()` or `holdfast-capture`, and goes on when it is told the
-        snapshot and its reference. Several are served one after the other. Both functions are called in a
-        thread of their own.
+        A program calls `holdfast_session.capture()` or `holdfast-capture`, and continues when it has received
+        the snapshot and its reference. Requests are served one after the other. Both callbacks are called in
+        a thread of their own.
 
         Args:
-            reference: where a snapshot is or will be kept, for who asked; by default its id.
-            on_captured: is called with what came of each request, after the program was told.
-            limit: snapshots to take at most, 100 if left out.
-            record: makes the failure record that is kept of the one a program gives.
+            reference: returns where a snapshot is or will be kept, for the program; by default its id.
+            on_captured: called with the outcome of each request, after the program got its reply.
+            limit: the most snapshots to take, 100 by default.
+            record: makes the failure record to store from the one a program gives.
 
         Raises:
-            SessionBusy: somebody else serves.
+            SessionBusy: another caller serves the session.
             SessionError, GuestError: the session does not run or answer.
         """
         from holdfast.runtime.api import capture_requests as inside
@@ -105,7 +107,7 @@ class SessionSnapshots:
     def fork(
         self, n: int = 1, name: str | None = None, *, network: str | None = None, allow: Sequence[str] = ()
     ) -> list[Session]:
-        """Make n sessions that go on from this moment; this one runs on, too. All of them or none.
+        """Make n sessions that continue from this instant; this one also continues. All of them or none.
 
         `network` and `allow` are as for `Snapshot.restore`.
         """
@@ -133,20 +135,21 @@ class SessionSnapshots:
         force: bool = False,
         reason: str | None = None,
     ) -> Rewound:
-        """Go back to a snapshot in place: id, name and network address stay, whatever state it is in.
+        """Go back to a snapshot in place: id, name and network address stay, whatever state the session is
+        in.
 
-        What it holds now is captured first, as an automatic snapshot; so nothing is lost.
+        Its present state is captured first, as an automatic snapshot, so that nothing is lost.
 
         Args:
             snapshot: of this session's past: a handle, a label or id, or `@-1` for the last one.
             keep: the label under which to keep the present.
-            discard: do not capture the present; what is in no snapshot is lost.
-            force: also to a snapshot of another lineage.
+            discard: do not capture the present; state that is in no snapshot is lost.
+            force: allow a snapshot of another lineage.
             reason: why, for the journal.
 
         Raises:
             InvalidArgument: the snapshot is not of this session's lineage.
-            SnapshotDamaged, RestoreFailed, CaptureFailed, LiveUnsupported: the session continues as it was.
+            SnapshotDamaged, RestoreFailed, CaptureFailed, LiveUnsupported: the session continues unchanged.
         """
         from holdfast.runtime.api.rewind_result import Rewound
         from holdfast.runtime.history.lineage import family
@@ -164,14 +167,15 @@ class SessionSnapshots:
         return Rewound(now, snapshot, kept, found.left_behind, found.lost, found.deviations)
 
     def policy(self, /, **changes: Any) -> Policy:
-        """When the session is captured by itself and how long these snapshots are kept, after changes.
+        """Return when the session is captured automatically and how long these snapshots are kept, after
+        changes.
 
         Args:
-            changes: of the fields of `Policy`; times and sizes may be texts (`10m`, `2g`), None is the
+            changes: fields of `Policy`; durations and sizes may be texts (`10m`, `2g`), None is the
                 default. Without any, nothing is changed.
 
         Raises:
-            InvalidArgument: one of them cannot be.
+            InvalidArgument: one of them is not valid.
         """
         from holdfast.runtime.store import policy
 
@@ -184,11 +188,11 @@ class SessionSnapshots:
         return found
 
     def _settle(self) -> None:
-        """A capture that goes on in the background is not in the way of another."""
+        """Wait for a capture in the background, so that it does not stand in the way of another."""
         self._context.background.settle()
 
     def resume(self) -> Session:
-        """Let a suspended session go on."""
+        """Resume a suspended session."""
         from holdfast.runtime.restore import restore_service
 
         return self._became(restore_service.resume(self._context, self._line.row))

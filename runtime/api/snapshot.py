@@ -1,6 +1,6 @@
 """A handle on one snapshot.
 
-How sessions are restored is in `runtime.bringing_back`, imported when it is needed.
+How sessions are restored is in `runtime.restore`, imported on first use.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.snapshots.failure import Failure
     from holdfast.snapshots.fitness import Ladder, Name
 
-# More than this at once is a slip of the finger; each takes the memory of a session.
+# # A larger number is likely a mistake; each fork takes the memory of a session.
 FORKS = 256
 
 
@@ -78,12 +78,14 @@ class Snapshot:
 
     @property
     def size(self) -> int:
-        """Bytes it takes on this host beyond the image its session was made from, and what it shares."""
+        """The bytes it takes on this host beyond the image its session was made from, and beyond what it
+        shares.
+        """
         return self._row.bytes
 
     @property
     def shared(self) -> int:
-        """Bytes that pages of its memory take which older snapshots need, too."""
+        """The bytes of those pages of its memory that older snapshots also need."""
         stored = self._row.details.get("storage")
         return int(stored["shared"]) if isinstance(stored, dict) else 0
 
@@ -104,24 +106,24 @@ class Snapshot:
 
     @property
     def reason(self) -> str | None:
-        """Why it was taken, in the words of who took it."""
+        """The reason it was taken, as given then."""
         return self._row.reason
 
     @property
     def failure(self) -> Failure | None:
-        """What had failed when it was taken; None if it was taken for another reason."""
+        """The failure it was taken for; None if it was taken for another reason."""
         from holdfast.snapshots.failure import of_row
 
         return of_row(self._row.details)
 
     @property
     def pinned(self) -> bool:
-        """Whether it is kept until somebody removes it."""
+        """True if it is kept until it is removed by hand."""
         return self._row.pinned
 
     @property
     def row(self) -> SnapshotRow:
-        """What the store knows."""
+        """The snapshot's row in the store."""
         return self._row
 
     def restore(
@@ -135,26 +137,28 @@ class Snapshot:
         """Make a session that continues from here.
 
         Args:
-            name: must be free; by default one is made up.
-            rung: `files`: one that has the files only. `commands`: with what was run as a script beside them,
-                which nobody runs. By default all that was kept, and nothing less.
-            network: what it reaches, `internet`, `none` or `open`; by default what the captured one did.
-            allow: exceptions, HOST:PORT, besides those of the captured one.
+            name: must be free; by default one is generated.
+            rung: `files`: restore the files only. `commands`: the files, and a script of what was run,
+                which is not run. By default everything that was kept, and nothing less.
+            network: what it can reach, `internet`, `none` or `open`; by default as for the captured
+                session.
+            allow: exceptions, HOST:PORT, in addition to those of the captured session.
 
         Raises:
-            LiveUnsupported: that is not possible on this machine. `findings` tells why, `fits` what is.
+            LiveUnsupported: that is not possible on this machine. `findings` says why, `fits` what is
+                possible.
             SessionExists, SnapshotDamaged, RestoreFailed: nothing is left of it; the snapshot is untouched.
         """
         return self.fork(1, name, rung=rung, network=network, allow=allow)[0]
 
     def recorded(self) -> list[Recorded]:
-        """What was run up to it since its processes began, as far as that is known."""
+        """Return what was run up to the snapshot since its processes began, as far as that is known."""
         from holdfast.runtime.restore.compat import command_history as recorded
 
         return recorded.recorded(self._context, self._row)
 
     def fits(self) -> Ladder:
-        """What can be done with it on this machine, and why not more. Nothing is begun."""
+        """Return what is possible with it on this machine, and why not more. Changes nothing."""
         from holdfast.runtime.restore.compat import choose_rung
 
         return choose_rung.ladder(self._context, self._row)
@@ -168,7 +172,7 @@ class Snapshot:
         network: str | None = None,
         allow: Sequence[str] = (),
     ) -> list[Session]:
-        """Make n sessions that go on from here: called name, or name-1, name-2, … All of them or none.
+        """Make n sessions that continue from here: called name, or name-1, name-2, … All of them or none.
 
         `network` and `allow` are as for `restore`.
         """
@@ -193,23 +197,26 @@ class Snapshot:
         compare_output: bool = False,
         name: str | None = None,
     ) -> Spread:
-        """Run a command n times from here, each in a copy of its own, and tell how it spreads.
+        """Run a command n times from here, each in a copy of its own, and report how the outcomes are
+        distributed.
 
-        In the shell as it was captured, where it stood; if a command runs in it, as a task beside that.
+        It runs in the shell as it was captured, in its directory; if a command runs there, as a task beside
+        it.
 
         Args:
             command: text for bash, or words.
             n: how many runs.
             jobs: how many at once, if there is memory for them.
-            timeout: seconds for each; what is not over then, or waits for somebody, is an outcome.
+            timeout: seconds for each; a run that has not ended by then, or waits for input, is an
+                outcome.
             keep: `diverging` (one or two of each kind, if there are several), `all`, `none`.
-            keep_as: `sessions` that go on, or `snapshots`.
-            until_differs: begin no more when two came out differently.
-            compare_output: output of runs that pass makes kinds, too.
+            keep_as: `sessions` that continue, or `snapshots`.
+            until_differs: start no more runs after two outcomes differ.
+            compare_output: let the output of passing runs distinguish kinds.
             name: copies are called name-1, name-2, …
 
         Raises:
-            InvalidArgument, SessionExists: nothing was begun.
+            InvalidArgument, SessionExists: nothing was started.
             LiveUnsupported, RestoreFailed, SnapshotDamaged: no copies can be made; nothing is left of any.
         """
         from holdfast.runtime.flaky.repeat import Series
@@ -219,13 +226,15 @@ class Snapshot:
         return self.tried(series)
 
     def tried(self, series: Series, told: Callable[[Run], None] = lambda _run: None) -> Spread:
-        """As `retry`, with all of it in one value; `told` is given each run when it is over."""
+        """Run `retry` and return everything in one value; the callback `told` receives each run when it
+        has ended.
+        """
         from holdfast.runtime.flaky import repeat
 
         return repeat.retry(self._context, self._row, series, told)
 
     def pin(self, *, pinned: bool = True) -> Snapshot:
-        """Keep it until somebody removes it by hand; without `pinned`, leave it to policy and quota again."""
+        """Keep it until it is removed by hand; with `pinned=False`, leave it to policy and quota again."""
         self._row = self._context.store.update_snapshot(self.id, pinned=pinned)
         return self
 

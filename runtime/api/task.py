@@ -1,7 +1,7 @@
-"""Commands that run apart from the shell: started once, asked about by whoever wants to know.
+"""Commands that run outside the shell: started once, and followed by any caller.
 
-A handle holds an id and the line to the session; the same id works in every session that was restored from a
-snapshot of that time.
+A handle holds an id and the channel to the session; the same id works in every session that was restored from
+a snapshot taken while it ran.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.session_channel import Line
 
 MOST_SHOWN = 1000
-_LATEST = 4e9  # in the year 2096; what is said to be later is nonsense
+_LATEST = 4e9  # # in the year 2096; a later time is not plausible
 
 
 @dataclass(frozen=True, slots=True)
 class TaskInfo:
-    """What a session says about a task.
+    """A task as its session reports it.
 
-    `exit_code` is None while it runs, and 128+n if a signal ended it; `killed_by` is who sent it one.
+    `exit_code` is None while it runs, and 128+n if a signal ended it; `killed_by` is the sender of a signal.
     `observed` is what the task does now: it may wait for a password. Its output is kept from `start_offset`
-    to `end_offset`. `duration` is in seconds, so far or in all.
+    to `end_offset`. `duration` is in seconds, so far or in total.
     """
 
     id: str
@@ -56,11 +56,11 @@ class TaskInfo:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """True until it has ended."""
         return self.state == "running"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return the fields for programs."""
         return {**asdict(self), "started_at": self.started_at.isoformat()}
 
 
@@ -75,7 +75,7 @@ class Task:
         return f"<Task {self.id}>"
 
     def info(self) -> TaskInfo:
-        """What the session says about it now.
+        """Return what the session reports of it now.
 
         Raises:
             TaskNotFound: the session does not know it.
@@ -90,18 +90,19 @@ class Task:
         wait: bool = False,
         patience: float | None = None,
     ) -> ExecResult:
-        """Wait until it ends, or waits for somebody to answer it; `send` does that. As `Session.join`.
+        """Wait until it ends, or waits for input, which `send` answers. As `Session.join`.
 
         Args:
-            on_output: is given the output from its beginning, then as it comes, as text; `on_bytes` as bytes.
-            wait: go on also while it waits.
-            patience: seconds; then the result is that it still runs.
+            on_output: called with the output from its beginning, then as it comes, as text; `on_bytes` as
+                bytes.
+            wait: keep waiting while it waits for input.
+            patience: seconds after which the result says that it still runs.
         """
         with self._line.explained():
             return _Following(self._line, self.id, on_output, on_bytes, wait=wait, patience=patience).run()
 
     def output(self, offset: int = 0) -> bytes:
-        """What it wrote to its terminal so far, from an offset on; a negative one counts from the end."""
+        """Return what it wrote to its terminal so far, from an offset; a negative one counts from the end."""
         pieces: list[bytes] = []
         self.follow(on_bytes=pieces.append, offset=offset, follow=False)
         return b"".join(pieces)
@@ -114,16 +115,16 @@ class Task:
         offset: int = 0,
         follow: bool = True,
     ) -> None:
-        """Give its output from an offset on, and what comes until it ends: as text, or as bytes."""
+        """Pass on its output from an offset, and what comes until it ends: as text, or as bytes."""
         with self._line.explained():
             _Reading(self._line, self.id, on_output, on_bytes, offset, follow=follow).read()
 
     def send(self, text: str | bytes) -> None:
-        """Type text into its terminal, as it is. Raises InvalidArgument as `Session.send` does."""
+        """Type text into its terminal, as it is; raises InvalidArgument as `Session.send` does."""
         typing_input.send(self._line, "task_send", call_arguments.typed(text, "text"), id=self.id)
 
     def signal(self, name: str = "TERM") -> None:
-        """Send a signal to all that runs in its terminal; INT as Ctrl-C does.
+        """Send a signal to all processes in its terminal; INT as Ctrl-C does.
 
         Raises:
             GuestError: it has ended.
@@ -132,7 +133,7 @@ class Task:
 
 
 class _Following(Following):
-    """Follows a task to its end, as one follows a command."""
+    """Follows a task to its end, like a command."""
 
     def __init__(
         self,
@@ -158,7 +159,7 @@ class _Following(Following):
 
 
 class _Reading(_Following):
-    """Reads the output alone."""
+    """Reads the output only."""
 
     def __init__(
         self,
@@ -176,7 +177,7 @@ class _Reading(_Following):
         self._got = 0
 
     def read(self) -> None:
-        """Read to the end of what there is, or of the task."""
+        """Read to the end of the present output, or of the task."""
         self._persistence.run(self._read)
 
     def _read(self) -> None:
@@ -206,7 +207,7 @@ def start(
     cwd: str | None,
     lease_wait: float | None,
 ) -> Task:
-    """Start a command. It is started once, whatever becomes of the connection."""
+    """Start a command. It is started once, even if the connection is lost."""
     data = call_arguments.text(command, "command").encode("utf-8", "surrogateescape")
     lease_wait = call_arguments.seconds(lease_wait, "lease_wait")
     if not data.strip():
@@ -221,7 +222,7 @@ def start(
 
 
 def listed(line: Line, ref: str | None = None) -> list[TaskInfo]:
-    """All tasks a session knows, the oldest first; or the one of that id or name."""
+    """Return all tasks that a session knows, oldest first; or the one with that id or name."""
     wanted: dict[str, Any] = {} if ref is None else {"id": ref}
     with line.explained():
         frame = line.persistence().run(lambda: line.client().request("task_list", **wanted))

@@ -1,6 +1,6 @@
-"""A handle on the terminal of one of a session's shells: what it shows, who types into it.
+"""A handle on the terminal of one of a session's shells: its screen, its input, its holder.
 
-Holds nothing that matters, as `session.Session`; what commands come to is not its business.
+It holds no state that matters, like `session.Session`; the results of commands are not its business.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class SessionTerminal:
         return f"<SessionTerminal {self.shell}>"
 
     def info(self) -> ShellInfo:
-        """What the supervisor says about the shell."""
+        """Return what the supervisor reports of the shell."""
         with self._line.explained():
             return self._line.persistence().run(lambda: shell_info(self._line.client(), self.shell))
 
     def screen(self) -> Screen:
-        """What the terminal shows now."""
+        """Return what the terminal shows now."""
         from holdfast.runtime.attachment.screen import shown
         from holdfast.runtime.attachment.screen_state import view
 
@@ -43,27 +43,32 @@ class SessionTerminal:
         return shown(found.terminal)
 
     def lease(self) -> Lease:
-        """Who may type into the shell, and who is attached."""
+        """Return who may type into the shell, and who is attached."""
         return self._lease("show")
 
     def take(self, seconds: float | None = None, *, force: bool = False) -> Lease:
-        """Hold the shell for a time (15 minutes if none is given), as the actor of the controller.
+        """Hold the shell for a time (15 minutes by default), as the actor of the controller.
 
         Raises:
-            SessionBusy: somebody else holds it; with `force` it is taken from them, and that is written down.
+            SessionBusy: another actor holds it; with `force` it is taken from them, and that is
+                journalled.
         """
         return self._lease("take", seconds=seconds, force=force)
 
     def give_back(self) -> Lease:
-        """Let go of the shell. Raises SessionBusy if somebody else holds it."""
+        """Release the shell.
+
+        Raises:
+            SessionBusy: another actor holds it.
+        """
         return self._lease("return")
 
     def give(self, to: str, seconds: float | None = None) -> Lease:
         """Hand the shell over, to an actor such as `person:alice` or `agent`.
 
         Raises:
-            InvalidArgument: that is no actor.
-            SessionBusy: somebody else holds it.
+            InvalidArgument: the actor is not valid.
+            SessionBusy: another actor holds it.
         """
         return self._lease("give", to=to, seconds=seconds)
 
@@ -75,26 +80,30 @@ class SessionTerminal:
         """Type text, as it is.
 
         Raises:
-            InvalidArgument: a line of it is longer than what the terminal takes, 4095 bytes, and a program
+            InvalidArgument: a line of it is longer than the terminal takes, 4095 bytes, and a program
                 reads lines from it; the rest would be lost.
         """
         typing_input.send(self._line, "send", call_arguments.typed(text, "text"), shell=self.shell)
 
     def send_keys(self, *names: str) -> None:
-        """Press keys, named as in `C-c`, `Enter`, `Up`. Raises InvalidArgument for a name no key has."""
+        """Press keys, named as in `C-c`, `Enter`, `Up`.
+
+        Raises:
+            InvalidArgument: no key has that name.
+        """
         self.send(keys(names))
 
     def recording(self, start: str | None = None, end: str | None = None) -> Recording:
-        """What it showed, to be played or written as a cast; of a session that ended, too, if it is kept.
+        """Return what it showed, to be played or written as a cast; also of an ended session, if it was kept.
 
         Args:
             start: a place: an offset of the output, a time (ISO 8601, or `10m` for ten minutes ago), or a
-                snapshot from the history of the session. Left out, from where the output is kept.
-            end: a place; left out, up to now.
+                snapshot from the history of the session. By default where the kept output begins.
+            end: a place; by default now.
 
         Raises:
             SessionError: the session does not run, and nothing of it is kept.
-            InvalidArgument: the place is none, or nothing was shown between them.
+            InvalidArgument: the place is not valid, or nothing was shown between them.
         """
         from holdfast.runtime.history.recording import recording_place
         from holdfast.runtime.history.recording.recording import Recording
@@ -114,16 +123,16 @@ class SessionTerminal:
         take: bool = False,
         unfiltered: bool = False,
     ) -> str:
-        """Join this process's terminal to it until the detach key is pressed (`detached`).
+        """Connect this process's terminal to it until the detach key is pressed (`detached`).
 
-        A person who attaches holds the shell, if nobody else does, until they leave. Others look on.
+        A person who attaches holds the shell, unless another does, until they leave. Others watch.
 
         Args:
             detach_key: named as for `send_keys`.
-            read_only: look on, and hold nothing.
-            take: take the shell from who holds it.
-            unfiltered: pass what the session writes as it is: it may set this terminal's clipboard, and have
-                it send answers that are taken for typed.
+            read_only: watch, and hold nothing.
+            take: take the shell from its holder.
+            unfiltered: pass on what the session writes unchanged: it may set this terminal's clipboard,
+                and make it send replies that count as typed.
 
         Raises:
             InvalidArgument: this process has no terminal.

@@ -1,9 +1,9 @@
 """A person's terminal joined to a session's terminal.
 
-What is typed goes through as it is; only the key that detaches is taken out.  What is shown is filtered, and
-programs that ask the terminal something are answered here, so that no answer is ever taken for typed.  A
-snapshot cuts the connection for a moment: it is made again, output goes on at its offset, and what was typed
-and not taken is sent again.
+Input goes through unchanged, except for the key that detaches.  Output is filtered, and programs that query
+the terminal are answered here, so that no answer is ever taken for typed input.  A snapshot cuts the
+connection for a moment: it is made again, output continues at its offset, and input that was not taken is
+sent again.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from holdfast.runtime.guest_rpc.reconnect import Persistence
 from holdfast.runtime.terminal import key_names, queries
 
 DETACH_KEY = "C-]"
-# What the supervisor may have been sent and not have typed yet: less than a socket holds, so that sending
-# never waits.
+# Bytes that may be sent to the supervisor and not be typed yet: less than a socket holds, so that
+# sending never waits.
 WINDOW = 64 << 10
-# What may be typed ahead of a program that does not read.
+# Bytes that may be typed ahead of a program that does not read.
 MOST_UNSENT = 4 << 20
 CLOSE_SECONDS = 2.0
 SEND_SECONDS = 10.0
@@ -73,15 +73,15 @@ class Attachment:
         self._answers = not unfiltered
         self._standing: tuple[bool, str] | None = None
         self._session_size = (0, 0)
-        self._taken = 0  # bytes of what was typed here that the shell has
-        self._sent = 0  # how many were sent over this connection, or had been taken before it
-        self._unsent = bytearray()  # what was typed behind `_taken`
+        self._taken = 0  # bytes typed here that the shell has
+        self._sent = 0  # bytes sent over this connection, or taken before it
+        self._unsent = bytearray()  # input after `_taken`
         self._refused = False
 
     def run(self) -> str:
-        """Pass bytes on until the person detaches (`detached`) or the shell is closed (its reason).
+        """Pass bytes until the person detaches (`detached`) or the shell is closed (its reason).
 
-        The person's terminal is put back as it was, however this ends.
+        The person's terminal is restored, however this ends.
 
         Raises:
             InvalidArgument: there is no terminal to attach.
@@ -93,7 +93,7 @@ class Attachment:
                 hint="programs use `holdfast exec`, `send` and `screen`",
             )
         with local_terminal.raw(self._in, self._out), local_terminal.signals() as wake:
-            self._persistence.again = self._begin_anew
+            self._persistence.again = self._start_over
             return self._persistence.run(lambda: self._follow(wake))
 
     def _follow(self, wake: int) -> str:
@@ -102,7 +102,7 @@ class Attachment:
         if self._glass.next is not None:
             args["offset"] = self._glass.next
         with self._client.open("attach", view=self._read_only, take=self._take, **args) as connection:
-            # For what is sent: what comes is read when it is there. Who does not take it must not hold us.
+            # For sending: input is read when it arrives. A peer that does not read must not block us.
             connection.socket.settimeout(SEND_SECONDS)
             while True:
                 watched = [connection.socket, self._in, wake]
@@ -118,8 +118,8 @@ class Attachment:
                 self._send(connection)
                 self._answer(connection)
 
-    def _begin_anew(self) -> None:
-        """The session went back: its terminal shows something else, and has nothing of what was typed."""
+    def _start_over(self) -> None:
+        """Start over after a rewind: the terminal shows something else, and pending input is gone."""
         self._glass.next = None
         self._unsent.clear()
         self._taken = self._sent = 0
@@ -128,7 +128,7 @@ class Attachment:
         self._glass.notice("the session went back to an earlier moment")
 
     def _typed(self) -> bool:
-        """Take what was typed; true if it was the key that detaches."""
+        """Read what was typed; return True if it was the key that detaches."""
         try:
             data = os.read(self._in, 65536)
         except OSError:
@@ -153,7 +153,7 @@ class Attachment:
             connection.send({"v": protocol.VERSION, "op": "input", "at": self._sent - len(part)}, part)
 
     def _answer(self, connection: Connection) -> None:
-        """Answer what programs asked the terminal, if somebody is to: only one who writes, as when typing."""
+        """Answer the queries of programs, if this terminal may write."""
         asked, self._glass.asked = self._glass.asked, []
         if not (asked and self._answers and self._standing and self._standing[0]):
             return
@@ -170,7 +170,7 @@ class Attachment:
             connection.send({"v": protocol.VERSION, "op": "answer"}, data)
 
     def _leave(self, connection: Connection) -> None:
-        """Say so, and wait until what was typed before has arrived."""
+        """Announce the end, and wait until earlier input has arrived."""
         try:
             self._send(connection)
             connection.send({"v": protocol.VERSION, "op": "detach"})
@@ -183,7 +183,7 @@ class Attachment:
             return
 
     def _came(self, connection: Connection) -> str:
-        """Deal with what came; the reason if it was the end."""
+        """Process what arrived; return the reason if it was the end."""
         for frame in connection.receive():
             self._persistence.heard()
             match wire_fields.event(frame):
@@ -208,7 +208,7 @@ class Attachment:
 
     def _attached(self, frame: Frame) -> None:
         first, self._take = self._glass.next is None, False
-        # A session from before this was agreed would end the call.
+        # An older session, which does not know this operation, would end the call.
         self._answers = self._answers and wire_fields.flag(frame, "answers")
         self._arrived(wire_fields.integer(frame, "typed"))
         self._sent = self._taken
@@ -219,13 +219,13 @@ class Attachment:
             self._glass.notice(f"{self._standing_text()} {self._detach_key} leaves")
 
     def _arrived(self, count: int) -> None:
-        """The shell has so many bytes of what was typed here."""
+        """Note that the shell has this many bytes of the input."""
         if self._taken < count <= self._taken + len(self._unsent):
             del self._unsent[: count - self._taken]
             self._taken = count
 
     def _stands(self, frame: Frame) -> None:
-        """Who may write, and how large the session's terminal is."""
+        """Note who may write, and the size of the session's terminal."""
         before, self._standing = (
             self._standing,
             (wire_fields.flag(frame, "writes"), plain(wire_fields.optional_text(frame, "holder") or "", 80)),
@@ -243,9 +243,9 @@ class Attachment:
     def _standing_text(self) -> str:
         writes, holder = self._standing or (False, "")
         if self._read_only:
-            return "You look on, as you wished."
+            return "You are watching, as requested."
         if not writes:
-            return f"You look on: {holder} holds the shell; `attach --take` takes it."
+            return f"You are watching: {holder} holds the shell; `attach --take` takes it."
         return f"The shell is held by {holder}." if holder else "No one holds the shell."
 
     def _signalled(self, wake: int, connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""The terminal of this process: raw for a while, its size, its signals."""
+"""The terminal of this process: its raw mode, its size, its signals."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from types import FrameType
 
 from holdfast.runtime.terminal.resets import BELOW, LEAVE
 
-# What the locale says of the terminal. PEP 538 makes it UTF-8 where nothing is said.
+# The locale's encoding of the terminal. PEP 538 makes it UTF-8 where none is set.
 ENCODING = getattr(sys.stdout, "encoding", None) or "utf-8"
 
 
 @contextlib.contextmanager
 def raw(stdin: int, stdout: int) -> Iterator[None]:
-    """The terminal without any processing of its own, put back at the end."""
+    """Switch the terminal to raw mode, and restore it at the end."""
     before = termios.tcgetattr(stdin)
     tty.setraw(stdin, termios.TCSADRAIN)
     try:
         yield
     finally:
-        # What programs of the session switched on, a shell here does not expect.
+        # A shell here does not expect what programs of the session switched on.
         with contextlib.suppress(OSError):
             write(stdout, LEAVE + BELOW)
         with contextlib.suppress(termios.error):
-            # A mouse that was moved until now has sent what a shell here would take for typed.
+            # Mouse movements up to now have sent bytes that a shell here would take for typed input.
             termios.tcsetattr(stdin, termios.TCSAFLUSH, before)
 
 
 @contextlib.contextmanager
 def signals() -> Iterator[int]:
-    """A descriptor that becomes readable with the number of each signal that came."""
+    """Yield a descriptor that becomes readable with the number of each signal received."""
     reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     numbers = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP)
 
     def ignore(_number: int, _frame: FrameType | None) -> None:
-        """The number comes through the pipe."""
+        """Do nothing: the number comes through the pipe."""
 
     before = {number: signal.signal(number, ignore) for number in numbers}
     wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
@@ -57,7 +57,7 @@ def signals() -> Iterator[int]:
 
 
 def size(terminal: int) -> tuple[int, int]:
-    """Rows and columns; 24 x 80 if the terminal does not know."""
+    """Return rows and columns; 24 x 80 if the terminal does not know."""
     try:
         packed = fcntl.ioctl(terminal, termios.TIOCGWINSZ, bytes(8))
     except OSError:

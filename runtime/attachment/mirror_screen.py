@@ -1,8 +1,8 @@
-"""What a person sees of a session's terminal in their own.
+"""A session's terminal as a person sees it in their own.
 
-Where both have the same size, output goes through as far as it is safe. Where they have not, a program's
-positions would be wrong: the output is given to an emulated terminal, and as much of its picture as there is
-room for is painted.
+Where both have the same size, output goes through as far as it is safe. Where the sizes differ, a program's
+positions would be wrong: the output goes to an emulated terminal, and as much of its picture as fits is
+painted.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from holdfast.runtime.terminal.safe_output import SafeOutput
 from holdfast.runtime.terminal.vt_parser import Function
 
 NOTICE_SECONDS = 2.5
-# Between two paintings of a picture; less would be seen by nobody.
+# Seconds between two paintings of a picture; no one would see more.
 PAINT_SECONDS = 0.04
-# The emulator takes a second for so much: then the newest picture is asked for, and what lies between is
-# left out.
+# The emulator takes a second for this many bytes: beyond that the newest picture is requested, and the output
+# in between is left out.
 LAG = 1 << 20
-# Questions of a program that are kept until they are answered. More at once are a flood.
+# Queries of a program that are kept until they are answered. More at once are a flood.
 MOST_ASKED = 8
 
 
 class Glass:
     """Shows one session on one terminal. `next` is the offset of the output it shows next.
 
-    `asked` are questions to the terminal that have not been answered; the caller answers and clears them.
+    `asked` are queries to the terminal that have not been answered; the caller answers and clears them.
     With `unfiltered`, output is written unchanged, and the terminal answers itself.
     """
 
@@ -72,7 +72,7 @@ class Glass:
         self._paint(found)
 
     def output(self, frame: Frame) -> None:
-        """Show output; what was shown already is left out."""
+        """Show output, except what was shown already."""
         start, following = wire_fields.integer(frame, "offset"), wire_fields.integer(frame, "next")
         data = frame.payload
         if self.next is not None and start < self.next:
@@ -81,7 +81,7 @@ class Glass:
         if self._view is None:
             self._write(data if self._unfiltered else self._safe.feed(data))
             return
-        self._safe.feed(data)  # for its questions: the emulator ignores them
+        self._safe.feed(data)  # for its queries: the emulator ignores them
         self._fed += len(data)
         if self._fed > LAG:
             self.renew()
@@ -90,18 +90,18 @@ class Glass:
             self._paint_at = self._paint_at or time.monotonic() + PAINT_SECONDS
 
     def gap(self, frame: Frame) -> None:
-        """Output was lost: only the newest picture is right."""
+        """Handle lost output: only the newest picture is right."""
         self.next = wire_fields.integer(frame, "offset") + wire_fields.integer(frame, "size")
         self.renew()
 
     def notice(self, text: str) -> None:
-        """Show a line at the top for a moment, with a bell: people look and type at the bottom."""
+        """Show a line at the top briefly, with a bell: people look and type at the bottom."""
         line = plain(text, max(1, self._size[1] - 2)).encode()
         self._draw(b"\a\x1b7\x1b[?6l\x1b[1;1H\x1b[0;7m %s \x1b[0m\x1b8" % line)
         self._renew_at = time.monotonic() + NOTICE_SECONDS
 
     def patience(self) -> float | None:
-        """Seconds until `tick` has something to do."""
+        """Return the seconds until `tick` has something to do."""
         due = [at for at in (self._paint_at, self._renew_at) if at is not None]
         return max(0.0, min(due) - time.monotonic()) if due else None
 
@@ -126,6 +126,6 @@ class Glass:
         self._draw(redraw(found.terminal, rows=rows, cols=cols))
 
     def _draw(self, data: bytes) -> None:
-        """Write what was made here, in UTF-8, in the terminal's encoding."""
+        """Write UTF-8 made here in the terminal's encoding."""
         utf8 = self._encoding.lower() in ("utf-8", "utf8")
         self._write(data if utf8 else data.decode().encode(self._encoding, "replace"))

@@ -1,4 +1,4 @@
-"""What a terminal shows after some output, as text without control characters."""
+"""The screen of a terminal after some output, as text without control characters."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from holdfast.runtime.terminal.emulator import Emulator, rows_of
 
 
 def render(output: bytes, rows: int, cols: int) -> Screen:
-    """The screen of a terminal of this size after this output, which may begin anywhere."""
+    """Return the screen of a terminal of this size after this output, which may begin anywhere."""
     terminal = Emulator(rows, cols)
     terminal.feed_bytes(output)
     return shown(terminal)
 
 
 def shown(terminal: Emulator) -> Screen:
-    """The screen of a terminal."""
+    """Return the screen of a terminal."""
     rows, cols = terminal.lines, terminal.columns
     text = "\n".join(lines(line).rstrip() for line in rows_of(terminal)).rstrip("\n")
     cursor = (min(terminal.cursor.y, rows - 1), min(terminal.cursor.x, cols - 1))

@@ -1,7 +1,7 @@
 """The picture of a session's terminal at one offset of its output, made from the end of that output.
 
-The supervisor tells what the end alone does not: whether the second screen is shown and since when, where
-everything was erased last, which modes are on.
+The supervisor adds what the end alone does not show: whether the second screen is shown and since when, where
+everything was last erased, which modes are on.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from holdfast.runtime.terminal.emulator import MODES, SHIFT, Emulator
 TAIL = 64 << 10
 # A full-screen program repaints only what changes, so more of its output counts.
 PROGRAM_TAIL = 256 << 10
-# A line is rarely longer; a tail begins behind its first line end.
+# A line is rarely longer; a tail begins after its first line end.
 _LINE = 4 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a terminal shows after the output up to an offset."""
+    """The screen of a terminal after the output up to an offset."""
 
     terminal: Emulator
     offset: int
@@ -32,7 +32,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Output from one offset to another; `cut` if what stands before it counts, but is left out."""
+    """Output from one offset to another; `cut` if relevant output before it is left out."""
 
     start: int
     end: int
@@ -40,9 +40,9 @@ class Part:
 
 
 def view(client: GuestClient, shell: str) -> View:
-    """The terminal as it is now."""
+    """Return the terminal as it is now."""
     look = client.request("look", shell=shell)
-    # The sides are the guest's word, and memory goes with them.
+    # The guest reports the size, and memory use depends on it.
     rows = min(wire_fields.integer(look, "rows", 1), 1000)
     cols = min(wire_fields.integer(look, "cols", 1), 1000)
     first, second = parts(
@@ -65,9 +65,9 @@ def view(client: GuestClient, shell: str) -> View:
 def parts(
     start: int, end: int, entered: int | None, left: int | None, erased: int
 ) -> tuple[Part, Part | None]:
-    """Which output makes the picture: that of the first screen, then of the second or behind it.
+    """Return the output that makes the picture: that of the first screen, then of the second or after it.
 
-    `start` and `end` are what is kept; the second screen was entered and left there, or is shown still.
+    `start` and `end` bound the kept output; the second screen was entered and left there, or is still shown.
     """
     if entered is not None and (left is None or left > max(start, end - TAIL)):
         first = _tail(start, max(start, entered), TAIL)
@@ -98,7 +98,7 @@ def _read(client: GuestClient, shell: str, part: Part) -> bytes:
 
 
 def _set_modes(terminal: Emulator, look: Frame) -> None:
-    """What was switched on before the part that was read is on, too."""
+    """Set the modes that were switched on before the part that was read."""
     told = look.head.get("modes")
     on = {mode for mode in told if isinstance(mode, int)} if isinstance(told, list) else set()
     for mode in MODES:

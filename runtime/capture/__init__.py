@@ -1,1 +1,1 @@
-"""From a running session to a snapshot."""
+"""Capture: from a running session to a snapshot."""

@@ -1,4 +1,4 @@
-"""What was done in a session since it was last captured, asked of its journal. Keeps nothing."""
+"""Activity of a session since its last capture, according to its journal. Stores nothing."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ DONE = (
     "process_exited",
 )
 RECENT = 200
-"""Entries at the journal's end among which the last thing that was done is looked for."""
+"""Entries at the journal's end that are searched for the last activity."""
 LATEST = 1e12
-"""Unix seconds that a session may tell; some thirty thousand years."""
+"""The largest Unix time accepted from a session, in seconds; some thirty thousand years."""
 
 
 def count(line: Line, enough: int) -> bool:
-    """Whether so many commands and cells were begun since the last capture."""
+    """Check whether this many commands and cells were started since the last capture."""
     after = peek.last_moment(line.context.home.database, line.row) or 0
     frames = line.client().call("journal", after_seq=after, kinds=list(BEGUN), limit=enough)
     return sum(1 for frame in frames if wire_fields.event(frame) == "entry") >= enough
 
 
 def idle(line: Line, seconds: float) -> bool:
-    """Whether something was done since the last capture, and nothing for so long."""
+    """Check whether there was activity since the last capture, but none for the last `seconds`."""
     known = peek.last_moment(line.context.home.database, line.row) or 0
     client = line.client()
     seq = wire_fields.integer(client.request("moment"), "journal_seq")
@@ -55,5 +55,5 @@ def _time(payload: bytes) -> float:
         at = json.loads(payload)["at"]
     except (ValueError, RecursionError, LookupError, TypeError) as error:
         raise ProtocolError("cannot understand the session: a journal entry has no time") from error
-    # Integers of JSON have no bound, those of a float have one.
+    # Integers of JSON are unbounded, floats are not.
     return float(at) if isinstance(at, int | float) and 0 <= at < LATEST else 0.0

@@ -1,8 +1,8 @@
-"""Captures that nobody asks for by hand: around commands, as the session's policy wants it.
+"""Automatic captures around commands, according to the session's policy.
 
-There is no process that watches sessions. Whoever runs a command looks before and behind it, and the command
-waits for the freeze only: the rest is done in the background. A capture that fails is told once, and never
-fails the command.
+No process watches sessions. The caller of a command checks before and after it, and the command waits for the
+freeze only: the rest happens in the background. A capture that fails is reported once, and never fails the
+command.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def around(line: Line, text: str, run: Callable[[], T], failure: Callable[[T], s
     """Run a command or cell, and capture the session before or after it if its policy says so.
 
     Args:
-        line: to the session.
-        text: what is run.
-        run: does it.
-        failure: in few words how the result failed, None if it did not.
+        line: the channel to the session.
+        text: the command or code.
+        run: runs it.
+        failure: describes how a result failed, in a few words; None if it succeeded.
     """
     policy = line.policy()
     if not policy.captures:
@@ -53,7 +53,7 @@ def around(line: Line, text: str, run: Callable[[], T], failure: Callable[[T], s
 
 
 def before(line: Line, text: str) -> None:
-    """Capture the session if what is about to be run is risky, or if nothing was done for long."""
+    """Capture the session if the next command is risky, or if it was idle for long."""
     policy = line.policy()
     if not policy.captures:
         return
@@ -61,11 +61,11 @@ def before(line: Line, text: str) -> None:
     if what is not None:
         capture(line.context, line.row.id, policy, "risky", what)
     elif policy.idle and _guarded(line, lambda: activity.idle(line, policy.idle or 0.0)):
-        capture(line.context, line.row.id, policy, "idle", "nothing was done for long")
+        capture(line.context, line.row.id, policy, "idle", "idle for long")
 
 
 def of_command(result: ExecResult) -> str | None:
-    """How a command failed, in few words; None if it did not, or is not over."""
+    """Describe how a command failed, in a few words; None if it succeeded, or has not ended."""
     if result.timed_out:
         return "it took too long"
     if result.signal is not None:
@@ -74,12 +74,12 @@ def of_command(result: ExecResult) -> str | None:
 
 
 def of_cell(result: CellResult) -> str | None:
-    """How a cell failed."""
+    """Describe how a cell failed; None if it succeeded."""
     return plain(result.error.ename, 40) if result.error else None
 
 
 def capture(context: Context, session_id: str, policy: Policy, trigger: str, what: str) -> None:
-    """Begin a capture, and return when the session runs again; the rest goes on in the background."""
+    """Start a capture, and return when the session runs again; the rest continues in the background."""
     thawed = threading.Event()
 
     def work() -> None:
@@ -102,10 +102,10 @@ def take(
     what: str,
     thawed: Callable[[], None] = lambda: None,
 ) -> None:
-    """Capture a session for its policy, and let go of what the policy does not keep any longer.
+    """Capture a session for its policy, and remove snapshots that the policy no longer keeps.
 
     Raises:
-        HoldfastError: nothing was taken.
+        HoldfastError: nothing was captured.
     """
     from holdfast.runtime.capture import snapshot_service
     from holdfast.runtime.retention import prune
@@ -121,8 +121,8 @@ def take(
 
 
 def told(context: Context, session_id: str, error: HoldfastError) -> None:
-    """Say that a capture failed, unless the one before it failed for the same reason."""
-    if isinstance(error, SessionBusy):  # somebody captures it at this very moment
+    """Report that a capture failed, unless the previous one failed for the same reason."""
+    if isinstance(error, SessionBusy):  # another caller is capturing it right now
         return
     try:
         row = context.session_row(session_id)
@@ -136,7 +136,7 @@ def told(context: Context, session_id: str, error: HoldfastError) -> None:
 
 
 def _guarded(line: Line, ask: Callable[[], bool]) -> bool:
-    """What cannot be found out is no reason to capture, nor to fail."""
+    """Return False if the check fails: that is neither a reason to capture nor one to fail."""
     try:
         return ask()
     except HoldfastError:

@@ -1,8 +1,8 @@
-"""Takes snapshots: of a session that runs on, or of one that is suspended by it.
+"""The capture of a session that continues, or of one that is suspended.
 
-The order of a live capture: checkpointer ready, guest prepared (it closes its connections), everything
-frozen, files and memory kept, thawed, guest woken; then digests, manifest, rename, row. A suspension does
-all that before the thaw, which then never comes.
+The order of a live capture: start the checkpointer, prepare the guest (it closes its connections), freeze,
+keep files and memory, thaw, wake the guest; then digests, manifest, rename, row. A suspension does all of
+that while frozen, and never thaws.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _TOKEN = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A guest without connections: its supervisor's inner pid, the word that wakes it, versions."""
+    """A guest without connections: its supervisor's inner pid, the token that wakes it, versions."""
 
     root_pid: int
     token: str
@@ -57,7 +57,7 @@ class _Prepared:
 
 
 class Taking:
-    """One snapshot while it is being taken."""
+    """The capture of one snapshot."""
 
     def __init__(
         self,
@@ -98,11 +98,11 @@ class Taking:
         self._ask = ask
 
     def filesystem(self) -> SnapshotRow:
-        """Keep the files, of a moment at which everything in the container is paused."""
+        """Keep the files, as of one instant at which everything in the container is paused."""
         self._staging.mkdir(mode=0o700)
         self._remember()
         moment: dict[str, Any] = {}
-        # The files can be kept without the supervisor, and one of an older version knows no moments.
+        # Files can be kept without the supervisor, and one of an older version does not know this operation.
         with suppress(GuestError):
             moment = moment_of(GuestClient(self._run_dir).request("moment"))
         image = self._files.pausing()
@@ -110,14 +110,14 @@ class Taking:
         return self._finish(image, None, moment)
 
     def live(self) -> SnapshotRow:
-        """Keep files, memory and processes; the session runs on."""
+        """Keep files, memory and processes; the session continues."""
         self._clear()
         captured, frozen = capture_retry.until_settled(self._attempt, self._refuse)
         self._thawed()
         return self._finish_live(captured, frozen)
 
     def suspend(self) -> SnapshotRow:
-        """As `live`, but the processes end once all of it is kept. The operation is left to be completed."""
+        """Like `live`, but the processes end once everything is kept. The caller completes the operation."""
         self._ends_session = True
         self._clear()
         finished: list[SnapshotRow] = []
@@ -130,19 +130,21 @@ class Taking:
         return finished[0]
 
     def _attempt(self) -> tuple[Captured, _Prepared]:
-        if not self._force_drop:  # without what was left out, the next one may be refused
+        if (
+            not self._force_drop
+        ):  # without the descriptors that were left out, the next capture may be refused
             layers = self.context.engine.layers(self._container.id)
             self._watch = reuse_check.Watch(self._container, layers, self._run_dir)
         with self._prepared() as frozen:
             return self._capture(frozen), frozen
 
     def _clear(self) -> None:
-        """Refuse at once what would fail; then look at what there is."""
+        """Refuse a capture that would fail; then list what there is."""
         self._left_out = preflight.clear(self.context, self.session, self._container, self._force_drop)
         self._remember()
 
     def _remember(self) -> None:
-        """Look at what the session holds, for drift. A supervisor of an older version cannot tell."""
+        """Record what the session holds, for drift. A supervisor of an older version cannot report it."""
         with suppress(GuestError):
             self._baseline = take_baseline.baseline(
                 self.context.engine,
@@ -153,16 +155,16 @@ class Taking:
 
     @contextmanager
     def _prepared(self) -> Iterator[_Prepared]:
-        """Let go of every connection into the session; it takes new ones when the block ends.
+        """Close every connection into the session; it accepts new ones when the block ends.
 
-        First the checkpointer is started if need be, and no restore of this container may still be loading.
+        Before that, start the checkpointer if need be, and wait for a restore that is still loading memory.
         """
         with self._ask("hello", container=self._container.id) as link:
             versions = link.until("done")
         self._files.begin()
         with capture_retry.connected(GuestClient(self._run_dir)) as connection:
             frame = connection.ask("prepare")
-            # Half a connection to outside would make the capture fail.
+            # A half-closed connection to outside would make the capture fail.
             connection.await_close()
         prepared = _Prepared(
             wire_fields.integer(frame, "supervisor_pid", least=2),
@@ -194,15 +196,15 @@ class Taking:
         except LinkLost as error:
             raise CaptureFailed(
                 f"cannot snapshot session {self.session.name}: the checkpointer ended meanwhile",
-                hint="the session runs on; try again",
+                hint="the session continues; try again",
             ) from error
 
     def _check_paused(self, prepared: _Prepared) -> None:
-        # Everything stands still: what the guest says of itself now is so in the copy.
+        # Everything is frozen: what the guest reports now also holds in the copy.
         if not run_dir.holds(self._run_dir, layout.paused_name(prepared.token)):
             raise CaptureFailed(
-                f"cannot snapshot session {self.session.name}: it was ready for longer than it waits",
-                hint="the session runs on; try again when the machine has less to do",
+                f"cannot snapshot session {self.session.name}: the capture did not begin in time",
+                hint="the session continues; try again when the machine has less to do",
             )
 
     def _finish_live(self, captured: Captured, prepared: _Prepared) -> SnapshotRow:
@@ -233,7 +235,7 @@ class Taking:
         timing: dict[str, Any],
         about: Mapping[str, Any] | None = None,
     ) -> SnapshotRow:
-        """Digests, manifest, rename; from then on the snapshot is there."""
+        """Add digests and the manifest, and rename; from then on the snapshot exists."""
         store, home, session = self.context.store, self.context.home, self.session
         try:
             if self._baseline is not None:
@@ -262,7 +264,7 @@ class Taking:
                 needs=requirements.by(self.context.engine, about, self._staging),
             )
             manifest.write(self._staging, kept)
-            pack = not self._ends_session  # while everything stands still, no longer than need be
+            pack = not self._ends_session  # while everything is frozen, no longer than necessary
             kept_as = storage.keep(home, self._staging, self.row.id, entries, pack=pack)
         except OSError as error:
             raise capture_errors.unwritable(session, home.root, error) from error
@@ -278,7 +280,7 @@ class Taking:
         }
         self._staging.rename(home.snapshots / self.row.id)
         if self._ends_session:
-            # Not complete before the session's processes are gone; until then all of it may be undone.
+            # Not complete before the session's processes are gone; until then everything may be undone.
             return store.update_snapshot(self.row.id, **ready)
         store.operations.complete(self._operation, snapshots={self.row.id: ready})
         return store.snapshot(self.row.id)
@@ -298,7 +300,7 @@ def new_row(
     auto: Mapping[str, Any] | None = None,
     failure: Failure | None = None,
 ) -> SnapshotRow:
-    """The pending row of a snapshot about to be taken; the operation already carries its id."""
+    """Return the pending row of a snapshot about to be taken; the operation already carries its id."""
     return context.store.add_snapshot(
         session.id,
         kind,
@@ -323,20 +325,20 @@ def _comes_after(store: Store, session: SessionRow) -> str | None:
 
 
 def _token(frame: Frame) -> str:
-    """The word that ends a pause: it becomes part of the name of a file."""
+    """Return the token that ends a pause; it becomes part of a file name."""
     token = wire_fields.text(frame, "token")
     if not _TOKEN.fullmatch(token):
-        raise ProtocolError("cannot understand the session: its token is not what was agreed")
+        raise ProtocolError("cannot understand the session: its token is not valid")
     return token
 
 
 def moment_of(frame: Frame) -> dict[str, Any]:
-    """Where the session's records ended, for the details of a snapshot; empty if it is of an older version.
+    """Return where the session's journal and the output of each shell ended, for a snapshot's details.
 
-    Its journal, and the output of each shell.
+    Empty if the session is of an older version.
 
     Raises:
-        ProtocolError: it is not what was agreed.
+        ProtocolError: the reply is not valid.
     """
     if "journal_seq" not in frame.head:
         return {}

@@ -1,4 +1,4 @@
-"""What is said when a capture failed: the reason in the words of the survivability report, and what to do."""
+"""Errors of failed captures: the reason in the words of the survivability report, and what to do."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 def of_capture(
     session: SessionRow, root: Path, refusal: Refused, names: Mapping[tuple[int, int | None], str]
 ) -> HoldfastError:
-    """The error for what the checkpointer refused; `names` tell whose pids and descriptors they are."""
+    """Return the error for a refusal of the checkpointer; `names` has commands by pid and descriptor."""
     if refusal.kind != "criu":
-        return CaptureFailed(f"cannot snapshot session {session.name}: {refusal}", hint="the session runs on")
+        return CaptureFailed(
+            f"cannot snapshot session {session.name}: {refusal}", hint="the session continues"
+        )
     reason = explain.named(explain.explain(refusal.errors), names)
     if reason.no_space:
         return full(session, root)
     message = f"cannot take a live snapshot of session {session.name}: {reason.text}"
-    hint = f"{reason.advice}; the session runs on; `--kind filesystem` keeps its files only"
+    hint = f"{reason.advice}; the session continues; `--kind filesystem` keeps its files only"
     if not reason.known:
         return CaptureFailed(message, hint=hint)
     finding = {
@@ -42,18 +44,18 @@ def of_capture(
 
 
 def unwritable(session: SessionRow, root: Path, error: OSError) -> StoreError:
-    """The error for a state directory that cannot be written."""
+    """Return the error for a state directory that cannot be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return full(session, root)
     return StoreError(
         f"cannot snapshot session {session.name}: {root} cannot be written ({error.strerror or error})",
-        hint="the session runs on",
+        hint="the session continues",
     )
 
 
 def full(session: SessionRow, root: Path) -> StoreError:
-    """The error for a state directory without space."""
+    """Return the error for a state directory without space."""
     return StoreError(
         f"cannot snapshot session {session.name}: no space left in {root}",
-        hint="make room, or set HOLDFAST_HOME to a folder on a larger disk; the session runs on",
+        hint="make room, or set HOLDFAST_HOME to a folder on a larger disk; the session continues",
     )

@@ -1,5 +1,5 @@
-"""Makes the record of a capture, and judges what was captured as a restore will: processes, open files, names
-of kernels. A session that runs on does so by then; one that is suspended ends only after it.
+"""The record of a capture, and its verification by the rules of a restore: processes, open files, names of
+kernels. A session that continues already runs by then; one that is suspended ends only afterwards.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
 
-# What the engine puts over the image for each container.
+# Files that the engine mounts over the image in each container.
 _NOT_IN_IMAGE = ("/proc", "/sys", "/dev", "/run/secrets", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
 
 
@@ -38,13 +38,15 @@ def remember(
     held: Holdings | None,
     still: Target | None,
 ) -> None:
-    """Write `record.json.gz` into the folder of a capture, if what is in it can come back.
+    """Write `record.json.gz` into the folder of a capture, if the capture can be restored.
 
-    `held` is what the session said before; `still` is the session, if it stands still as long as this takes.
+    Args:
+        held: what the session reported before.
+        still: the session, if it stays frozen meanwhile.
 
     Raises:
-        LiveUnsupported: a restore would refuse it.
-        CaptureFailed: the images cannot be read.
+        LiveUnsupported: a restore would refuse the capture.
+        CaptureFailed: the process images cannot be read.
         OSError: the file cannot be written.
     """
     try:
@@ -63,7 +65,7 @@ def remember(
     except (Refused, LinkLost, ValidationError) as error:
         raise CaptureFailed(
             f"cannot snapshot session {session.name}: its process images cannot be read ({_why(error)})",
-            hint="the session runs on; try again",
+            hint="the session continues; try again",
         ) from error
     paths = [
         one.what
@@ -89,7 +91,7 @@ def _judge(session: SessionRow, violations: list[Violation]) -> None:
 def _unrestorable(session: SessionRow, why: str) -> LiveUnsupported:
     return LiveUnsupported(
         f"cannot take a live snapshot of session {session.name}: it could not be restored: {plain(why, 300)}",
-        hint="the session runs on, nothing was kept; `--kind filesystem` keeps its files only",
+        hint="the session continues, nothing was kept; `--kind filesystem` keeps its files only",
     )
 
 

@@ -1,8 +1,8 @@
-"""Tries a capture again that failed for what is gone a moment later.
+"""Retries of captures that failed for a transient reason.
 
-Such as: a connection that is being accepted, a process that is just ending or starting a program, messages of
-the kernel that nobody read yet. Between two tries the session is awake and goes on. It is tried a bounded
-number of times; everything else that fails is told at once.
+Examples are a connection that is being accepted, a process that is ending or starting a program, and messages
+of the kernel that were not read yet. Between two attempts the session runs. The number of attempts is
+bounded; all other failures are reported at once.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
+from holdfast.base import polling
 from holdfast.errors import GuestDisconnected
 from holdfast.runtime.guest_rpc.guest_client import Connection, GuestClient
 from holdfast.snapshots import explain
@@ -19,25 +20,22 @@ from holdfast.snapshots.link import Refused
 T = TypeVar("T")
 
 PAUSES = (0.05, 0.2, 0.5)
-"""Seconds before the second, third and last try."""
+"""Seconds before the second, third and last attempt."""
 AWAKE_SECONDS = 5.0
-"""How long a session that wakes may take to listen again."""
+"""How long a session that wakes up may take to listen again."""
 
 
 def connected(client: GuestClient) -> Connection:
-    """A connection to a session that may just be waking. Raises GuestDisconnected."""
-    deadline = time.monotonic() + AWAKE_SECONDS
-    while True:
-        try:
-            return client.connect()
-        except GuestDisconnected:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.005)
+    """Connect to a session that may just be waking up.
+
+    Raises:
+        GuestDisconnected: it does not listen within `AWAKE_SECONDS`.
+    """
+    return polling.while_raising(GuestDisconnected, client.connect, AWAKE_SECONDS, 0.005)
 
 
 def until_settled(attempt: Callable[[], T], refuse: Callable[[Refused], NoReturn]) -> T:
-    """What `attempt` returns, which raises Refused; `refuse` says it when that does not change."""
+    """Return what `attempt` returns; call `refuse` with the last Refused if the attempts run out."""
     for pause in PAUSES:
         try:
             return attempt()

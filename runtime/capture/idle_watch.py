@@ -1,4 +1,4 @@
-"""One look at all sessions: captures those that were idle for as long as their policy says, and tidies up."""
+"""One pass over all sessions: captures those that were idle for as long as their policy says, and prunes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def look(context: Context) -> list[str]:
-    """Capture what is due, and let go of what is overdue. Returns names of the sessions that were captured.
+    """Capture what is due, and remove what is overdue. Returns the names of the sessions captured.
 
     A failure in one session is reported once and does not stop the others.
     """
@@ -26,7 +26,7 @@ def look(context: Context) -> list[str]:
         policy = Policy.of(session.details)
         try:
             if session.state == "running" and policy.idle and _due(context, session, policy.idle):
-                autosnapshot.take(context, session.id, policy, "idle", "nothing was done for long")
+                autosnapshot.take(context, session.id, policy, "idle", "idle for long")
                 captured.append(session.name)
             prune.expire(context, session)
         except HoldfastError as error:

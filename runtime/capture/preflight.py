@@ -1,7 +1,7 @@
-"""Looks before a capture whether it can succeed, and makes way for it where a person said so.
+"""The check before a capture, and the removal of obstacles that the caller named.
 
-The look costs milliseconds and disturbs nobody. What blocks is refused by name; what a person names with
-`force_drop` is ended, or left out of the copy. Nothing else ever is.
+The check costs milliseconds and disturbs nothing. Whatever blocks the capture is reported by name. Only what
+the caller names with `force_drop` is ended, or left out of the copy.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SessionRow
 
 MAX_SHOWN = 50
-"""Findings that an error carries."""
+"""The most findings that an error carries."""
 
 
 def report(context: Context, session: SessionRow) -> Survivability:
-    """What would become of a running session if it were captured now.
+    """Return what a capture of a running session would keep and lose now.
 
     Raises:
-        SessionDead, GuestError: it does not run or answer.
-        LiveUnsupported, CaptureFailed, EngineError: nobody can look.
+        SessionDead, GuestError: the session does not run or answer.
+        LiveUnsupported, CaptureFailed, EngineError: the check is not possible.
     """
     container = context.engine.inspect(session.container_id or "")
     if container is None or not container.running:
@@ -47,11 +47,11 @@ def report(context: Context, session: SessionRow) -> Survivability:
 def clear(
     context: Context, session: SessionRow, container: ContainerState, force_drop: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Refuse a capture that would fail; end what was named; return the descriptors that are to be left out.
+    """Refuse a capture that would fail; end what was named; return the descriptors to leave out.
 
     Raises:
-        LiveUnsupported: something blocks that was not named.
-        InvalidArgument: what was named does not block.
+        LiveUnsupported: something that was not named blocks the capture.
+        InvalidArgument: something that was named does not block it.
     """
     check = _Check(context, session, container)
     try:
@@ -59,12 +59,12 @@ def clear(
     except CaptureFailed:
         if force_drop:
             raise
-        return []  # the capture finds out itself
+        return []  # the capture itself will find out
     chosen = survivability.drops(force_drop, found.blocks)
     _refuse(session, [one for one in found.blocks if not chosen.cover(one)])
     if chosen.pids:
         check.end(chosen.pids)
-        # Who lost its parent or its peer may stand in the way now.
+        # A process that lost its parent or its peer may block the capture now.
         _refuse(session, [one for one in check.look().blocks if not chosen.cover(one)])
     return [{"pid": pid, "fd": fd, "with": "null"} for pid, fd in chosen.descriptors]
 
@@ -72,7 +72,7 @@ def clear(
 def names(
     context: Context, session: SessionRow, container: ContainerState
 ) -> dict[tuple[int, int | None], str]:
-    """Commands by pid, and what is open by pid and descriptor, for words about a failure."""
+    """Return commands by pid, and open files by pid and descriptor, to describe a failure."""
     found: dict[tuple[int, int | None], str] = {}
     with suppress(HoldfastError):
         for one in _Check(context, session, container).look(everything=True).resources:
@@ -100,7 +100,7 @@ def _refuse(session: SessionRow, left: list[Resource]) -> None:
 
 
 def _supervisor(client: GuestClient) -> int:
-    """The inner pid of the supervisor. To ask for a moment is only to look; older ones tell it otherwise."""
+    """Return the inner pid of the supervisor, from a read-only request that older ones answer differently."""
     with suppress(GuestError):
         told = client.request("moment")
         if "supervisor_pid" in told.head:
@@ -109,7 +109,7 @@ def _supervisor(client: GuestClient) -> int:
 
 
 class _Check:
-    """Looks at one session through the checkpointer."""
+    """The check of one session, through the checkpointer."""
 
     def __init__(self, context: Context, session: SessionRow, container: ContainerState) -> None:
         self._context = context
@@ -131,11 +131,11 @@ class _Check:
                 return link.until("done")
         except Refused as refusal:
             raise CaptureFailed(
-                f"cannot look into session {self._name}: {refusal}", hint="the session runs on"
+                f"cannot look into session {self._name}: {refusal}", hint="the session continues"
             ) from refusal
 
     def look(self, *, everything: bool = False) -> Survivability:
-        """Ask for the findings."""
+        """Request the findings."""
         told = self._ask("check", everything=everything, mounts=self._mounts)
         return Survivability(
             resources=tuple(_resource(one) for one in told["findings"]),
@@ -150,7 +150,7 @@ class _Check:
         )
 
     def settled(self) -> Survivability:
-        """The findings, asked for again while all that blocks may be gone a moment later."""
+        """Return the findings; ask again while everything that blocks may be transient."""
         found = self.look()
         for pause in capture_retry.PAUSES:
             if not found.blocks or not all(CATALOGUE[one.kind].passing for one in found.blocks):
@@ -165,7 +165,7 @@ class _Check:
 
 
 def _resource(told: dict[str, Any]) -> Resource:
-    """The form is the checkpointer's, the texts are the session's."""
+    """Convert a finding of the checkpointer; its texts come from the session."""
     kind = str(told["kind"])
     fd = int(told["fd"])
     return Resource(

@@ -1,8 +1,8 @@
-"""Whether every task of a container waits, and whether any has run between two looks.
+"""Quiescence of a container: whether every task waits, and whether any has run between two samples.
 
-A task is still if it is asleep in a call that only something outside of it can end: no time limit in it.
-When all are still and nothing comes from outside, nothing will ever happen. The kernel counts the nanoseconds
-each task has run, so that a later look tells whether one did. What cannot be told counts as not still.
+A task is still if it sleeps in a call without a time limit, which only something outside can end. If all
+are still and nothing arrives from outside, nothing will ever happen. The kernel counts the nanoseconds that
+each task has run, so that a later sample reveals whether one did. What is not known counts as not still.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MOST = 2000
-"""Tasks beyond which a look is not worth it."""
+"""The most tasks for which sampling is worth it."""
 _PROC = Path("/proc")
 _CGROUPS = Path("/sys/fs/cgroup")
 _ENDLESS = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)
 _ALWAYS, _NULL, _MINUS = "always", "null", "minus"
-# Which argument of a call is its time limit, and what it is if there is none; see the pages in section 2.
+# The argument of a call that is its time limit, and its value for none; see the pages in section 2.
 _LIMITS: dict[str, dict[int, tuple[int, str]]] = {
     "x86_64": {
         0: (0, _ALWAYS),  # read
@@ -56,17 +56,17 @@ _LIMITS: dict[str, dict[int, tuple[int, str]]] = {
 }
 _FUTEX_WAITS = (0, 9)
 _ALARMS = 1 << 13 | 1 << 25 | 1 << 26
-"""SIGALRM, SIGVTALRM and SIGPROF in a mask of signals: what setitimer(2) sends."""
+"""SIGALRM, SIGVTALRM and SIGPROF in a mask of signals: those that setitimer(2) sends."""
 _SHELLS = ("bash", "sh", "dash", "init")
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 
 Tasks = dict[str, tuple[int, str]]
-"""By "pid tid start": nanoseconds it has run, and the line of the call it is in, empty unless it is still."""
+"""By "pid tid start": nanoseconds a task has run, and its line of proc_pid_syscall(5), empty unless still."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was seen of a container: tasks of the supervisor apart, nanoseconds all of it has run."""
+    """A sample of a container: tasks, those of the supervisor apart, and nanoseconds all of it has run."""
 
     tasks: Tasks
     own: Tasks
@@ -74,31 +74,35 @@ class Look:
 
     @property
     def still(self) -> bool:
-        """Whether every task but the supervisor's waits for something from outside."""
+        """True if every task but the supervisor's waits for something from outside."""
         return bool(self.tasks) and all(line for _, line in self.tasks.values())
 
     def same(self, before: Look) -> bool:
-        """Whether nothing but the supervisor has run since, not even something that came and went."""
+        """Check that nothing but the supervisor has run since, not even a process that came and went."""
         if self.tasks != before.tasks or self.own.keys() != before.own.keys():
             return False
         mine = sum(ran - before.own[key][0] for key, (ran, _) in self.own.items())
         return abs(self.usage - before.usage - mine) <= TOLERANCE
 
     def places(self) -> dict[str, str]:
-        """In which call each task is, and on what: its number and first argument."""
+        """Return the call that each task is in: its number and first argument."""
         return {key: " ".join(line.split()[:2]) for key, (_, line) in self.tasks.items()}
 
     def encode(self) -> dict[str, object]:
-        """For JSON."""
+        """Return the sample as JSON values."""
         return {"tasks": _plain(self.tasks), "own": _plain(self.own), "usage": self.usage}
 
 
 TOLERANCE = 3_000_000
-"""Nanoseconds by which two counts of the same may differ; `docker exec` of `true` takes 10 to 18 million."""
+"""Nanoseconds by which equal counts may differ; `docker exec` of `true` takes 10 to 18 million."""
 
 
 def decode(told: Mapping[str, object]) -> Look:
-    """A look from JSON. Raises ValueError, TypeError, KeyError."""
+    """Read a sample from JSON values.
+
+    Raises:
+        ValueError, TypeError, KeyError: they are not valid.
+    """
     tasks, own, usage = told["tasks"], told["own"], told["usage"]
     if not isinstance(tasks, dict) or not isinstance(own, dict) or not isinstance(usage, int):
         raise TypeError("look")
@@ -111,7 +115,7 @@ def _plain(tasks: Tasks) -> dict[str, list[object]]:
 
 
 def endless(line: str, machine: str = platform.machine()) -> bool:
-    """Whether the line of /proc/PID/task/TID/syscall is of a call that no time ends."""
+    """Check whether a line of /proc/PID/task/TID/syscall shows a call without a time limit."""
     words = line.split()
     if len(words) < 9:
         return False
@@ -127,13 +131,13 @@ def endless(line: str, machine: str = platform.machine()) -> bool:
 
 
 def look(init_pid: int, supervisor: int, proc: Path = _PROC, cgroups: Path = _CGROUPS) -> Look | None:
-    """Look at a container by its first process; None if something cannot be seen.
+    """Sample a container by its first process; None if something cannot be seen.
 
     Args:
-        init_pid: its first process, as this host counts.
-        supervisor: the supervisor, as the container counts.
-        proc: where proc(5) is.
-        cgroups: where cgroups are.
+        init_pid: its first process, in this host's numbering.
+        supervisor: the supervisor, in the container's numbering.
+        proc: mount point of proc(5).
+        cgroups: mount point of cgroups(7).
     """
     try:
         members, counter = _cgroup(init_pid, proc, cgroups)
@@ -153,10 +157,10 @@ def look(init_pid: int, supervisor: int, proc: Path = _PROC, cgroups: Path = _CG
 
 
 def clocked(look: Look, proc: Path = _PROC) -> bool:
-    """Whether a task that is still may be woken by a clock all the same.
+    """Check whether a clock may wake a task that is still.
 
-    By a timer of its process, one among its descriptors, or an alarm: of alarms the kernel tells only that
-    they would be caught, which shells always do. What cannot be seen counts as a clock.
+    That may be a timer of its process, one among its descriptors, or an alarm. Of alarms the kernel reveals
+    only that they would be caught, which shells always do. What cannot be seen counts as a clock.
     """
     try:
         for pid in {key.split()[0] for key in look.tasks}:
@@ -193,7 +197,7 @@ def _field(process: Path, name: str) -> str:
 
 
 def _cgroup(init_pid: int, proc: Path, cgroups: Path) -> tuple[Path, Path]:
-    """The list of a container's processes, and the file that tells how long they ran (cgroups(7))."""
+    """Return the list of a container's processes, and the file with the time they ran (cgroups(7))."""
     for line in _text(proc / str(init_pid) / "cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if "cpuacct" in controllers.split(","):
@@ -213,7 +217,11 @@ def _usage(counter: Path) -> int:
 
 
 def _text(path: str | Path) -> str:
-    """A file of proc(5), without what a text file costs: a look reads dozens of them. Raises OSError."""
+    """Read a file of proc(5) without the overhead of text files: a sample reads dozens of them.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         parts = list(iter(lambda: os.read(descriptor, 1 << 16), b""))

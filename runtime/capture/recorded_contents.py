@@ -1,7 +1,7 @@
-"""Digests of files in the layers of a snapshot's image: their content at the freeze, whatever came later.
+"""Digests of files in the layers of a snapshot's image: their contents at the freeze, whatever came later.
 
-It needs the rights of root on this host and layers of overlay2, like `overlay`. The layers were under the
-session's control: no link in them is followed. Reading is bounded, and what is skipped is said.
+Requires root on this host and layers of overlay2, like `overlay`. The layers were under the session's
+control: no link in them is followed. Reading is bounded, and what is skipped is reported.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from holdfast.snapshots.record import OpenFile
 
 MAX_FILE = 2 << 20
 MAX_TOTAL = 8 << 20
-"""Bytes: a restore reads as much again while the session stands still, about 10 ms."""
+"""The most bytes read: a restore reads as much again while the session is frozen, about 10 ms."""
 
 
 def digests(paths: Iterable[str], layers: Sequence[Path], elsewhere: Iterable[str]) -> list[OpenFile]:
-    """What is known of each path.
+    """Return the digest of each path, or why it has none.
 
     Args:
         paths: absolute paths in the session, without links.

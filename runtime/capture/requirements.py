@@ -1,4 +1,4 @@
-"""What a snapshot that is being taken will need, for its manifest. Decides nothing."""
+"""The requirements of a snapshot that is being taken, for its manifest. Decides nothing."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from holdfast.engine.engine import Engine
 from holdfast.snapshots.fitness import Needs
 from holdfast.snapshots.machine import Machine
 
-# Images of CRIU that are there only if processes hold what not every kernel has.
+# Images of CRIU that exist only if processes use features that not every kernel has.
 _USES = {"timens-*.img": "time_namespace", "seccomp.img": "seccomp"}
 
 
 def by(engine: Engine, about: Mapping[str, Any] | None, staged: Path) -> Needs:
-    """The needs of what is in the folder `staged`.
+    """Return the requirements of the snapshot in the folder `staged`.
 
     Args:
-        engine: in which it was taken.
-        about: what the checkpointer told of the machine; None for a snapshot of files.
-        staged: where its parts are.
+        engine: the engine that runs the session.
+        about: what the checkpointer reported of the machine; None for a snapshot of files.
+        staged: the folder with the snapshot's parts.
     """
     return Needs(
         live=about is not None,
@@ -36,7 +36,7 @@ def by(engine: Engine, about: Mapping[str, Any] | None, staged: Path) -> Needs:
 
 
 def machine(about: Mapping[str, Any]) -> Machine:
-    """The machine of this process and of what the checkpointer told of it; as little as is understood."""
+    """Return the machine of this process, with what the checkpointer reported of it as far as it is valid."""
     known = {"arch": platform.machine(), "kernel": platform.release()}
     try:
         return Machine.model_validate({**known, **about})

@@ -1,10 +1,10 @@
-"""Finds out that nothing has happened in a session since its last live snapshot, and then takes none anew.
+"""The check that nothing has happened in a session since its last live snapshot, which is then reused.
 
-A snapshot leaves a note if the session was still right before it and after it: every task in the same call,
-no request in between that could change anything. If at the next one all of that is as in the note, the new
-snapshot shares everything with the last. Whatever cannot be told means that something has changed.
+A snapshot leaves a note if the session was still right before and right after it: every task in the same
+call, and no request in between that could change anything. If all of that equals the note at the next one,
+the new snapshot shares everything with the last. Anything that is not known counts as a change.
 
-Not seen: what processes of the host write into a tmpfs of the session, and what changes in mounted folders.
+Not detected: writes of host processes into a tmpfs of the session, and changes in mounted folders.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.base import polling
 from holdfast.errors import GuestDisconnected, GuestError, HoldfastError
 from holdfast.runtime.capture import quiescence
 from holdfast.runtime.capture.quiescence import Look
@@ -32,22 +33,22 @@ if TYPE_CHECKING:
 NOTE = "note"
 LOOKS = 8
 PAUSE = 0.004
-"""Between two looks that shall be the same, seconds."""
-PATIENCE = 2.0
-"""Until the supervisor listens again after a capture, seconds; on a machine that is not busy it is 10 ms."""
+"""Seconds between two samples that must agree."""
+REPLY_SECONDS = 2.0
+"""How long the supervisor may take to listen again after a capture; on an idle machine it takes 10 ms."""
 MOST_FILES = 20_000
-"""Entries of the session's layer beyond which looking for changes takes longer than it saves."""
+"""Entries of the session's layer above which a search for changes takes longer than it saves."""
 _OWN = "var/lib/holdfast"
 _LOOPBACK = re.compile(r"[0-9A-F]{6}7F:|0{24}01000000:|0{16}FFFF0000[0-9A-F]{6}7F:")
-"""127.0.0.0/8, ::1 and the former as the latter, as in proc_pid_net(5) on machines of this byte order."""
+"""127.0.0.0/8, ::1 and IPv4-mapped 127.0.0.0/8, as in proc_pid_net(5) on machines of this byte order."""
 _NETWORK = ("tcp", "tcp6", "udp", "udp6", "raw", "raw6", "udplite", "udplite6")
 
 
 class Watch:
-    """Watches over one capture: made right before it, asked after it."""
+    """The watch over one capture: created right before it, evaluated after it."""
 
     def __init__(self, container: ContainerState, layers: Sequence[Path], run_dir: Path) -> None:
-        """`layers` are the container's, its own first; without them files cannot be watched."""
+        """Take a sample. `layers` are the container's, its own first; without them files are not watched."""
         self._container = container
         self._layer = os.fspath(layers[0]) if layers else ""
         self._run_dir = run_dir
@@ -62,7 +63,7 @@ class Watch:
             return
 
     def after(self) -> dict[str, Any]:
-        """The note for the details of the snapshot; empty if the session was not still all the time."""
+        """Return the note for the snapshot's details; empty if the session was not still all the time."""
         before = self._before
         if before is None or not self._layer:
             return {}
@@ -70,7 +71,7 @@ class Watch:
             self._awaited()
             if identity_messages.hooks(
                 self._run_dir
-            ):  # they do in the session what the capture does not have
+            ):  # they do something in the session that the capture lacks
                 return {}
             now = done(self._client.request("moment"))
             look = quiet(self._container.pid, now["supervisor_pid"])
@@ -88,19 +89,11 @@ class Watch:
 
     def _awaited(self) -> None:
         """Wait until the supervisor listens again."""
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
-                self._client.request("moment")
-                return
-            except GuestDisconnected:
-                if time.monotonic() > deadline:
-                    raise
-            time.sleep(PAUSE)
+        polling.while_raising(GuestDisconnected, lambda: self._client.request("moment"), REPLY_SECONDS, PAUSE)
 
 
 def quiet(init_pid: int, supervisor: int) -> Look | None:
-    """Two looks in a row at which everything was still and the same; None if there are none soon."""
+    """Return the second of two consecutive samples that are still and equal; None if there are none soon."""
     before: Look | None = None
     for _ in range(LOOKS):
         now = quiescence.look(init_pid, supervisor)
@@ -114,7 +107,11 @@ def quiet(init_pid: int, supervisor: int) -> Look | None:
 
 
 def done(frame: Frame) -> dict[str, Any]:
-    """What a supervisor says it has done: entries, requests, output. Raises ProtocolError."""
+    """Return a supervisor's counters: journal entries, requests, output.
+
+    Raises:
+        ProtocolError: they are not valid.
+    """
     offsets = wire_fields.table(frame.head.get("offsets") or {}, "offsets")
     return {
         "journal_seq": wire_fields.integer(frame, "journal_seq"),
@@ -125,15 +122,15 @@ def done(frame: Frame) -> dict[str, Any]:
 
 
 def since(context: Context, session: SessionRow) -> tuple[SnapshotRow, Frame] | None:
-    """The last live snapshot of a session and what its supervisor says, if nothing has happened since."""
+    """Return a session's last live snapshot and its supervisor's reply, if nothing has happened since."""
     try:
         last = context.store.latest_snapshot(session.id)
         note = last.details.get(NOTE) if last is not None else None
         if last is None or last.state != "ready" or not isinstance(note, dict):
             return None
-        if last.details.get("dropped"):  # it lacks what was left out of it
+        if last.details.get("dropped"):  # it lacks the descriptors that were left out
             return None
-        # The container is the same one if its processes are: pids with the times they started.
+        # The container is the same if its processes are: pids with their start times.
         init_pid, supervisor = int(note["init_pid"]), int(note["done"]["supervisor_pid"])
         moment = GuestClient(context.home.run_dir(session.id)).request("moment")
         look = quiescence.look(init_pid, supervisor)
@@ -141,7 +138,7 @@ def since(context: Context, session: SessionRow) -> tuple[SnapshotRow, Frame] | 
             return None
         if done(moment) != note["done"]:
             return None
-        # Not one packet came or went; else it takes the kernel milliseconds to list who could have got it.
+        # No packet came or went; otherwise listing the possible receivers takes the kernel milliseconds.
         if counted(init_pid) != note.get("counters") and network(init_pid) != note["traffic"]:
             return None
         return None if touched(Path(note["layer"]), float(note["at"])) else (last, moment)
@@ -150,9 +147,12 @@ def since(context: Context, session: SessionRow) -> tuple[SnapshotRow, Frame] | 
 
 
 def touched(upper: Path, since: float) -> bool:
-    """Whether a file of the session's layer was changed after a moment, by whomever: `docker cp`, too.
+    """Check whether a file of the session's layer was changed after a time, even by `docker cp`.
 
-    The supervisor's own files are left out: what it writes is known otherwise. Raises OSError.
+    The supervisor's own files are left out: what it writes is known otherwise.
+
+    Raises:
+        OSError: the layer cannot be read.
     """
     waiting, left, own = [os.fspath(upper)], MOST_FILES, os.path.join(upper, _OWN)  # noqa: PTH118
     while waiting:
@@ -163,7 +163,7 @@ def touched(upper: Path, since: float) -> bool:
             for entry in entries:
                 left -= 1
                 if left < 0 or entry.stat(follow_symlinks=False).st_ctime > since:
-                    # A folder on the way to the supervisor's own changes with it.
+                    # The parents of the supervisor's folder change with it.
                     if (left >= 0 and own.startswith(entry.path + os.sep)) or entry.path == own:
                         waiting.append(entry.path)
                         continue
@@ -174,14 +174,21 @@ def touched(upper: Path, since: float) -> bool:
 
 
 def counted(init_pid: int) -> str:
-    """How many packets each of its devices has seen, those within the session included. Raises OSError."""
+    """Return how many packets each network device has seen, including those within the session.
+
+    Raises:
+        OSError: they cannot be read.
+    """
     return Path(f"/proc/{init_pid}/net/dev").read_text()
 
 
 def network(init_pid: int) -> str:
-    """What came and went so far, if there is a socket that others can reach; empty if there is none.
+    """Return the traffic so far if others can reach a socket of the session; empty if they cannot.
 
-    Among those that only the session itself can reach are those of the engine's name server. Raises OSError.
+    Sockets that only the session itself can reach include those of the engine's name server.
+
+    Raises:
+        OSError: the tables cannot be read.
     """
     base = Path(f"/proc/{init_pid}/net")
     for name in _NETWORK:

@@ -1,7 +1,7 @@
-"""A snapshot of a session in which nothing has happened since its last one: all of that one, under a new id.
+"""Reuse of a session's last snapshot, under a new id, if nothing has happened since.
 
-Nothing is captured and the session does not stop. Files are links to the same, pages are in packs anyway, and
-the image gets one more name, so that each of the two may be removed without the other.
+Nothing is captured and the session is not frozen. Files are hard links, pages are in packs anyway, and the
+image gets another name, so that each of the two snapshots can be removed without the other.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotRow
     from holdfast.snapshots.manifest import Manifest
 
-PATIENCE = 0.05
+STORE_LOCK_SECONDS = 0.05
 _OF_ITS_OWN = ("storage", "moment", "generation", "actor", "auto", "life", "failure")
 
 
 def share(
     context: Context, session: SessionRow, operation: OperationRow, row: SnapshotRow
 ) -> SnapshotRow | None:
-    """Complete a pending snapshot with what the last one is, if nothing has changed; None if it has.
+    """Complete a pending snapshot from the last one if nothing has changed; None if it has.
 
-    Whatever is in the way leads to a capture, which will tell of it if it matters.
+    Any obstacle leads to a capture, which reports it if it matters.
     """
     began = time.monotonic()
     found = reuse_check.since(context, session)
@@ -52,7 +52,7 @@ def share(
         with (
             raw.held(source),
             Chunks(home.root) as chunks,
-            chunks.changing(PATIENCE),
+            chunks.changing(STORE_LOCK_SECONDS),
             ThreadPoolExecutor(1, "tag") as meanwhile,
         ):
             kept = manifest.read(source).model_copy(
@@ -61,11 +61,11 @@ def share(
                     "label": row.label,
                     "created_at": row.created_at,
                     "parent": row.parent_snapshot_id,
-                    "options": session.options,  # those of its network can be changed from outside
+                    "options": session.options,  # its network options can be changed from outside
                     "failure": of_row(row.details),
                 }
             )
-            # If it comes to nothing: the capture that follows gives the name to its own image, or is undone.
+            # If this fails, the capture that follows gives the name to its own image, or is undone.
             tagged = meanwhile.submit(context.engine.images.tag, kept.image, image_ref(row.id))
             linked = _link(source, staging, last.id, kept)
             tagged.result()
@@ -98,7 +98,10 @@ def _storage(last: SnapshotRow, own: int) -> dict[str, Any]:
 
 
 def _link(source: Path, folder: Path, last: str, kept: Manifest) -> int | None:
-    """Make a folder like another, with a manifest of its own; bytes that take space. None: it cannot be."""
+    """Make a folder with the files of another and a manifest of its own; return the bytes that take space.
+
+    None if that is not possible.
+    """
     (folder / raw.IMAGES).mkdir(mode=0o700, parents=True)
     packed = recipe.pass_on(source, last, folder, kept.id)
     if packed is None:
@@ -110,6 +113,6 @@ def _link(source: Path, folder: Path, last: str, kept: Manifest) -> int | None:
             if entry.name not in packed:
                 return None
     manifest.write(folder, kept)
-    # The rest is links to what is on the disk.
+    # The rest is hard links.
     files.sync((folder / manifest.FILE, folder / recipe.FILE, folder / raw.IMAGES, folder))
     return (folder / manifest.FILE).stat().st_size + (folder / recipe.FILE).stat().st_size

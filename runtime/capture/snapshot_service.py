@@ -1,7 +1,6 @@
-"""Captures a session, or suspends it: all or nothing.
+"""The capture or suspension of a session as one operation.
 
-What is made on the way carries the operation's id, so that `recovery` can take it back; the steps are in
-`taking`.
+Everything it makes carries the operation's id, so that `recovery` can undo it; the steps are in `capture`.
 """
 
 from __future__ import annotations
@@ -53,11 +52,11 @@ def take(
     force_drop: Sequence[str] = (),
     failure: Failure | None = None,
 ) -> SnapshotRow:
-    """Capture a running session; it runs on.
+    """Capture a running session, which continues.
 
     Raises:
-        LiveUnsupported: a live snapshot is not possible; the reason is in the message.
-        CaptureFailed, StoreError, SessionBusy, SessionDead: nothing was taken.
+        LiveUnsupported: a live snapshot is not possible; the message says why.
+        CaptureFailed, StoreError, SessionBusy, SessionDead: nothing was captured.
     """
     if force_drop and kind != "live":
         raise InvalidArgument("cannot drop anything: nothing blocks a snapshot of files")
@@ -78,7 +77,7 @@ def capture(
 ) -> SnapshotRow:
     """Like `take`, but the caller holds the lock. `auto` names the trigger of an automatic snapshot.
 
-    Then it is the last one, if nothing has happened since.
+    An automatic snapshot may be the last one again, if nothing has happened since.
     """
     found = reuse_check.since(context, session) if auto is not None and kind == "live" else None
     if found is not None and _same_options(context, found[0], session):
@@ -104,7 +103,7 @@ def capture(
 
 
 def suspend(context: Context, session: SessionRow) -> SessionRow:
-    """Capture a session and end its processes in the same moment; nothing of its container remains."""
+    """Capture a session and end its processes at the same instant; nothing of its container remains."""
     with (
         turn(context, session, "suspend") as session,
         carry_out(
@@ -123,7 +122,7 @@ def suspend(context: Context, session: SessionRow) -> SessionRow:
 
 @undoes(OperationKind.SUSPEND)
 def undo_suspension(context: Context, operation: OperationRow) -> OperationState:
-    """Finish a suspension whose processes are gone already: its snapshot is all there is of the session."""
+    """Finish a suspension whose processes have ended: its snapshot is all that is left of the session."""
     if _finished(context, operation):
         return "done"
     return take_back_capture(context, operation)
@@ -157,7 +156,7 @@ def _put_away(context: Context, session: SessionRow, taken: SnapshotRow, operati
 
 
 def _same_options(context: Context, snapshot: SnapshotRow, session: SessionRow) -> bool:
-    """Whether a snapshot would make the session that this one is: its network can be changed from outside."""
+    """Check that a snapshot has this session's options: the network's can be changed from outside."""
     with contextlib.suppress(SnapshotDamaged):
         return manifest.read(context.home.snapshots / snapshot.id).options == session.options
     return False

@@ -1,1 +1,1 @@
-"""Jobs of a CI system in sessions: run, watched, and captured alive when they go wrong."""
+"""Jobs of a CI system in sessions: run, watched, and captured alive when they fail."""

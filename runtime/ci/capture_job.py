@@ -1,7 +1,7 @@
 """Captures the session of a job that failed, within limits of time and size.
 
-A capture that takes too long is interrupted and undone, as by Ctrl-C. If there is no live snapshot, it is
-said why, and files alone are kept only if that was asked for.
+A capture that takes too long is interrupted and undone, as by Ctrl-C. If there is no live snapshot, the
+reason is reported, and files alone are kept only on request.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_FINDINGS = 5
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a capture may take: `seconds`, bytes of `size`. `files`: keep those if live is not possible."""
+    """Limits of a capture: `seconds`, bytes of `size`. `files`: keep those if it cannot be live."""
 
     seconds: float = 300.0
     size: int | None = None
@@ -38,27 +38,27 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """What was captured. `why` says why it is not live, or not there at all."""
+    """The captured snapshot. `why` says why it is not live, or missing altogether."""
 
     snapshot: Snapshot | None
     why: str = ""
 
 
 class _Over(Exception):
-    """The time of a capture is over."""
+    """The time limit of a capture has expired."""
 
 
 def freeze(session: Session, record: Failure, limits: Limits) -> Frozen:
-    """Capture a session; it runs on."""
+    """Capture a session, which keeps running."""
     try:
         _check_memory(session, limits)
         return Frozen(_within(session, "live", record, limits))
     except HoldfastError as error:
-        why = _told(error)
+        why = _detailed(error)
     if not limits.files:
         return Frozen(None, why)
     try:
-        return Frozen(_within(session, "filesystem", record, limits), f"{why}; the files alone were kept")
+        return Frozen(_within(session, "filesystem", record, limits), f"{why}; only the files were kept")
     except HoldfastError as error:
         return Frozen(None, f"{why}; nor could the files be kept: {error}")
 
@@ -100,7 +100,7 @@ def _within(session: Session, kind: SnapshotKind, record: Failure, limits: Limit
 
 
 def _check_memory(session: Session, limits: Limits) -> None:
-    """What will be too large is not written at all."""
+    """Refuse in advance what would be too large, so that it is never written."""
     if limits.size is None:
         return
     found = session.pulse(parts=("limits",)).memory
@@ -112,8 +112,8 @@ def _check_memory(session: Session, limits: Limits) -> None:
         )
 
 
-def _told(error: HoldfastError) -> str:
-    """An error with what stands in the way, as `snapshot --check` names it."""
+def _detailed(error: HoldfastError) -> str:
+    """Return an error's message with the obstacles, as `snapshot --check` names them."""
     findings = list(error.findings)[:MOST_FINDINGS] if isinstance(error, LiveUnsupported) else []
     named = [
         plain(f"{each.get('command') or each.get('what') or ''}: {each.get('reason') or ''}", 200)

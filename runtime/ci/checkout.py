@@ -1,8 +1,8 @@
-"""What of a checkout goes into a session: what git would keep, and git's own folder.
+"""The part of a checkout that goes into a session: what git would keep, and git's own folder.
 
-Tracked files and those that are neither tracked nor ignored, as they are in the working tree; submodules the
-same; symbolic links as links. Of `.git/config` the credentials stay behind, which CI systems leave there. A
-folder that is no checkout goes as it is.
+Tracked files and those that are neither tracked nor ignored, as they are in the working tree; the same for
+submodules; symbolic links as links. From `.git/config` the credentials that CI systems leave there are
+removed. A folder that is not a checkout goes unchanged.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from holdfast.errors import InvalidArgument
 from holdfast.runtime.guest.records import masking
 
 DEEPEST = 8
-"""Submodules within submodules that are followed."""
+"""Depth to which submodules within submodules are followed."""
 MOST = 2_000_000
-"""Entries; a checkout of Linux has 90 000."""
-# The user may not own the folder (containers of CI systems), and nothing in it is to be run for a listing.
+"""Limit of entries; a checkout of Linux has 90 000."""
+# The user may not own the folder (containers of CI systems), and a listing must not run anything in it.
 _GIT = (
     "git",
     "--no-optional-locks",
@@ -40,11 +40,11 @@ _NOT_CARRIED = ("worktrees", "fsmonitor--daemon.ipc", "index.lock")
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """What goes into a session.
+    """The files that go into a session.
 
-    `entries` are pairs of the path in the session's folder and the path here; `texts` are files that are
-    written otherwise than they are here. `inside` is where in it the command is to begin. `revision` is the
-    commit that is checked out, with a mark if files were changed since. `notes` tell what stays behind.
+    `entries` are pairs of the path in the session's folder and the path here; `texts` are files whose
+    contents differ from those here. The command begins in the subfolder `inside`. `revision` is the commit
+    that is checked out, with a mark if files have changed since. `notes` say what is left out.
     """
 
     root: Path
@@ -56,7 +56,7 @@ class Checkout:
 
 
 def look(folder: Path) -> Checkout:
-    """What of a folder goes into a session; of all of the checkout that the folder is in.
+    """Return the files of a folder that go into a session; of the whole checkout, if the folder is in one.
 
     Raises:
         InvalidArgument: there is no such folder, or git cannot read it.
@@ -82,7 +82,7 @@ def look(folder: Path) -> Checkout:
 
 
 def harmless_config(text: str) -> str:
-    """A git configuration without credentials and without programs that would be run for them."""
+    """Return a git configuration without credentials, and without programs that would be run for them."""
     lines = [line for line in text.splitlines() if not _CREDENTIALS.match(line)]
     return "\n".join(map(_without_password, lines)) + "\n"
 
@@ -93,7 +93,7 @@ def _without_password(line: str) -> str:
 
 
 def _listed(root: Path, depth: int) -> Iterator[str]:
-    """Paths below a checkout, of its submodules, too."""
+    """Yield the paths below a checkout, including its submodules."""
     names = _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     for name in sorted({name for name in names.split("\0") if name}):
         path = root / name
@@ -110,13 +110,13 @@ def _submodule(path: Path, depth: int) -> Iterator[str]:
 
 
 def _own_folder(root: Path) -> tuple[dict[str, Path], tuple[str, ...]]:
-    """Git's own folder, of a linked worktree put together as if it were none."""
+    """Return git's own folder; that of a linked worktree is assembled into an ordinary one."""
     kept, special = (
         _asked(root, "rev-parse", "--git-common-dir"),
         _asked(root, "rev-parse", "--absolute-git-dir"),
     )
     if kept is None or special is None:
-        return {}, ("its .git cannot be read and stays behind",)
+        return {}, ("its .git cannot be read and is left out",)
     common, own = (root / kept).resolve(), Path(special).resolve()
     entries = {f".git/{path.relative_to(common)}": path for path in _walk(common) if _carried(path, common)}
     if own != common:
@@ -145,7 +145,7 @@ def _revision(root: Path) -> str | None:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Files, links and empty folders below a folder, in order; no link is followed."""
+    """Yield files, links and empty folders below a folder, in order; no link is followed."""
     waiting = [folder]
     while waiting:
         for path in sorted(waiting.pop().iterdir()):
@@ -166,7 +166,7 @@ def _bounded(found: Iterator[tuple[str, Path]]) -> tuple[tuple[str, Path], ...]:
 
 
 def _asked(root: Path, *arguments: str) -> str | None:
-    """What git says in a line; None if it refuses."""
+    """Return git's one-line answer; None if it refuses."""
     try:
         return _git(root, *arguments).strip()
     except InvalidArgument:

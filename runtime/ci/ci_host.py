@@ -1,8 +1,7 @@
-"""What a machine must allow so that jobs can be captured alive on it, each thing tried.
+"""The requirements of a machine on which jobs can be captured alive, each tested.
 
-No virtual machine is needed, so no KVM. What is needed instead is that the engine starts one container with
-rights over others: the checkpointer. Where that is not allowed, jobs run all the same, and of those that fail
-the files can be kept.
+No virtual machine is needed, so no KVM. Instead, the engine must start one container with rights over others:
+the checkpointer. Where that is not allowed, jobs still run, and the files of failed jobs can be kept.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.base.quantities import gib_text
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError
 from holdfast.runtime.doctor import doctor
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 GIB = 1 << 30
 MEMORY_LEAST = 2 * GIB
-"""Available: a session with a kernel takes 150 MiB, a capture as much again as page cache; then tests."""
+"""Available memory: a session with a kernel takes 150 MiB, a capture as much as page cache; then tests."""
 DISK_LEAST = 6 * GIB
-"""Images take 3 GB, a snapshot what the job holds and wrote, an exported one a third of a gigabyte more."""
+"""Disk: images take 3 GB, a snapshot the job's memory and files, an exported one a third of a GB more."""
 KERNEL_LEAST = (5, 10)
 LIVE = ("checkpointer", "kernel features", "live capture", "live restore", "what is restored")
-"""Checks without which jobs run and cannot be captured alive."""
+"""Checks whose failure only prevents live captures; jobs still run."""
 ONLY_FILES = 3
-"""Exit code: jobs run here, and their files can be kept; nothing can be captured alive."""
+"""Exit code: jobs run here, and their files can be kept; live captures are not possible."""
 _KCMP = {"x86_64": 312, "aarch64": 272}
 
 
 def checks(context: Context) -> list[Check]:
-    """All of them; images that are missing are built for it, and a session is captured and restored."""
+    """Return all checks; missing images are built for them, and a session is captured and restored."""
     engine = doctor.guarded("engine", lambda: _engine(context))
     found = [
         engine,
@@ -57,7 +57,7 @@ def checks(context: Context) -> list[Check]:
 
 
 def exit_code(found: Sequence[Check]) -> int:
-    """0 if all is well, 3 if nothing but live capture is missing, else 1. Pure."""
+    """Return 0 if all checks pass, 3 if only live capture fails, else 1. Pure."""
     missing = {check.name for check in found if not check.ok}
     if not missing:
         return 0
@@ -81,7 +81,7 @@ def _memory() -> Check:
     rows = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
     available = int(rows["MemAvailable"].split()[0]) << 10
     hint = "" if available >= MEMORY_LEAST else "use a larger runner, or give jobs less with --memory"
-    return Check("memory", not hint, f"{available / GIB:.1f} GiB available", hint)
+    return Check("memory", not hint, f"{gib_text(available)} available", hint)
 
 
 def _disk(context: Context) -> Check:
@@ -93,9 +93,9 @@ def _disk(context: Context) -> Check:
         while not path.exists():
             path = path.parent
         free[name] = shutil.disk_usage(path).free
-    told = ", ".join(f"{size / GIB:.1f} GiB free {name}" for name, size in free.items())
+    told = ", ".join(f"{gib_text(size)} free {name}" for name, size in free.items())
     short = min(free.values()) < DISK_LEAST
-    hint = "remove what the runner brings and the job does not need, or set HOLDFAST_HOME" if short else ""
+    hint = "remove what the job does not need from the runner, or set HOLDFAST_HOME" if short else ""
     return Check("disk", not short, told, hint)
 
 
@@ -110,7 +110,7 @@ def _kernel() -> Check:
 
 
 def _kcmp() -> bool:
-    """CRIU compares what processes share; a kernel without CONFIG_KCMP cannot tell."""
+    """Check kcmp(2): CRIU compares what processes share, which needs CONFIG_KCMP."""
     number = _KCMP.get(platform.machine())
     if number is None:
         return True
@@ -129,7 +129,7 @@ KERNEL: dict[str, Callable[[], bool]] = {
 
 
 def _session(context: Context) -> Check:
-    """A session as jobs get it; its image is built first if it is missing."""
+    """Check a session like those of jobs; its image is built first if it is missing."""
     from holdfast.runtime.api.session import Session
     from holdfast.runtime.lifecycle.create import create
 
@@ -139,7 +139,7 @@ def _session(context: Context) -> Check:
     finally:
         session.remove()
     if not result.ok:
-        return Check("session", False, plain(result.text, 200), "`holdfast doctor` says more")
+        return Check("session", False, plain(result.text, 200), "`holdfast doctor` has details")
     return Check("session", True, "jobs run in containers of their own")
 
 
@@ -160,7 +160,7 @@ def _checkpointer(context: Context) -> Check:
 
 
 def _round_trip(context: Context) -> list[Check]:
-    """A capture and a restore; what came back is one verdict."""
+    """Check a capture and a restore; the restored state gives one verdict."""
     from holdfast.runtime.doctor import round_trip
 
     found = round_trip.checks(context)
@@ -172,4 +172,4 @@ def _round_trip(context: Context) -> list[Check]:
     if wrong:
         names = ", ".join(check.name for check in wrong)
         return [*tried, Check("what is restored", False, f"differs: {names}", wrong[0].hint)]
-    return [*tried, Check("what is restored", True, f"{len(rest)} kinds of state are as they were")]
+    return [*tried, Check("what is restored", True, f"{len(rest)} kinds of state are unchanged")]

@@ -1,4 +1,4 @@
-"""Puts a checkout into a session, as the files of the session's user."""
+"""Copies a checkout into a session, as the files of the session's user."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def identity(passwd: bytes, user: str | None) -> tuple[int, int]:
-    """The numbers of a session's user by its passwd file; root if it has none of its own.
+    """Return the numbers of a session's user by its passwd file; root if it has none of its own.
 
     Raises:
         InvalidArgument: there is no such user.
@@ -42,7 +42,7 @@ def identity(passwd: bytes, user: str | None) -> tuple[int, int]:
 
 
 def pack(checkout: Checkout, file: IO[bytes], owner: tuple[int, int]) -> int:
-    """Write a checkout as an archive; returns the number of entries.
+    """Write a checkout as an archive; return the number of entries.
 
     A file that vanishes meanwhile is left out, as if it had gone before.
 
@@ -64,7 +64,7 @@ def pack(checkout: Checkout, file: IO[bytes], owner: tuple[int, int]) -> int:
         for name, path in checkout.entries:
             try:
                 member = archive.gettarinfo(str(path), name)
-                # Two names of one file here may be only one of those that are taken.
+                # Of two hard links to one file, only one may be among the entries.
                 if member.islnk():
                     member.type, member.linkname, member.size = tarfile.REGTYPE, "", path.stat().st_size
                 if owned(member) is None:
@@ -90,10 +90,10 @@ def pack(checkout: Checkout, file: IO[bytes], owner: tuple[int, int]) -> int:
 
 
 def put(engine: Engine, container: str, checkout: Checkout, owner: tuple[int, int], staging: Path) -> int:
-    """Put a checkout into the workspace of a session's container; returns the number of entries.
+    """Copy a checkout into the workspace of a session's container; return the number of entries.
 
     Raises:
-        StoreError, EngineError: it cannot be read or put there.
+        StoreError, EngineError: it cannot be read or copied.
     """
     with tempfile.TemporaryFile(dir=staging) as file:
         try:
@@ -107,7 +107,7 @@ def put(engine: Engine, container: str, checkout: Checkout, owner: tuple[int, in
 
 
 def _folders(checkout: Checkout) -> list[str]:
-    """Every folder on the way to a file that is no entry itself, so that it has the right owner, too."""
+    """Yield the parent folders of files that are not entries, so that they also get the right owner."""
     known = {name for name, _ in checkout.entries}
     found = {"."}
     for name in [*known, *checkout.texts]:

@@ -1,4 +1,4 @@
-"""Takes what was captured to where it outlives this machine: a file, a registry, or else it stays here."""
+"""Delivery of captures to where they outlive this machine: a file or a registry; otherwise they stay here."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where snapshots go: into files of a folder, to a reference of a registry, or, without both, nowhere.
+    """The destination of snapshots: files of a folder, a reference of a registry, or, without both, none.
 
-    `options` are those of `Snapshot.export` and `Snapshot.push`: who signs, for whom it is encrypted.
+    `options` are those of `Snapshot.export` and `Snapshot.push`: the signing key, the recipients of
+    encryption.
     """
 
     folder: Path | None = None
@@ -35,13 +36,13 @@ class Destination:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def check(self, home: Home, note: Callable[[str], None]) -> None:
-        """See that it can be, before an hour is spent on what would be delivered there.
+        """Check that delivery is possible, before an hour is spent on what would be delivered there.
 
-        If there is no key to sign with, one is made, and `note` is told.
+        If there is no key to sign with, one is made, which is reported to `note`.
 
         Raises:
-            InvalidArgument: the reference is none; the key that is to sign is not there or locked.
-            StoreError: there can be no such folder.
+            InvalidArgument: the reference is not valid; the signing key is missing or locked.
+            StoreError: the folder cannot be made.
         """
         if self.reference is None and self.folder is None:
             return
@@ -60,14 +61,14 @@ class Destination:
 
 
 class Deliveries:
-    """All that one job delivers; no two things get the same name."""
+    """All deliveries of one job; no two get the same name."""
 
     def __init__(self, destination: Destination) -> None:
         self._destination = destination
         self._names: set[str] = set()
 
     def name(self, wanted: str) -> str:
-        """A name for the next one, from a test's id or the like."""
+        """Return a name for the next one, from a test's id or the like."""
         base = _PLAIN.sub("-", wanted).strip("-.")[:80].lower() or "failure"
         name, number = base, 2
         while name in self._names:
@@ -76,24 +77,24 @@ class Deliveries:
         return name
 
     def place(self, name: str) -> str | None:
-        """What a snapshot of that name will be thawed by; None if it stays here."""
+        """Return the argument with which to thaw a snapshot of that name; None if it stays here."""
         if self._destination.reference is not None:
             return self._reference(name)
         folder = self._destination.folder
         return None if folder is None else str(folder / f"{name}{SUFFIX}")
 
     def deliver(self, snapshot: Snapshot, name: str, title: str, note: Callable[[str], None]) -> Kept:
-        """Export or push it; `note` is given what whoever gets it should know.
+        """Export or push it; `note` gets what its recipients should know.
 
         Raises:
-            HoldfastError: it could not be; the snapshot is still here.
+            HoldfastError: it failed; the snapshot is still here.
         """
         place = self.place(name)
         if place is None:
             return Kept(title, command(snapshot.name), snapshot.size, snapshot.kind)
         if self._destination.reference is not None:
             pushed = snapshot.push(place, **self._destination.options)
-            place = pushed.pinned  # the tag may be another's by the time it is wanted
+            place = pushed.pinned  # the tag may be someone else's by the time it is used
             sent: Exported | Pushed = pushed
         else:
             _make(Path(place).parent)
@@ -107,7 +108,7 @@ class Deliveries:
         return Kept(title, command(place), sent.bytes, snapshot.kind)
 
     def _reference(self, name: str) -> str:
-        """`registry/ci:run-7` for the failure itself, `registry/ci:run-7-a-test` for what else there is."""
+        """Return `registry/ci:run-7` for the failure itself, `registry/ci:run-7-a-test` for others."""
         reference = self._destination.reference or ""
         if name == "failure":
             return reference
@@ -125,5 +126,5 @@ def _make(folder: Path) -> None:
 
 
 def command(place: str) -> str:
-    """The command that thaws it."""
+    """Return the command that thaws it."""
     return f"holdfast thaw {quoted(place)}"

@@ -1,4 +1,4 @@
-"""Makes the failure record of a job: what is known when it failed, in few words. Pure."""
+"""The failure record of a job: what is known when it failed, in few words. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MOST_PROCESSES = 20
 LOOKED_AT = 400
 """Lines at the end of an output that are searched for the place of a failure."""
-# As the tools write it: pytest's short summary, unittest, a traceback, compilers, Go, Rust, cargo and jest.
+# The forms of the tools: pytest's short summary, unittest, a traceback, compilers, Go, Rust, cargo and jest.
 _PLACES = (
     re.compile(r"^FAILED (?P<where>\S+)(?: - (?P<message>.+))?$"),
     re.compile(r"^ERROR (?P<where>\S+::\S+|\S+\.py)(?: - (?P<message>.+))?$"),
@@ -39,7 +39,7 @@ def of(
     *,
     seconds: float,
 ) -> Failure:
-    """The record of a command that failed or was given up; `seconds` is how long it ran."""
+    """Return the record of a command that failed or was given up; `seconds` is how long it ran."""
     shown = colored(tail.decode("utf-8", "replace"), keep=False).replace("\r", "\n")
     where, message = place(shown)
     reason, told = _why(watched, seconds)
@@ -58,7 +58,7 @@ def of(
 
 
 def exit_code(watched: Watched) -> int:
-    """What the job ends with: the command's, 128+n after a signal; 75 if it waits, 124 if it is given up."""
+    """Return the job's exit code: the command's, 128+n after a signal; 75 if it waits, 124 if given up."""
     if watched.result is None:
         return 75 if watched.given == "waiting" else 124
     result = watched.result
@@ -68,7 +68,7 @@ def exit_code(watched: Watched) -> int:
 
 
 def place(text: str) -> tuple[str | None, str]:
-    """Where something failed and its message, as the end of an output tells; None and empty if unknown."""
+    """Return the place of a failure and its message, from the end of an output; None and empty if unknown."""
     frame, message = None, ""
     for line in text.splitlines()[-LOOKED_AT:]:
         for pattern in _PLACES:
@@ -83,7 +83,7 @@ def place(text: str) -> tuple[str | None, str]:
 
 
 def job_of(environment: Mapping[str, str]) -> str | None:
-    """The address of the job of a CI system; None if there is none."""
+    """Return the address of the job of a CI system; None if there is none."""
     server, repository = environment.get("GITHUB_SERVER_URL"), environment.get("GITHUB_REPOSITORY")
     run = environment.get("GITHUB_RUN_ID")
     if server and repository and run:
@@ -92,7 +92,7 @@ def job_of(environment: Mapping[str, str]) -> str | None:
 
 
 def sight(pulse: Pulse) -> Iterator[str]:
-    """What goes on in a session, in a few lines: its shells, its processes, who listens, memory."""
+    """Yield the activity of a session in a few lines: shells, processes, listening sockets, memory."""
     for terminal in pulse.terminals:
         yield f"shell {terminal.shell}: {terminal.observed.told(pulse.at)} in {terminal.cwd}"
     if pulse.limits is not None and pulse.limits.memory.used is not None:
@@ -108,28 +108,28 @@ def sight(pulse: Pulse) -> Iterator[str]:
     least = min((depth for depth, _ in shown), default=0)
     for depth, each in shown[:MOST_PROCESSES]:
         what = f"{'  ' * (depth - least)}{each.command[:120]}"
-        yield f"{what} (pid {each.pid}, {each.state}, {each.cpu_seconds:.1f} s of processor)"
+        yield f"{what} (pid {each.pid}, {each.state}, {each.cpu_seconds:.1f} s of CPU time)"
     if len(shown) > MOST_PROCESSES:
-        yield f"and {len(shown) - MOST_PROCESSES} processes more"
+        yield f"and {len(shown) - MOST_PROCESSES} more processes"
     for socket in pulse.listening():
         if socket.local and socket.local.startswith("127.0.0.11"):
             continue
         owner = pulse.process(socket.owners[0].pid) if socket.owners else None
         name = f" by {owner.name} ({owner.pid})" if owner else ""
-        yield f"{socket.protocol} {socket.local or '*'}:{socket.local_port} is listened on{name}"
+        yield f"{socket.protocol} {socket.local or '*'}:{socket.local_port} listening{name}"
 
 
 def _why(watched: Watched, seconds: float) -> tuple[Reason, str]:
     if watched.given == "timeout":
-        return "timeout", f"it was not over after {seconds:.0f} s"
+        return "timeout", f"it had not ended after {seconds:.0f} s"
     if watched.given == "waiting":
         state = watched.asked
         return (
             "hang",
-            f"{state.told(time.time()) if state else 'it waits for input'}; nobody is there to answer",
+            f"{state.told(time.time()) if state else 'it waits for input'}; there is no one to answer",
         )
     if watched.given == "standstill":
-        return "hang", "nothing was done any more: no output, no computing, nothing sent or received"
+        return "hang", "it made no progress: no output, no computing, nothing sent or received"
     result = watched.result
     if result is not None and result.signal is not None:
         return "failed", f"ended by signal {result.signal}"

@@ -1,8 +1,9 @@
-"""Tells from looks at a session whether anything is still done there. Pure: clocks and looks are others'.
+"""Detects from samples of a session whether it still makes progress. Pure: clocks and samples are the
+caller's.
 
-A job that hangs uses no processor and moves no bytes. One that polls for something that never comes wakes up
-now and then, which is little enough not to count. One that computes for ever is not told from one that works;
-it is ended by the time limit.
+A job that hangs uses no CPU and moves no bytes. One that polls for something that never comes wakes up now
+and then, which is little enough not to count. One that computes forever cannot be told apart from one that
+works; it is ended by the time limit.
 """
 
 from __future__ import annotations
@@ -10,18 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 IDLE_CPU = 0.03
-"""Of one processor: below it nothing is computed."""
+"""Of one processor: below this share nothing is computed."""
 IDLE_BYTES = 4096
-"""Bytes of network a second below which nothing is moved."""
+"""Bytes of network per second below which nothing is moved."""
 NOISE_CPU, NOISE_BYTES = 0.05, 16 << 10
-"""Processors are accounted in ticks of 10 ms, of each process apart; a look goes over the network, too."""
+"""CPU time is counted in ticks of 10 ms, per process; a sample itself uses the network as well."""
 LOOKS = 8
-"""Looks within the time after which a standstill is a hang."""
+"""Samples within the time after which a standstill is a hang."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is counted at one moment, in seconds and bytes: all of it only grows."""
+    """Counters at one time, in seconds and bytes; all of them only grow."""
 
     at: float
     output: int
@@ -30,21 +31,21 @@ class Look:
 
 
 class Standstill:
-    """Remembers since when nothing is done."""
+    """The time since when there has been no progress."""
 
     def __init__(self, at: float, after: float) -> None:
-        """`after` so many seconds a standstill is a hang; 0 is never."""
+        """Start at a time; after `after` seconds a standstill is a hang, 0 never."""
         self.after = after
         self._since = at
         self._base: Look | None = None
 
     @property
     def every(self) -> float:
-        """Seconds between two looks."""
+        """Seconds between two samples."""
         return max(0.25, min(30.0, self.after / LOOKS))
 
     def take(self, look: Look) -> float:
-        """Take a look; for how many seconds nothing was done by now."""
+        """Process a sample; return for how many seconds there has been no progress."""
         base = self._base
         spent = look.at - self._since
         if base is None:
@@ -58,5 +59,5 @@ class Standstill:
         return look.at - self._since
 
     def hangs(self, stood: float) -> bool:
-        """Whether that is long enough."""
+        """Return whether that is long enough for a hang."""
         return self.after > 0 and stood >= self.after

@@ -1,4 +1,4 @@
-"""What a job is and what it came to, as values. Knows nothing of how it is run."""
+"""A job and its outcome, as values. Knows nothing of how it is run."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from holdfast.snapshots.failure import Failure
 WAITED = 75
 """Exit code of a job that was given up because it waited for input: EX_TEMPFAIL of sysexits.h."""
 TIMED_OUT = 124
-"""Exit code of a job that took too long or did nothing any more, as of timeout(1)."""
+"""Exit code of a job that took too long or made no progress, as of timeout(1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is to be run, in what kind of session, and what becomes of it if it fails.
+    """The command to run, its kind of session, and what happens if it fails.
 
     Attributes:
         command: as bash reads it.
         options: of the session, as for `Holdfast.new`.
-        variables: those the command has; `environment.chosen` makes them.
+        variables: those the command has; `job_environment.chosen` makes them.
         redact: patterns of more names whose values are secret.
         checkout: the folder that goes into the session; None for none.
         setup: commands that are run before; one that fails is a failure of the job.
-        captures: moments at most that the command itself asks for.
+        captures: limit of captures that the command itself may request.
         keep: leave the session as it is when the job is over.
         job: the address of the job, for the failure record.
     """
@@ -51,9 +51,9 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a job came to.
+    """The outcome of a job.
 
-    `session` is its name if it was left. `not_kept` says why there is no live snapshot of a job that failed.
+    `session` is its name if it was left. `not_kept` says why there is no live snapshot of a failed job.
     """
 
     exit_code: int

@@ -1,7 +1,7 @@
-"""Moments a job itself asked to be captured, by a test at its failing frame for one.
+"""Captures that a job itself requests, for example a test at its failing frame.
 
-While the command runs they are only taken and named, which is what the program waits for; they are delivered
-when it is over. A program is told the name under which its moment will be found.
+While the command runs they are only taken and named, which is all the program waits for; they are delivered
+when it is over. The program gets the name under which its capture will be found.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 class Captures:
-    """Those of one job.
+    """The captures of one job.
 
     Args:
         deliveries: where they go.
-        completed: makes the record that is kept of the one a program gives.
-        remark: is given what whoever reads the summary should know.
-        size: bytes above which one is not kept.
-        most: so many are taken.
+        completed: makes the kept record from a program's own.
+        remark: gets what readers of the summary should know.
+        size: bytes above which a capture is not kept.
+        most: limit of captures.
     """
 
     def __init__(
@@ -53,23 +53,23 @@ class Captures:
 
     @property
     def of_failures(self) -> bool:
-        """Whether one of them shows something that failed: then the job as a whole need not be captured."""
+        """True if one of them shows a failure: then the job as a whole need not be captured."""
         with self._lock:
             return any(each.failure is not None and each.failure.reason != "asked" for each, _ in self._taken)
 
     def serve(self, session: Session) -> AbstractContextManager[Serving]:
-        """Take what is asked for while the block runs."""
+        """Serve requests while the block runs."""
         return session.serve_captures(
             reference=self._place, on_captured=self._captured, limit=self._most, record=self._completed
         )
 
     def deliver(self) -> tuple[Kept, ...]:
-        """Deliver all that were taken, in their order; what cannot be stays here."""
+        """Deliver all captures, in order; those that cannot be delivered stay here."""
         with self._lock:
             taken, self._taken = self._taken, []
             refused, self._refused = self._refused, []
         if refused:
-            self._remark(f"{len(refused)} moments that were asked for are not kept: {refused[0]}")
+            self._remark(f"{len(refused)} requested captures were not kept: {refused[0]}")
         return tuple(self._one(snapshot, name) for snapshot, name in taken)
 
     def _one(self, snapshot: Snapshot, name: str) -> Kept:
@@ -77,7 +77,7 @@ class Captures:
         try:
             return self._deliveries.deliver(snapshot, name, title, self._remark)
         except HoldfastError as error:
-            self._remark(f"{title}: {error}; it is in the home of this machine")
+            self._remark(f"{title}: {error}; it stays in the home of this machine")
             return Kept(title, command(snapshot.name), snapshot.size, snapshot.kind)
 
     def _place(self, snapshot: Snapshot) -> str:
@@ -94,5 +94,5 @@ class Captures:
         elif self._size is not None and served.snapshot.size > self._size:
             with self._lock:
                 self._taken = [each for each in self._taken if each[0].id != served.snapshot.id]
-                self._refused.append(f"it has {served.snapshot.size >> 20} MiB, more than is allowed")
+                self._refused.append(f"one has {served.snapshot.size >> 20} MiB, more than is allowed")
             served.snapshot.remove()

@@ -1,8 +1,8 @@
-"""The variables a job gets, and how secrets among them enter a session without being written down anywhere.
+"""The variables of a job, and the way secret ones enter a session without being written to disk anywhere.
 
-What is no secret is an option of the session. A secret would then be in the manifest and in the engine's own
-records. So the shell reads those from a file in memory that is gone before the command runs, and forgets them
-in the same breath: what a shell holds at its prompt is written down in the session.
+Variables that are not secret are options of the session. Secrets there would be in the manifest and in the
+engine's own records. So the shell reads those from a file in memory that is gone before the command runs, and
+forgets them right after it, because the state of a shell at its prompt is recorded in the session.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.runtime.ci.redaction import Redaction
 
-# Nobody is there to leave a pager or to answer dpkg; a question of git is told as one.
+# No one is there to leave a pager or to answer dpkg; a question of git is reported as one.
 DEFAULTS = {"CI": "true", "PAGER": "cat", "GIT_PAGER": "cat", "DEBIAN_FRONTEND": "noninteractive"}
 PLUGIN, PLUGIN_OPTION = "/opt/holdfast/python", "--holdfast"
 PLACE = "/dev/shm/.holdfast-job"  # noqa: S108  in the session, in memory
@@ -31,10 +31,10 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def chosen(wanted: Sequence[str], host: Mapping[str, str]) -> dict[str, str]:
-    """The variables asked for: NAME and `NAME*` as they are on this host, if at all, and NAME=VALUE.
+    """Return the requested variables: NAME and `NAME*` as on this host, if they exist, and NAME=VALUE.
 
     Raises:
-        InvalidArgument: one of them is none of these.
+        InvalidArgument: a request has none of these forms.
     """
     found = dict(DEFAULTS)
     for each in wanted:
@@ -49,14 +49,16 @@ def chosen(wanted: Sequence[str], host: Mapping[str, str]) -> dict[str, str]:
             found |= {name: host[name]} if name in host else {}
         else:
             raise InvalidArgument(
-                f"cannot pass on '{plain(name, 60)}': it is not the name of a variable",
+                f"cannot pass on '{plain(name, 60)}': it is not a valid variable name",
                 hint="--env NAME, --env 'GITHUB_*' or --env NAME=VALUE",
             )
     return found
 
 
 def with_plugin(variables: Mapping[str, str], command: str) -> dict[str, str]:
-    """Let any Python find the plugin of pytest if the command wants it: not all see what the system has."""
+    """Make the pytest plugin importable if the command uses it: not every Python sees the system's
+    packages.
+    """
     if PLUGIN_OPTION not in f"{command} {variables.get('PYTEST_ADDOPTS', '')}".split():
         return dict(variables)
     path = ":".join(filter(None, (variables.get("PYTHONPATH"), PLUGIN)))
@@ -64,13 +66,13 @@ def with_plugin(variables: Mapping[str, str], command: str) -> dict[str, str]:
 
 
 def split(variables: Mapping[str, str], redaction: Redaction) -> tuple[dict[str, str], dict[str, str]]:
-    """Those that may be written down, and those that may not."""
+    """Return those that may be recorded, and those that may not."""
     hidden = {name: value for name, value in variables.items() if redaction.secret(name)}
     return {name: value for name, value in variables.items() if name not in hidden}, hidden
 
 
 def script(variables: Mapping[str, str]) -> str:
-    """What a shell reads to have them.
+    """Return the text with which a shell sets them.
 
     Raises:
         InvalidArgument: it would be too long.
@@ -85,17 +87,17 @@ def script(variables: Mapping[str, str]) -> str:
 
 
 def around(command: str, names: Iterable[str]) -> str:
-    """A command that has the variables in PLACE, and takes them and the file away with it."""
+    """Return a command that takes the variables from PLACE, and removes them and the file."""
     kept, gone = "holdfast_status", " ".join(sorted(names))
     before, after = f". {PLACE}; rm -f {PLACE}", f"{kept}=$?; unset {gone}; (exit ${kept})"
     return f"{{ {before}; eval {shlex.quote(command)}; {after}; }}"
 
 
 def hand_over(engine: Engine, container: str, variables: Mapping[str, str], user: str) -> None:
-    """Leave variables in PLACE of a session, for what `around` returns.
+    """Leave variables in PLACE of a session, for the command that `around` returns.
 
     Args:
-        user: whose shell it is, as UID:GID.
+        user: the shell's user, as UID:GID.
 
     Raises:
         SessionError: it cannot be written.

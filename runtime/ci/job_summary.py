@@ -1,7 +1,7 @@
 """The summary of a job for people, as Markdown. Pure.
 
-What programs wrote is shown in fences that nothing in it can close, and elsewhere with its marks escaped, so
-that it cannot draw or link anything, nor call somebody by name. It is bounded: CI systems refuse summaries of
+Output of programs is shown in fences that nothing in it can close, and elsewhere with its markup escaped, so
+that it can neither draw or link anything nor mention people. It is bounded: CI systems refuse summaries of
 more than a megabyte.
 """
 
@@ -31,7 +31,7 @@ _LIVE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """One captured moment: what failed there, how to thaw it, its size in bytes, its kind."""
+    """One capture: what failed there, how to thaw it, its size in bytes, its kind."""
 
     title: str
     thaw: str
@@ -41,10 +41,10 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What is told of a job that failed.
+    """The contents of the summary of a failed job.
 
-    `not_kept` says why there is no snapshot, or not of the kind that was wanted; `notes` are for whoever
-    reads it.
+    `not_kept` says why there is no snapshot, or not of the wanted kind; `notes` are for readers of the
+    summary.
     """
 
     failure: Failure
@@ -55,7 +55,7 @@ class Summary:
     notes: tuple[str, ...] = field(default=())
 
     def markdown(self) -> str:
-        """The whole of it."""
+        """Return the whole summary."""
         text = "\n".join(self._lines())
         return text if len(text) <= MOST else text[:MOST] + "\n\n…\n"
 
@@ -101,12 +101,12 @@ class Summary:
 
 
 def words(text: str) -> str:
-    """Text as it is, in one line: nothing in it is Markdown or HTML."""
+    """Return text in one line, in which nothing is Markdown or HTML."""
     return _dead(plain(text, 500), lambda part: _MARKS.sub(r"\\\1", part))
 
 
 def code(text: str) -> str:
-    """Text as code within a line or a cell of a table."""
+    """Return text as code within a line or a cell of a table."""
     shown = plain(text, 500)
     if not shown:
         return ""
@@ -121,7 +121,7 @@ def _dead(text: str, escape: Callable[[str], str]) -> str:
 
 
 def fenced(lines: Sequence[str], language: str = "") -> list[str]:
-    """Lines as a block of code."""
+    """Return lines as a block of code."""
     text = "\n".join(lines)
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)

@@ -1,8 +1,8 @@
-"""Takes the values of secrets out of whatever is text: streams, summaries, failure records. Pure.
+"""Removes the values of secrets from all text: streams, summaries, failure records. Pure.
 
-What is secret is told by the names of variables, as CI systems keep their secrets in the environment. A
-value is looked for as it is, by lines, and as base64, URLs and JSON write it. What nobody gave the job, such
-as a token that it made itself, is known by the rules of the home (`runtime/scrubbing`).
+Names of variables say which values are secret, because CI systems keep their secrets in the environment. A
+value is searched for as is, by lines, and in the forms of base64, URLs and JSON. Secrets that the job was not
+given, such as a token that it made itself, are found by the rules of the home (`runtime/scrubbing`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from holdfast.snapshots.failure import Failure
 
 MASK = "***"
 MOST = 2000
-"""Texts that are looked for at once."""
+"""Limit of texts that are searched for at once."""
 _NAMES = re.compile(r"KEY|(?:^|_)DSN(?:_|$)", re.IGNORECASE)
 _IN_ADDRESS = re.compile(r"://[^/@\s:]*:([^/@\s]+)@")
 
@@ -29,18 +29,18 @@ Json = TypeVar("Json", bound=Any)
 
 
 def secret_name(name: str, patterns: Sequence[str] = ()) -> bool:
-    """Whether a variable of this name holds a secret, by its name or by patterns such as `MY_*`."""
+    """Return whether a variable of this name holds a secret, by its name or by patterns such as `MY_*`."""
     if masking.secret(name) or _NAMES.search(name):
         return True
     return any(fnmatchcase(name.upper(), pattern.upper()) for pattern in patterns)
 
 
 class Redaction:
-    """Knows what must not be shown.
+    """The secrets that must not be shown.
 
     Args:
-        variables: all variables that are known; those whose names tell of a secret count.
-        patterns: more names, with `*` for anything.
+        variables: all known variables; those with the name of a secret count.
+        patterns: more names, in which `*` matches anything.
         matcher: finds secrets that no variable holds.
     """
 
@@ -62,25 +62,25 @@ class Redaction:
         self._any = re.compile(b"|".join(map(re.escape, self.secrets))) if self.secrets else None
 
     def secret(self, name: str) -> bool:
-        """Whether the value of a variable of this name must not be shown."""
+        """Return whether the value of a variable of this name must not be shown."""
         return secret_name(name, self._patterns)
 
     def data(self, data: bytes) -> bytes:
-        """Bytes without secrets."""
+        """Return bytes without secrets."""
         data = self.without_values(data)
         return data if self._scrubber is None else self._scrubber.data(data)
 
     def without_values(self, data: bytes) -> bytes:
-        """Bytes without the values of variables."""
+        """Return bytes without the values of variables."""
         return data if self._any is None else self._any.sub(MASK.encode(), data)
 
     def text(self, text: str) -> str:
-        """Text without secrets, and without the passwords of addresses in it."""
+        """Return text without secrets, and without the passwords of addresses in it."""
         encoded = text.encode("utf-8", "surrogateescape")
         return masking.address(self.data(encoded).decode("utf-8", "surrogateescape"))
 
     def value(self, value: Json) -> Json:
-        """A JSON value in which no text holds a secret."""
+        """Return a JSON value in which no text holds a secret."""
         found: Any = value
         if isinstance(value, str):
             found = self.text(value)
@@ -91,15 +91,15 @@ class Redaction:
         return found  # type: ignore[no-any-return]
 
     def failure(self, record: Failure) -> Failure:
-        """A failure record without secrets."""
+        """Return a failure record without secrets."""
         return Failure.model_validate(self.value(record.as_details()))
 
     def stream(self) -> Stream:
-        """For a stream that comes in pieces."""
+        """Return a filter for a stream that comes in pieces."""
         return Stream(self, scrubbing.Stream(self._scrubber) if self._scrubber is not None else None)
 
     def undecided(self, data: bytes) -> int:
-        """Where the end of data begins that may be the beginning of a secret; its length if there is none."""
+        """Return where a possible secret begins that the end of data cuts off; else the length of data."""
         least = len(data)
         for secret in self.secrets:
             at = data.find(secret[:1], max(0, len(data) - len(secret) + 1), least)
@@ -111,12 +111,12 @@ class Redaction:
         return least
 
     def matches(self, data: bytes) -> Iterator[re.Match[bytes]]:
-        """The secrets in data."""
+        """Return the secrets in data."""
         return iter(()) if self._any is None else self._any.finditer(data)
 
 
 class Stream:
-    """Redacts a stream, however it is cut. What may be the beginning of a secret waits for what follows."""
+    """A filter that redacts a stream, however it is cut. A possible secret waits for what follows."""
 
     def __init__(self, redaction: Redaction, rest: scrubbing.Stream | None = None) -> None:
         self._redaction = redaction
@@ -124,7 +124,7 @@ class Stream:
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
-        """More of the stream; what can be shown by now."""
+        """Process more of the stream; return what can be shown by now."""
         data = self._held + data
         undecided = self._redaction.undecided(data)
         shown, at = [], 0
@@ -139,7 +139,7 @@ class Stream:
         return passed if self._rest is None else self._rest.feed(passed)
 
     def end(self) -> bytes:
-        """What was held back when the stream ended."""
+        """Return what was held back when the stream ended."""
         held, self._held = self._held, b""
         last = self._redaction.without_values(held)
         return last if self._rest is None else self._rest.feed(last) + self._rest.end()

@@ -1,6 +1,6 @@
 """Runs a job from a fresh session to its exit code: files in, command, and if it fails everything kept.
 
-The session belongs to the job. While it is there, an operation says so: if this process dies, the next one
+The session belongs to the job. While it exists, an operation records it: if this process dies, the next one
 of the home removes it.
 """
 
@@ -49,12 +49,12 @@ TAIL_BYTES = 64 << 10
 
 
 class Run:
-    """One job.
+    """The run of one job.
 
     Args:
-        show: is given the output as it comes, without secrets.
-        note: is given a line for each thing that is done about a failure.
-        known: all variables of this host, whose secrets are not to be shown either.
+        show: gets the output as it comes, without secrets.
+        note: gets a line for each step that is taken after a failure.
+        known: all variables of this host, whose secrets must not be shown either.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Run:
 
     @contextmanager
     def _session(self, taken: Checkout | None) -> Iterator[Session]:
-        """The session of the job, which ends with it."""
+        """Yield the session of the job, which ends with it."""
         plain, _ = job_environment.split(self._job.variables, self.redaction)
         options = {**self._job.options, "env": plain}
         if taken is not None and taken.inside and not options.get("workdir"):
@@ -180,7 +180,7 @@ class Run:
         return Outcome(code, seconds, found, kept, why, tuple(self._notes))
 
     def _lost(self, text: str, error: SessionDead, seconds: float) -> Outcome:
-        """The session ended by itself: killed, or out of memory. Nothing is left to be captured."""
+        """Return the outcome of a session that ended on its own, with nothing left to capture."""
         self._flush()
         found = self._completed(
             Failure(
@@ -194,19 +194,19 @@ class Run:
         return Outcome(1, seconds, found, (), self.redaction.text(str(error)), tuple(self._notes))
 
     def _completed(self, found: Failure) -> Failure:
-        """A record with what is known of the job, and without secrets."""
+        """Return a record completed with what is known of the job, and without secrets."""
         known = {"job": self._job.job, "revision": self._revision}
         return self.redaction.failure(found.model_copy(update=known))
 
     def _delivered(self, outcome: Outcome) -> Outcome:
-        """The outcome with what the command itself asked to be captured."""
+        """Return the outcome with the captures that the command itself requested."""
         asked = self._captures.deliver()
         for each in asked:
             self._note(f"thaw {each.title}: {each.thaw}")
         return replace(outcome, kept=(*outcome.kept, *asked), notes=tuple(self._notes))
 
     def _keep(self, session: Session, found: Failure) -> tuple[tuple[Kept, ...], str]:
-        """Capture the session and deliver it: what came of it, and why it is less than was wanted."""
+        """Capture the session and deliver it; return the results, and why less was kept than wanted."""
         self._note("capturing the session as it is")
         frozen = capture_job.freeze(session, found, self._job.limits)
         why = self.redaction.text(frozen.why)
@@ -216,14 +216,14 @@ class Run:
             return (), why
         snapshot, details = frozen.snapshot, frozen.snapshot.row.details
         stood = float(details.get("frozen_seconds") or 0.0)
-        self._note(f"captured: {snapshot.size / 1e6:.3g} MB, the session stood still for {stood:.2f} s")
+        self._note(f"captured: {snapshot.size / 1e6:.3g} MB, the session was frozen for {stood:.2f} s")
         try:
             kept = self._deliveries.deliver(
                 snapshot, self._deliveries.name("failure"), found.title, self._remark
             )
         except HoldfastError as error:
             here = Kept(found.title, command(snapshot.name), snapshot.size, snapshot.kind)
-            self._remark(f"{error}; it is in the home of this machine")
+            self._remark(f"{error}; it stays in the home of this machine")
             kept = here
         self._note(f"thaw it: {kept.thaw}")
         return (kept,), why
@@ -232,7 +232,7 @@ class Run:
         self._tell(self.redaction.text(text))
 
     def _remark(self, text: str) -> None:
-        """Say it now, and in the summary."""
+        """Report it now, and in the summary."""
         if text not in self._notes:
             self._notes.append(self.redaction.text(text))
             self._note(text)

@@ -1,7 +1,7 @@
-"""Runs a command in a session and watches it until it ends or is given up. A thin driver around `vigil`.
+"""Runs a command in a session and watches it until it ends or is given up. A thin driver around `watchdog`.
 
-A second thread follows the command and passes its output on; this one watches clocks, so that a command that
-is silent is given up in time. What is given up continues as it is: whoever asked decides what becomes of it.
+A second thread follows the command and passes its output on; this one watches clocks, so that a silent
+command is given up in time. A command that is given up keeps running: the caller decides what happens to it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
 
 INTERRUPT_SECONDS = 5.0
-"""For how long a command may take to obey Ctrl-C before nobody listens to it any more."""
+"""Seconds a command may take to obey Ctrl-C before its output is abandoned."""
 LEAVE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What became of a command: its `result`, or why it was `given` up and what it waits for."""
+    """The outcome of a command: its `result`, or why it was `given` up and what it waits for."""
 
     result: ExecResult | None
     given: Given | None = None
@@ -40,7 +40,7 @@ class Watched:
 
 
 class Watching:
-    """One command."""
+    """The watch over one command."""
 
     def __init__(self, context: Context, session: Session, on_output: Callable[[bytes], None]) -> None:
         self._context = context
@@ -54,7 +54,7 @@ class Watching:
         """Run it. `began` is when the time of the whole job began.
 
         Raises:
-            KeyboardInterrupt: a person pressed Ctrl-C; the command was sent it, too.
+            KeyboardInterrupt: a person pressed Ctrl-C, which was also sent to the command.
             SessionError, GuestError: the session cannot be used.
         """
         follower = threading.Thread(target=self._follow, args=(command,), name="holdfast-ci", daemon=True)
@@ -105,7 +105,7 @@ class Watching:
         return None
 
     def _confirm(self, vigil: Vigil) -> Watched | None:
-        """Whether it still waits. A session that cannot be asked now, in a capture, is asked again."""
+        """Check whether it still waits. A session that cannot be asked now, in a capture, is asked again."""
         try:
             state = self._session.shell().observed
         except HoldfastError:
@@ -114,11 +114,11 @@ class Watching:
             return None
         if state is not None and state.waits and self._heard.empty():
             return Watched(None, "waiting", state)
-        vigil.goes_on()
+        vigil.continues()
         return None
 
     def _look(self) -> Look:
-        """What was done in the session so far, but for what its supervisor does to look."""
+        """Return the session's counters so far, except what its supervisor uses to sample."""
         found = self._session.pulse(parts=("processes", "limits"))
         used = (found.limits and found.limits.cpu.seconds) or 0.0
         own = sum(
@@ -127,7 +127,7 @@ class Watching:
         return Look(time.monotonic(), self._bytes, max(0.0, used - own), self._moved())
 
     def _moved(self) -> int:
-        """Bytes that went through the session's interfaces; 0 if that cannot be seen from here."""
+        """Return the bytes that went through the session's interfaces; 0 if they cannot be read from here."""
         state = self._context.engine.inspect(str(self._session.row.container_id))
         with suppress(OSError, ValueError, IndexError):
             table = Path(f"/proc/{state.pid if state else 0}/net/dev").read_text().splitlines()[2:]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import Json, controller, wants_json
 
@@ -29,28 +27,9 @@ def doctor(
             "--security", help="Show what isolates sessions from this host, and what would improve it."
         ),
     ] = False,
-    programs: Annotated[
-        bool, typer.Option("--programs", help="Capture, restore and fork real programs; takes many minutes.")
-    ] = False,
-    only: Annotated[
-        str | None,
-        typer.Option("--only", metavar="NAME,...", help="With --programs: these programs or families."),
-    ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="With --programs: list them.")] = False,
-    markdown: Annotated[
-        Path | None,
-        typer.Option("--markdown", metavar="FILE", help="With --programs: write the results as a table."),
-    ] = None,
     json: Json = False,
 ) -> None:
     """Check everything Holdfast needs. Exit code 1 if something is missing."""
-    if programs:
-        from holdfast.runtime.cli import program_verbs as verb
-
-        verb.programs(only=only, listing=list_, markdown=markdown, as_json=wants_json(json))
-        return
-    if only or list_ or markdown:
-        raise InvalidArgument("cannot do that without --programs", hint="`holdfast doctor --programs`")
     if security:
         _security(as_json=wants_json(json))
         return

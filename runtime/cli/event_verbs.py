@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.base.quantities import parse_duration
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import Json, SessionRef, controller, wants_json
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.event import Event
-
-_AGO = re.compile(r"(\d{1,9})(s|m|min|h|d)")
-_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 
 
 def events(
@@ -63,8 +61,10 @@ def moment(since: str | None, now: datetime) -> tuple[int, datetime | None]:
         return 0, None
     if since.isascii() and since.isdecimal():
         return int(since), None
-    if ago := _AGO.fullmatch(since):
-        return 0, now - timedelta(seconds=int(ago[1]) * _UNITS[ago[2]])
+    if (ago := parse_duration(since)) is not None:
+        with suppress(OverflowError):  # older than time itself
+            return 0, now - timedelta(seconds=ago)
+        return 0, None
     try:
         at = datetime.fromisoformat(since)
     except ValueError:

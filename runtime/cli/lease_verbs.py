@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
+from holdfast.base.quantities import parse_duration
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import Json, SessionRef, Wanted, controller, wants_json
 from holdfast.runtime.guest_rpc.results import Lease
-
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def lease(
@@ -67,10 +65,10 @@ def duration(text: str) -> float:
     Raises:
         InvalidArgument: it is not a time.
     """
-    found = re.fullmatch(r"(\d{1,7}(?:\.\d{1,3})?)([smhd]?)", text)
-    if not found or not float(found[1]):
+    seconds = parse_duration(text)
+    if not seconds:
         raise InvalidArgument(f"cannot use the time '{plain(text, 40)}'", hint="for example 90s, 10m or 2h")
-    return float(found[1]) * _UNITS[found[2]]
+    return seconds
 
 
 def _lines(state: Lease) -> list[str]:

@@ -1,1 +1,1 @@
-"""What a machine must offer, and whether it does."""
+"""Requirements of the machine, and checks that it meets them."""

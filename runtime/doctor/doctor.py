@@ -1,6 +1,6 @@
-"""What Holdfast needs of a host, looked at one thing after the other.
+"""Checks of everything that Holdfast needs of a host.
 
-Each check says what it found and, where it is not good, what to do.  None stops the others.
+Each check reports what it found and, where something is wrong, what to do. None stops the others.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from holdfast.base.quantities import gib_text
 from holdfast.base.text import plain
 from holdfast.engine import disk_limits
 from holdfast.errors import HoldfastError
@@ -26,7 +27,7 @@ DISK_LEAST = 5 << 30
 
 
 def checks(context: Context) -> list[Check]:
-    """All checks, in the order in which one builds on the other."""
+    """Run all checks, in the order in which one builds on another."""
     found = [
         guarded("state directory", lambda: _home(context)),
         guarded("disk space", lambda: _disk(context)),
@@ -49,7 +50,7 @@ def checks(context: Context) -> list[Check]:
 
 
 def guarded(name: str, look: Callable[[], Check]) -> Check:
-    """What a look finds; an error of it is a finding."""
+    """Run a check; an error becomes its finding."""
     try:
         return look()
     except HoldfastError as error:
@@ -71,11 +72,11 @@ def _home(context: Context) -> Check:
 def _disk(context: Context) -> Check:
     free = shutil.disk_usage(context.home.root).free
     hint = "" if free >= DISK_LEAST else "free some space, or set HOLDFAST_HOME to a folder on another disk"
-    return Check("disk space", not hint, f"{free / (1 << 30):.1f} GiB free", hint)
+    return Check("disk space", not hint, f"{gib_text(free)} free", hint)
 
 
 def engine_check(context: Context) -> Check:
-    """Which engine it is, and whether sessions are known to work with it."""
+    """Check which engine it is, and whether sessions are known to work with it."""
     info = context.engine.info()
     version = str(info.get("ServerVersion", "?"))
     cgroup, driver = info.get("CgroupVersion", "1"), info.get("Driver", "?")
@@ -108,7 +109,7 @@ def _image(context: Context, kind: str) -> Check:
 
 
 def _shared_folder(context: Context) -> Check:
-    """Whether a session can fill the state directory through the folder that it shares with this host."""
+    """Check whether a session can fill the state directory through the folder it shares with this host."""
     from holdfast.runtime.sessions import shared_folder
     from holdfast.snapshots.checkpointer import rooms
 
@@ -124,7 +125,7 @@ def _shared_folder(context: Context) -> Check:
 
 
 def _disk_limit(context: Context) -> Check:
-    """Whether the files of sessions are limited. It is no fault if they are not, but people should know."""
+    """Report whether the files of sessions are limited. That is optional, but users should know."""
     why = context.engine.disk_fault
     if why:
         return Check("disk limit", True, f"a session may fill the engine's disk: {why}")
@@ -132,18 +133,18 @@ def _disk_limit(context: Context) -> Check:
 
 
 def _proxies(context: Context) -> Check:
-    """Whether sessions can go through a proxy. It may be wanted, but people should know."""
+    """Report whether sessions can use a proxy. It may be intended, but users should know."""
     from holdfast.runtime.egress import home_file
 
     found = ", ".join(str(one) for one in home_file.ways_out(context.home))
     if not found:
         return Check("proxies", True, "none is open for sessions")
-    told = f"sessions reach whatever is reached through {plain(found, 200)}"
+    told = f"sessions reach everything that can be reached through {plain(found, 200)}"
     return Check("proxies", True, f"{told}; `close` in {home_file.NAME} of the state directory shuts it")
 
 
 def _gateway(context: Context) -> Check:
-    """Whether it answers, if a session needs it: as to somebody who is none of its sessions."""
+    """Check that the gateway answers, if a session needs it, as it answers unknown clients."""
     from holdfast.runtime.egress import gateway
     from holdfast.runtime.sessions.session_options import SessionOptions
 
@@ -173,7 +174,7 @@ def _leftovers(context: Context) -> Check:
         ).items()
         if container not in known
         and labels.get("holdfast.operation") not in busy
-        # It serves all sessions of the home, and ends by itself when it has nothing to do.
+        # # It serves all sessions of the home, and ends on its own when it is idle.
         and labels.get("holdfast.role") != "checkpointer"
     ]
     if not found:
@@ -185,7 +186,7 @@ def _leftovers(context: Context) -> Check:
 
 
 def _snapshots(context: Context, ready: bool) -> list[Check]:
-    """Live snapshots, tried out; that takes a few seconds, and minutes if images had to be built for it."""
+    """Try out live snapshots; that takes seconds, and minutes if images have to be built first."""
     from holdfast.runtime.doctor import round_trip
 
     if not ready:

@@ -1,6 +1,6 @@
-"""Tries out for real whether a session of the default kind reaches this host.
+"""A real trial whether a session of the default kind reaches this host.
 
-For a moment the host listens at every address it has; a program in the session connects to each.
+The host briefly listens at every address it has; a program in the session connects to each.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 METADATA = ("169.254.169.254", 80)
 SECONDS = 3.0
-"""Until an address counts as not reached. A refusal comes at once."""
+"""Seconds after which an address counts as unreachable. A refusal comes at once."""
 _STEP = 60.0
-# `connected`, or why not; by place.
+# # `connected`, or the error; by destination.
 _CONNECT = """
 import json, socket
 def tried(place):
@@ -35,7 +35,7 @@ print(json.dumps([tried(tuple(place)) for place in {places}]))
 
 
 def check(session: Session, home: Home) -> Check:
-    """What the session reached that it should not. Raises what the session's kernel raises."""
+    """Return what the session reached but should not have; raises what the session's kernel raises."""
     with _listening() as listener:
         port = listener.getsockname()[1]
         addresses = [str(one) for one in host_network.look().addresses if not one.is_link_local]
@@ -55,7 +55,7 @@ def check(session: Session, home: Home) -> Check:
 
 
 def _listening() -> socket.socket:
-    """A listener at all addresses of all families there are."""
+    """Open a listener at all addresses of all families."""
     if socket.has_dualstack_ipv6():
         return socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
     return socket.create_server(("0.0.0.0", 0))  # noqa: S104 - to see that nobody gets here

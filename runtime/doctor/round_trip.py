@@ -1,7 +1,7 @@
-"""A live snapshot tried out for real: what a session holds is captured, restored, and asked for again.
+"""A real trial of live snapshots: the state of a session is captured, restored, and checked.
 
-A verdict per capability, so that a machine on which only some of it works says which. Sessions and the
-snapshot it makes are removed again.
+There is one verdict per capability, so that a machine on which only some work says which. The sessions and
+the snapshot it makes are removed again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ADVICE = "live snapshots of sessions that use this are not reliable on this mac
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """Something to set up in a session, and how to see that it is still there."""
+    """State to set up in a session, and how to check that it is still there."""
 
     name: str
     detail: str
@@ -38,7 +38,7 @@ class _Probe:
 
 
 def checks(context: Context) -> list[Check]:
-    """Make a session, see what it reaches, capture and restore it, then look at each part of it."""
+    """Make a session, check what it reaches, capture and restore it, then check each part of its state."""
     with _scratch(context) as sessions:
         try:
             session = Session(context, create(context))
@@ -77,7 +77,7 @@ def _live(session: Session, sessions: list[Session]) -> list[Check]:
 
 @contextmanager
 def _scratch(context: Context) -> Iterator[list[Session]]:
-    """Sessions that are removed at the end, with the snapshots taken of them."""
+    """Make sessions that are removed at the end, with the snapshots taken of them."""
     sessions: list[Session] = []
     try:
         yield sessions

@@ -1,1 +1,1 @@
-"""What a session reaches over the network: decided on the host, set in the container before anything runs."""
+"""A session's reach over the network: decided on the host, set in the container before anything runs."""

@@ -1,8 +1,8 @@
-"""What sessions were refused, read from the rules of their networks and kept by this host.
+"""Refused destinations of sessions, read from the rules of their networks and kept by this host.
 
-The rules record destinations for an hour, as long as the container is there; here they are counted on, across
-containers and changes of the rules. Each destination is an event when it is first refused, and again when it
-was not for an hour. The session itself is never asked: it could say anything.
+The rules record destinations for an hour, as long as the container exists; here they are counted across
+containers and changes of the rules. Each destination is an event when it is first refused, and again after an
+hour without a refusal. The session itself is never asked: it could say anything.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SessionRow
 
 BY_NAME = "http"
-"""What stands for the protocol where the gateway refused a name."""
+"""Stands for the protocol where the gateway refused a name."""
 KIND = "refused"
-"""Of the entries in journals, and the key in a session's details."""
+"""Kind of the entries in journals, and the key in a session's details."""
 MOST = len(SETS) * SIZE
-"""Destinations that are kept of one session: all that can be recorded at one time are known afterwards."""
+"""Limit of destinations kept per session: room for all that can be recorded at one time."""
 MOST_EVENTS = 2000
-"""Entries of this kind in the journal of one session; older ones are dropped."""
+"""Limit of entries of this kind in the journal of one session; older ones are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A destination that a session was refused. `port` is 0 for protocols without; times in Unix seconds.
+    """A destination that a session was refused. `port` is 0 for protocols without ports; times in Unix
+    seconds.
 
-    `counted` is what the rules had counted when they were last read. Where the gateway refused it, `address`
-    is a name and `packets` counts refusals.
+    `counted` is the rules' count when they were last read. Where the gateway refused it, `address` is a name
+    and `packets` counts refusals.
     """
 
     address: str
@@ -51,7 +52,7 @@ class Refusal:
 
     @property
     def destination(self) -> tuple[str, str, int]:
-        """What makes it one."""
+        """The fields that identify it."""
         return self.address, self.protocol, self.port
 
     @property
@@ -61,7 +62,7 @@ class Refusal:
         return f"{host}:{self.port}" if self.port else host
 
     def as_dict(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the refusal for programs."""
         return {
             "address": self.address,
             "protocol": self.protocol,
@@ -73,20 +74,20 @@ class Refusal:
 
 
 def of(row: SessionRow) -> list[Refusal]:
-    """What is kept of a session, the latest first."""
+    """Return the kept refusals of a session, the latest first."""
     told = row.details.get(KIND)
     return _kept(told)[1] if isinstance(told, dict) else []
 
 
 def is_full(refused: Iterable[Refusal], now: float) -> bool:
-    """Whether rules record no further destinations of a family for now. Pure."""
+    """Return whether rules record no further destinations of a family for now. Pure."""
     recent = [one for one in refused if one.protocol != BY_NAME and now - one.last < LIFETIME]
     recorded = [":" in one.address for one in recent]
     return max(recorded.count(True), recorded.count(False)) >= SIZE
 
 
 def read(context: Context, row: SessionRow) -> list[Refusal]:
-    """Read the rules of a session that runs, and return what is known now, the latest first.
+    """Read the rules of a running session, and return what is known now, the latest first.
 
     Raises:
         HoldfastError: they cannot be read.
@@ -108,7 +109,7 @@ def read(context: Context, row: SessionRow) -> list[Refusal]:
 
 
 def glance(context: Context, row: SessionRow) -> bool:
-    """As `read`, where something else matters more; whether it could be done."""
+    """Do the same as `read` where something else matters more; return whether it succeeded."""
     try:
         read(context, row)
     except HoldfastError:
@@ -124,9 +125,12 @@ def keep(
     *,
     emptied: bool = False,
 ) -> list[Refusal]:
-    """Keep what the rules of a container had recorded; the new ones are events. Raises StoreError.
+    """Keep what the rules of a container had recorded; new destinations are events.
 
     `emptied`: the rules were replaced after that, and count from 0 again.
+
+    Raises:
+        StoreError: the home cannot be written.
     """
     now = time.time()
     new: list[Refusal] = []
@@ -143,14 +147,14 @@ def keep(
 
     if found or KIND in row.details:
         context.store.change_detail(row.id, KIND, change)
-    _tell(context, row, new)
+    _report(context, row, new)
     return known
 
 
 def merged(
     known: Sequence[Refusal], found: Iterable[Mapping[str, Any]], now: float
 ) -> tuple[list[Refusal], list[Refusal]]:
-    """All of them, the latest first, and those among them that are to be told of. Pure."""
+    """Return all of them, the latest first, and those among them that are events. Pure."""
     every = {one.destination: one for one in known}
     new = []
     for told in found:
@@ -177,12 +181,12 @@ def merged(
 
 
 def _uncounted(known: Iterable[Refusal]) -> list[Refusal]:
-    """The same, where rules count from 0 again. The gateway's record goes on."""
+    """Return the same, where rules count from 0 again. The gateway's record continues."""
     return [one if one.protocol == BY_NAME else replace(one, counted=0) for one in known]
 
 
 def _by_gateway(context: Context, session_id: str) -> list[dict[str, Any]]:
-    """What the gateway refused a session, in the form in which the rules tell it."""
+    """Return the gateway's refusals of a session, in the form of those of the rules."""
     if not context.home.has_gateway:
         return []
     from holdfast.runtime.egress import session_policy
@@ -201,8 +205,8 @@ def _by_gateway(context: Context, session_id: str) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _tell(context: Context, row: SessionRow, new: Sequence[Refusal]) -> None:
-    """Make entries of the session's journal, of this host's part of it. If they cannot be, that is told."""
+def _report(context: Context, row: SessionRow, new: Sequence[Refusal]) -> None:
+    """Append entries to the host's part of the session's journal; report it if that fails."""
     if not new:
         return
     found = [
@@ -221,7 +225,7 @@ def _tell(context: Context, row: SessionRow, new: Sequence[Refusal]) -> None:
         mirror(context.store, context.home, row.id)
         context.store.entries.note_many(row.id, KIND, found, actor="system", most=MOST_EVENTS)
     except StoreError as error:
-        context.progress(f"the journal of session {row.name} lacks what it was refused: {error}")
+        context.progress(f"the journal of session {row.name} lacks its refusals: {error}")
 
 
 def _kept(told: Any) -> tuple[str, list[Refusal]]:

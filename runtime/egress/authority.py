@@ -1,7 +1,8 @@
-"""The certificate authority of a home, by which the gateway speaks for the hosts of secrets; who trusts it.
+"""The certificate authority of a home, by which the gateway speaks for the hosts of secrets, and the trust in
+it.
 
 Its key never enters a session. Only sessions with secrets trust its certificate: they find it, together with
-what their image trusts, in a folder of the host that is mounted read-only.
+the roots of their image, in a folder of the host that is mounted read-only.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ _YEARS = 10
 
 
 def ensure(home: Home) -> Path:
-    """The folder with the authority, made if it is missing; the gateway reads its key. Raises StoreError."""
+    """Return the folder with the authority, made if it is missing; the gateway reads its key.
+
+    Raises:
+        StoreError: it cannot be made.
+    """
     folder = home.gateway / "authority"
     if not (folder / "mitmproxy-ca.pem").exists():
         key, certificate = _made(home)
@@ -32,7 +37,11 @@ def ensure(home: Home) -> Path:
 
 
 def folder(home: Home, session_id: str) -> Path:
-    """What a session mounts; there before its container is made. Raises StoreError."""
+    """Return the folder that a session mounts; it must exist before its container is made.
+
+    Raises:
+        StoreError: it cannot be made.
+    """
     made = home.gateway / "trust" / session_id
     try:
         for above in (made.parent.parent, made.parent):
@@ -44,7 +53,11 @@ def folder(home: Home, session_id: str) -> Path:
 
 
 def tell(engine: Engine, home: Home, session_id: str, container_id: str) -> None:
-    """Write whom a session trusts: whom its image does, and the authority. Raises StoreError, EngineError."""
+    """Write the roots that a session trusts: those of its image, and the authority.
+
+    Raises:
+        StoreError, EngineError: the roots cannot be read or written.
+    """
     ours = (ensure(home) / "certificate.pem").read_text()
     theirs = engine.read_file(container_id, _SYSTEM).decode("ascii", "replace")
     path = folder(home, session_id) / "roots.pem"
@@ -53,7 +66,7 @@ def tell(engine: Engine, home: Home, session_id: str, container_id: str) -> None
 
 
 def _made(home: Home) -> tuple[str, str]:
-    """A key and a certificate of its own, as PEM."""
+    """Return a new key and certificate, as PEM."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import rsa

@@ -1,14 +1,13 @@
-"""Closes the network of a container that has just started, and lets its first process go.
+"""Closes the network of a container that has just started, and releases its first process.
 
 Nothing runs in the container before this is done: its first process waits. If it cannot be done, nothing ever
-does. A container without a network needs no rules, and no checkpointer.
+runs. A container without a network needs no rules, and no checkpointer.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ from ipaddress import ip_interface, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.base import polling
 from holdfast.errors import EngineError, HoldfastError, InvalidArgument, NetworkNotClosed, StoreError
 from holdfast.runtime.egress import home_file, host_network, reach
 from holdfast.runtime.sessions import init_program, network_exceptions
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from holdfast.snapshots.checkpointer.netrules import Opening
 
 RESOLVERS = "resolvers"
-"""The folder of the home with what sessions find at /etc/resolv.conf, one file for each content."""
+"""Folder of the home with the files that sessions find at /etc/resolv.conf, one for each content."""
 _WAIT_SECONDS = 20.0
 _POLL_SECONDS = 0.001
 
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """Of sessions of one home, on one engine."""
+    """The closing of networks for the sessions of one home, on one engine."""
 
     engine: Engine
     home: Home
@@ -50,7 +50,7 @@ class Closing:
     def ahead(self, options: SessionOptions) -> Iterator[None]:
         """Start the checkpointer, if need be, while the block makes a container.
 
-        That it cannot be started is not said here, but when it is needed.
+        A failure to start it is not reported here, but when it is needed.
         """
         if options.network == "none":
             yield
@@ -60,11 +60,11 @@ class Closing:
             yield
 
     def close(self, options: SessionOptions, container_id: str) -> Rules | None:
-        """Close the network of a started container, and let its first process go. Returns the rules.
+        """Close the network of a started container, and release its first process. Return the rules.
 
         Raises:
             NetworkNotClosed: it cannot be done; nothing runs in the container.
-            EngineError, ImageError, StoreError: as asking the checkpointer does.
+            EngineError, ImageError, StoreError: the request to the checkpointer failed.
         """
         state = self._running(container_id)
         if options.network == "none":
@@ -78,20 +78,20 @@ class Closing:
         return rules
 
     def renew(self, options: SessionOptions, container_id: str) -> None:
-        """Let the gateway know a session again, by the address it has now. Raises as `close` does."""
+        """Register a session with the gateway again, by its present address. Raises what `close` raises."""
         if options.by_gateway:
             self._rules(options, self._running(container_id))
 
     def check(self, container_id: str, rules: Rules | None) -> None:
-        """See that the rules are in force. Raises as `close` does."""
+        """Check that the rules are in force. Raises the same errors as `close`."""
         if rules is not None:
             self._ask(self._running(container_id), rules, load=False, release=False)
 
     def change(self, options: SessionOptions, state: ContainerState) -> list[dict[str, object]]:
-        """Replace the rules of a container that runs; returns what the old ones had refused (`attempts`).
+        """Replace the rules of a running container; return what the old ones had refused (`attempts`).
 
         Raises:
-            NetworkNotClosed: it cannot be done, or not be seen to be done.
+            NetworkNotClosed: it cannot be done, or not be verified.
         """
         what = "change the network of the session"
         rules = self._rules(options, state)
@@ -100,12 +100,16 @@ class Closing:
         return refused
 
     def check_names(self, options: SessionOptions) -> None:
-        """Refuse what is to be opened by a name that has no address. Raises InvalidArgument."""
+        """Check that every name that is to be opened has an address.
+
+        Raises:
+            InvalidArgument: one has none.
+        """
         _, unknown = network_exceptions.openings(map(Allowed.parse, options.allow), home_file.lookup)
         if unknown:
             raise InvalidArgument(
                 f"cannot allow {unknown[0]}: no address is known for that name",
-                hint="check how it is written",
+                hint="check its spelling",
             )
 
     def _opened(self, options: SessionOptions) -> list[Opening]:
@@ -116,7 +120,7 @@ class Closing:
         return found
 
     def _rules(self, options: SessionOptions, state: ContainerState) -> Rules:
-        """The rules of a session whose container runs; what the gateway lets it do is written down."""
+        """Return the rules of a session whose container runs, and write its policy for the gateway."""
         machine = host_network.look()
         rules = reach.rules(options.network, machine, _bridge(state), self._opened(options))
         return replace(rules, gateway=self._gateway(options, state, machine, rules))
@@ -124,7 +128,7 @@ class Closing:
     def _gateway(
         self, options: SessionOptions, state: ContainerState, machine: reach.Machine, rules: Rules
     ) -> Opening | None:
-        """Where the gateway is that lets this session through, if one is to; nobody else's policy is left."""
+        """Return the gateway's address if this session uses it; remove a policy left by another session."""
         if not options.by_gateway:
             if self.home.has_gateway:
                 from holdfast.runtime.egress import session_policy
@@ -133,7 +137,7 @@ class Closing:
             return None
         from holdfast.runtime.egress import session_policy
 
-        # By itself such a session reaches nothing; through the gateway what is of the internet.
+        # On its own, such a session reaches nothing; through the gateway, only the internet.
         if options.network == "domains":
             rules = reach.rules("internet", machine, _bridge(state), rules.opened)
         caller = session_policy.Caller(state.labels["holdfast.session"], state.addresses, state.gateways)
@@ -170,30 +174,31 @@ class Closing:
         except Refused as refusal:
             raise _not_closed(what, str(refusal)) from refusal
         except (LinkLost, EngineError) as error:
-            raise _not_closed(what, f"the checkpointer is not there ({error})") from error
+            raise _not_closed(what, f"the checkpointer is not running ({error})") from error
         except HoldfastError as error:
             raise _not_closed(what, str(error)) from error
 
     def _let_go(self, state: ContainerState) -> None:
-        """Without the checkpointer: the engine sends the signal, once the process waits for it.
+        """Release it without the checkpointer: the engine sends the signal, once the process waits for it.
 
-        Which program it runs is asked where this user may ask. That it is ours does not depend on that: the
-        engine starts the path that our file is mounted over, and nothing in the container runs before. Nor is
-        anything gained by another one: it has the rights of every process there, no network either, and
-        whatever is privileged asks again (`first_process`).
+        The program is checked where this user may do so. That it is ours does not depend on that: the engine
+        starts the path that our file is mounted over, and nothing in the container runs before. Nor is
+        anything gained by a different program: it has the rights of every process there, no network either,
+        and every privileged step checks again (`first_process`).
         """
-        deadline = time.monotonic() + _WAIT_SECONDS
-        while not waits_unconfined(state.pid):
-            if time.monotonic() > deadline:
-                raise NetworkNotClosed("cannot start session: its first process does not wait to be let go")
-            time.sleep(_POLL_SECONDS)
+        if not polling.until(lambda: waits_unconfined(state.pid), _WAIT_SECONDS, _POLL_SECONDS):
+            raise NetworkNotClosed("cannot start session: its first process does not wait to be released")
         if init_program.is_another(self.home, state.pid):
             raise NetworkNotClosed("cannot start session: its first process is not Holdfast's own")
         self.engine.signal(state.id, signal.SIGUSR1)
 
 
 def resolver_file(home: Home) -> Path:
-    """The file that a session is given as its resolv.conf. Raises StoreError."""
+    """Return the file that a session gets as its resolv.conf.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
     from hashlib import sha256
 
     text = host_network.resolver_file()
@@ -218,5 +223,5 @@ def _bridge(state: ContainerState) -> reach.Bridge:
 def _not_closed(what: str, why: str) -> NetworkNotClosed:
     return NetworkNotClosed(
         f"cannot {what}: its network cannot be closed: {why}",
-        hint="`holdfast doctor` says what is missing; a session with `--network none` needs none of it",
+        hint="`holdfast doctor` reports what is missing; a session with `--network none` does not need it",
     )

@@ -1,8 +1,8 @@
 """The gateway's container: found, or started when the first session needs it; removed when the last is gone.
 
-There is one for each home. It is on the host's network, listens at the host's address in the sessions' bridge
-and nowhere else, has no capability, and sees of the home what is mounted: policies, the authority, and a
-folder where it writes what it refused. Its port stays the same, because sessions are led there.
+Each home has one. It is on the host's network, listens at the host's address in the sessions' bridge and
+at no other, has no capability, and sees only these mounts of the home: policies, the authority, and a folder
+where it records refusals. Its port stays the same, because the rules of sessions redirect to it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.base import locks
+from holdfast.base import locks, polling
 from holdfast.base.home import Home
 from holdfast.errors import EngineError, NetworkNotClosed, StoreError
 from holdfast.runtime.egress import authority, home_file, vault
@@ -33,14 +32,14 @@ MEMORY = 512 << 20
 PIDS = 64
 _POLL_SECONDS = 0.02
 _PATIENCE = 600.0
-"""Seconds: its image may be built meanwhile."""
+"""Seconds to wait, since its image may be built meanwhile."""
 _PORTS = range(20000, 30000)
-"""Below those the kernel gives out by itself (ip_local_port_range): it is still free after a restart."""
+"""Below the kernel's ephemeral ports (ip_local_port_range): the port is still free after a restart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where it listens."""
+    """The address it listens at."""
 
     address: str
     port: int
@@ -48,19 +47,23 @@ class Place:
 
 @contextmanager
 def alone(home: Home) -> Iterator[None]:
-    """Be the only one who starts or ends the gateway, or decides whether it is needed. Raises SessionBusy."""
+    """Hold the lock for starting or stopping the gateway, and for deciding whether it is needed.
+
+    Raises:
+        SessionBusy: another process holds it.
+    """
     with locks.exclusive(home.locks, ROLE, "use the gateway", _PATIENCE):
         yield
 
 
 def ensure(engine: Engine, home: Home, progress: Callable[[str], None], address: str) -> Place:
-    """See that it runs, in its current version, and answers at the host's address in the bridge.
+    """Ensure that it runs, in its current version, and answers at the host's address in the bridge.
 
     The caller holds `alone`.
 
     Raises:
         NetworkNotClosed: it does not start.
-        ImageError, EngineError, StoreError: its image, the engine or the home are in the way.
+        ImageError, EngineError, StoreError: its image, the engine or the home failed.
     """
     from holdfast.images import build
 
@@ -93,7 +96,7 @@ def ensure(engine: Engine, home: Home, progress: Callable[[str], None], address:
 
 
 def known(home: Home) -> Place | None:
-    """Where it listens, if it was ever started."""
+    """Return where it listens, if it was ever started."""
     try:
         address, port = json.loads((home.gateway / "address.json").read_text())
         return Place(str(address), int(port))
@@ -102,7 +105,7 @@ def known(home: Home) -> Place | None:
 
 
 def stop(engine: Engine, home: Home) -> None:
-    """End it. The caller holds `alone`."""
+    """Stop it. The caller holds `alone`."""
     for container in engine.containers(holdfast_home=home.digest, holdfast_role=ROLE):
         engine.kill_remove(container)
 
@@ -112,7 +115,7 @@ def _name(home: Home) -> str:
 
 
 def _prepare(home: Home) -> dict[str, Path]:
-    """The folders it sees, by their names in there; whether they are writable is said elsewhere."""
+    """Return the folders it sees, by their names in there; whether they are writable is decided elsewhere."""
     root = home.gateway
     root.mkdir(mode=0o700, exist_ok=True)
     folders = {"authority": authority.ensure(home)}
@@ -135,7 +138,7 @@ def _prepare(home: Home) -> dict[str, Path]:
 
 
 def _version(image: str, address: str, folders: dict[str, Path]) -> str:
-    """Changes with all that a running one cannot be told."""
+    """Return a version that changes with everything that needs a new gateway process."""
     parts = [image, address, str(vault.user())]
     for name, folder in sorted(folders.items()):
         found = folder.stat()
@@ -147,7 +150,7 @@ def _version(image: str, address: str, folders: dict[str, Path]) -> str:
 
 
 def _port(home: Home, address: str, before: Place | None) -> int:
-    """The port it had, else one that is free; where the search begins is different for each home."""
+    """Return the port it had, else a free one; the search starts at a different port for each home."""
     if before is not None and before.address == address and _free(address, before.port):
         return before.port
     first = int(home.digest, 16)
@@ -208,14 +211,11 @@ def _run(
 
 
 def _await(engine: Engine, home: Home, place: Place) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while not _answers(place):
-        if time.monotonic() > deadline:
-            raise NetworkNotClosed(
-                f"cannot start the gateway: it does not answer at {place.address}:{place.port}",
-                hint=f"`docker logs {_name(home)}` says why; a firewall of the host may be in the way",
-            )
-        time.sleep(_POLL_SECONDS)
+    if not polling.until(lambda: _answers(place), START_SECONDS, _POLL_SECONDS):
+        raise NetworkNotClosed(
+            f"cannot start the gateway: it does not answer at {place.address}:{place.port}",
+            hint=f"`docker logs {_name(home)}` says why; a firewall of the host may block it",
+        )
 
 
 def _answers(place: Place) -> bool:
@@ -227,7 +227,7 @@ def _answers(place: Place) -> bool:
 
 
 def refuses_strangers(place: Place) -> bool:
-    """Whether the gateway is there and at work: it tells the host, which is no session, that it is none."""
+    """Return whether the gateway works: it must refuse the host, which is not a session."""
     try:
         with socket.create_connection((place.address, place.port), timeout=5) as connection:
             connection.sendall(b"GET http://holdfast.invalid/ HTTP/1.1\r\nHost: holdfast.invalid\r\n\r\n")

@@ -1,9 +1,9 @@
-"""What all sessions of a home may reach besides the internet: `network.json`.
+"""The destinations that all sessions of a home may reach besides the internet: `network.json`.
 
-`found` are the machine's own sources of packages, as far as they are where a session may not go: written by
-`holdfast image build`, or when the first session is made. `allow` is for people to add to, `close` for what
-of `found` they do not want. For the gateway there are `ca`, a file with more roots that servers are verified
-by, and `hosts`, addresses of names.
+`found` are the machine's own sources of packages that sessions could not otherwise reach: written by
+`holdfast image build`, or when the first session is made. `allow` is for people to add to, `close` for
+entries of `found` they do not want. For the gateway there are `ca`, a file with more roots for verifying
+servers, and `hosts`, addresses of names.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LISTS = ("found", "allow", "close")
 
 @dataclass(frozen=True, slots=True)
 class HomeNetwork:
-    """What was found, what a person added, and what of the former a person closed."""
+    """The destinations that were found, those a person added, and those of the former a person closed."""
 
     found: tuple[Allowed, ...] = ()
     allow: tuple[Allowed, ...] = ()
@@ -38,22 +38,22 @@ class HomeNetwork:
 
     @property
     def every(self) -> tuple[Allowed, ...]:
-        """What is open, each once."""
+        """The open destinations, each once."""
         found = (item for item in self.found if item not in self.close)
         return tuple(dict.fromkeys((*found, *self.allow)))
 
 
 def read(home: Home) -> HomeNetwork:
-    """What the home says; made now if it says nothing yet.
+    """Return the home's settings, written now if there are none yet.
 
     Raises:
         StoreError: the file is not readable, or is not of this form.
     """
     path = home.root / NAME
     try:
-        told = json.loads(path.read_text())
-        found, allow, close = (_items(told, key) for key in _LISTS)
-        return HomeNetwork(found, allow, close, _ca(told), _hosts(told))
+        config = json.loads(path.read_text())
+        found, allow, close = (_items(config, key) for key in _LISTS)
+        return HomeNetwork(found, allow, close, _ca(config), _hosts(config))
     except FileNotFoundError:
         return _write(home, HomeNetwork(_private(package_hosts.find())))
     except OSError as error:
@@ -61,24 +61,36 @@ def read(home: Home) -> HomeNetwork:
     except (ValueError, InvalidArgument) as error:
         raise StoreError(
             f"cannot use {path}: {error}",
-            hint='it is {"found": ["HOST:PORT", …], "allow": […], "close": […]}',
+            hint='its form is {"found": ["HOST:PORT", …], "allow": […], "close": […]}',
         ) from error
 
 
 def refresh(home: Home) -> HomeNetwork:
-    """Look for the sources of packages again; what people added stays. Raises StoreError."""
-    told = read(home) if (home.root / NAME).exists() else HomeNetwork()
-    return _write(home, replace(told, found=_private(package_hosts.find(ask_npm=True))))
+    """Look for the sources of packages again; additions of people stay.
+
+    Raises:
+        StoreError: the file cannot be read or written.
+    """
+    config = read(home) if (home.root / NAME).exists() else HomeNetwork()
+    return _write(home, replace(config, found=_private(package_hosts.find(ask_npm=True))))
 
 
 def ways_out(home: Home) -> list[Allowed]:
-    """The proxies among what is open: whatever they reach, sessions do. Raises StoreError."""
+    """Return the proxies among the open destinations: sessions reach whatever they reach.
+
+    Raises:
+        StoreError: the file cannot be used.
+    """
     known = package_hosts.proxies()
     return [item for item in read(home).every if item in known]
 
 
 def roots(home: Home) -> str | None:
-    """The roots that the home adds, as PEM; None if it adds none. Raises StoreError."""
+    """Return the roots that the home adds, as PEM; None if it adds none.
+
+    Raises:
+        StoreError: they cannot be read.
+    """
     named = read(home).ca
     if named is None:
         return None
@@ -89,16 +101,16 @@ def roots(home: Home) -> str | None:
 
 
 def lookup(name: str) -> list[str]:
-    """The addresses of a name, as this machine finds them; none if it has none."""
+    """Return the addresses of a name, as this machine resolves it; empty if it has none."""
     try:
         found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except OSError:
         return []
-    return list(dict.fromkeys(str(one[4][0]) for one in found if "%" not in str(one[4][0])))
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found if "%" not in str(entry[4][0])))
 
 
 def _private(items: list[Allowed]) -> tuple[Allowed, ...]:
-    """Those that the default rules would refuse. Loopback is nothing a session could reach anyway."""
+    """Return those that the default rules would refuse. Loopback cannot be reached by a session anyway."""
     machine = host_network.look()
     kept = []
     for item in items:
@@ -113,35 +125,35 @@ def _loopback(address: str) -> bool:
     return address.startswith("127.") or address == "::1"
 
 
-def _items(told: object, key: str) -> tuple[Allowed, ...]:
-    found = told.get(key, []) if isinstance(told, dict) else None
+def _items(config: object, key: str) -> tuple[Allowed, ...]:
+    found = config.get(key, []) if isinstance(config, dict) else None
     if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
         raise ValueError(f"{key} is not a list of texts")
     return tuple(Allowed.parse(item) for item in found)
 
 
-def _ca(told: dict[str, object]) -> str | None:
-    named = told.get("ca")
+def _ca(config: dict[str, object]) -> str | None:
+    named = config.get("ca")
     if named is not None and not isinstance(named, str):
         raise ValueError("ca is not the path of a file")
     return named
 
 
-def _hosts(told: dict[str, object]) -> tuple[tuple[str, Address], ...]:
-    found = told.get("hosts", {})
+def _hosts(config: dict[str, object]) -> tuple[tuple[str, Address], ...]:
+    found = config.get("hosts", {})
     if not isinstance(found, dict):
-        raise ValueError("hosts is not names with their addresses")
+        raise ValueError("hosts does not map names to addresses")
     return tuple((canonical(name), ip_address(address)) for name, address in found.items())
 
 
-def _write(home: Home, told: HomeNetwork) -> HomeNetwork:
+def _write(home: Home, config: HomeNetwork) -> HomeNetwork:
     path = home.root / NAME
-    lists = zip(_LISTS, (told.found, told.allow, told.close), strict=True)
+    lists = zip(_LISTS, (config.found, config.allow, config.close), strict=True)
     kept: dict[str, object] = {key: [str(one) for one in items] for key, items in lists}
-    if told.ca is not None:
-        kept["ca"] = told.ca
-    if told.hosts:
-        kept["hosts"] = {name: str(address) for name, address in told.hosts}
+    if config.ca is not None:
+        kept["ca"] = config.ca
+    if config.hosts:
+        kept["hosts"] = {name: str(address) for name, address in config.hosts}
     text = json.dumps(kept)
     aside = path.with_name(f".{NAME}.{os.getpid()}")
     try:
@@ -152,4 +164,4 @@ def _write(home: Home, told: HomeNetwork) -> HomeNetwork:
         with suppress(OSError):
             aside.unlink()
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
-    return told
+    return config

@@ -1,4 +1,4 @@
-"""The host's addresses, networks and resolvers, as the kernel and its configuration tell them to anybody.
+"""The host's addresses, networks and resolvers, from the kernel's and the system's public configuration.
 
 The parsers are pure; `look` reads the files. Knows nothing of sessions.
 """
@@ -16,16 +16,16 @@ from holdfast.snapshots.checkpointer.netrules import Address
 _TRIE, _ROUTES, _IPV6 = Path("/proc/net/fib_trie"), Path("/proc/net/route"), Path("/proc/net/if_inet6")
 RESOLVER = Path("/etc/resolv.conf")
 UPSTREAM = Path("/run/systemd/resolve/resolv.conf")
-"""The resolvers that systemd-resolved asks itself (systemd-resolved.service(8))."""
+"""The resolvers that systemd-resolved itself uses (systemd-resolved.service(8))."""
 FALLBACK = (IPv4Address("8.8.8.8"), IPv4Address("8.8.4.4"))
-"""What Docker gives to containers of a machine whose resolvers no container can reach."""
+"""Docker's choice for containers of a machine whose resolvers no container can reach."""
 _UP, _GATEWAY = 0x1, 0x2  # <linux/route.h>
 _LEAST_PREFIX = {4: 8, 6: 16}
-"""Wider ones are ways to everywhere, cut in pieces, as VPNs do it."""
+"""Wider networks are default routes in pieces, as VPNs install them."""
 
 
 def look() -> Machine:
-    """The host as it is now. What cannot be read has nothing in it."""
+    """Return the host as it is now. What cannot be read is empty."""
     v6 = interfaces(_read(_IPV6))
     return Machine(
         addresses=(*local_addresses(_read(_TRIE)), *(one.ip for one in v6)),
@@ -38,17 +38,17 @@ def look() -> Machine:
 
 
 def resolver_file() -> str:
-    """A resolv.conf for sessions: the host's resolvers as `look` has them, its search list and options."""
+    """Return a resolv.conf for sessions: the host's resolvers as of `look`, its search list and options."""
     kept = [line for line in _read(RESOLVER).splitlines() if line.split()[:1] in (["search"], ["options"])]
     found = resolvers(_read(RESOLVER), _read(UPSTREAM))
     return "".join(f"{line}\n" for line in [*(f"nameserver {address}" for address in found), *kept])
 
 
 def resolvers(text: str, upstream: str) -> tuple[Address, ...]:
-    """The resolvers a container can ask, of a resolv.conf(5); pure.
+    """Return the resolvers a container can use, from a resolv.conf(5); pure.
 
-    As Docker chooses: those of loopback are the host's own and are replaced by what these ask. The sessions'
-    network has no IPv6.
+    As Docker chooses: loopback resolvers are the host's own, and are replaced by their upstreams. The
+    sessions' network has no IPv6.
     """
     for source in (text, upstream):
         found = [address for address in _nameservers(source) if not address.is_loopback]
@@ -59,7 +59,7 @@ def resolvers(text: str, upstream: str) -> tuple[Address, ...]:
 
 
 def local_addresses(text: str) -> tuple[IPv4Address, ...]:
-    """All IPv4 addresses of the host but loopback, from /proc/net/fib_trie; pure."""
+    """Return all IPv4 addresses of the host except loopback, from /proc/net/fib_trie; pure."""
     found: dict[IPv4Address, None] = {}
     last = ""
     for line in text.splitlines():
@@ -72,7 +72,7 @@ def local_addresses(text: str) -> tuple[IPv4Address, ...]:
 
 
 def connected(text: str, order: str = sys.byteorder) -> tuple[IPv4Network, ...]:
-    """Networks that are reached without a gateway, from /proc/net/route (in the byte order `order`); pure."""
+    """Return the networks reached without a gateway, from /proc/net/route (in byte order `order`); pure."""
     found: dict[IPv4Network, None] = {}
     for line in text.splitlines()[1:]:
         words = line.split()
@@ -86,7 +86,7 @@ def connected(text: str, order: str = sys.byteorder) -> tuple[IPv4Network, ...]:
 
 
 def interfaces(text: str) -> tuple[IPv6Interface, ...]:
-    """IPv6 addresses of the host but loopback, with their networks, from /proc/net/if_inet6; pure."""
+    """Return the host's IPv6 addresses but loopback, with their networks, from /proc/net/if_inet6; pure."""
     found = []
     for line in text.splitlines():
         digits, _, prefix, *_ = line.split()
@@ -97,7 +97,7 @@ def interfaces(text: str) -> tuple[IPv6Interface, ...]:
 def _nameservers(text: str) -> Iterator[Address]:
     for line in text.splitlines():
         words = line.split()
-        # One with a zone is of a network that the container is not in.
+        # An address with a zone belongs to a network that the container is not in.
         if words[:1] == ["nameserver"] and len(words) > 1 and "%" not in words[1]:
             try:
                 yield ip_address(words[1])

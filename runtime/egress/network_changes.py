@@ -1,8 +1,7 @@
-"""What a session reaches, told and changed: while it runs, or for when it goes on.
+"""Reports and changes of a session's reach: while it runs, or for when it resumes.
 
 A change is all or nothing: the kernel replaces the rules in one step, they are read back, and only then the
-session's options are changed. Whatever fails before that puts the old rules back, in another process if need
-be.
+session's options are changed. A failure before that restores the old rules, in another process if need be.
 """
 
 from __future__ import annotations
@@ -31,22 +30,22 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.rows import OperationRow, OperationState, SessionRow
 
 OPTIONS = ("network", "allow", "domains")
-"""What of a session's options is about the network."""
+"""The options of a session that concern the network."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a session reaches.
+    """The reach of a session.
 
     Attributes:
         network: `internet`, `none`, `open` or `domains`.
         allow: exceptions of the session, HOST:PORT.
         domains: names it reaches through the gateway.
-        secrets: variables that the gateway puts values in for, and the hosts that get them.
+        secrets: variables for which the gateway inserts values, and the hosts that receive them.
         home_allow: exceptions of all sessions of the home.
         resolvers: the addresses that answer names.
-        refused: destinations that were refused lately, the latest first.
-        refused_more: there are so many of them that others may have been refused without being recorded.
+        refused: destinations that were recently refused, the latest first.
+        refused_more: the record is full; others may have been refused as well.
     """
 
     network: str
@@ -59,7 +58,7 @@ class Reach:
     secrets: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """For programs."""
+        """Return it for programs."""
         return {
             "network": self.network,
             "allow": list(self.allow),
@@ -73,7 +72,7 @@ class Reach:
 
 
 def reach(context: Context, session: SessionRow) -> Reach:
-    """What a session reaches. Of one that does not run: what it will, and what it was refused.
+    """Return the reach of a session. For one that does not run: its future reach, and past refusals.
 
     Raises:
         StoreError: `network.json` cannot be used.
@@ -101,10 +100,10 @@ def changed(
     domains: Iterable[str] = (),
     no_domains: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """A session's options with another network, with more exceptions and domains or with fewer. Pure.
+    """Return a session's options with another network, with more or fewer exceptions and domains. Pure.
 
     Raises:
-        InvalidArgument: that cannot be, or what is taken away is not there.
+        InvalidArgument: the combination is not possible, or an entry to remove does not exist.
     """
     now = SessionOptions.parse(**options)
     more = [str(Allowed.parse(text)) for text in allow]
@@ -142,24 +141,24 @@ def _domains(now: SessionOptions, more: Iterable[str], less: Iterable[str]) -> l
     for item in taken:
         if item not in now.domains or item in added:
             known = ", ".join(now.domains) or "none"
-            raise InvalidArgument(f"cannot take domain {item} away", hint=f"the session's domains: {known}")
+            raise InvalidArgument(f"cannot remove domain {item}", hint=f"the session's domains: {known}")
     return list(dict.fromkeys([*(item for item in now.domains if item not in taken), *added]))
 
 
 def _check_gateway(now: SessionOptions, network: str) -> None:
-    """Programs learn of the gateway when the session is made, and keep what they learned."""
+    """Refuse a change of the gateway's use: programs learn of the gateway only when a session is made."""
     if (network == "domains") != (now.network == "domains"):
         raise InvalidArgument(
-            f"cannot change the network from {now.network} to {network}: programs go by names through a "
-            "proxy, and are told of that when the session is made",
+            f"cannot change the network from {now.network} to {network}: programs reach names through a "
+            "proxy, and learn of that when the session is made",
             hint=f"make another session: `holdfast new --network {network}`",
         )
 
 
 def carried(session: Mapping[str, Any], snapshot: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a snapshot with the network of a session that goes back to it. Pure.
+    """Return the options of a snapshot with the network of the session that is rewound to it. Pure.
 
-    What a person closed since then stays closed. Only a snapshot of another session can go by domains where
+    What a person closed since then stays closed. Only a snapshot of another session can use domains where
     this one does not: it reaches no more than that.
     """
     if snapshot.get("network") == "domains" != session.get("network"):
@@ -177,13 +176,13 @@ def change(
     domains: Iterable[str] = (),
     no_domains: Iterable[str] = (),
 ) -> SessionRow:
-    """Change what a session reaches; at once if it runs, else from when it goes on. Returns its row.
+    """Change the reach of a session: at once if it runs, else when it resumes. Return its row.
 
-    The rules are made anew in any case: names count as the addresses they have now.
+    The rules are rebuilt in any case: names stand for their present addresses.
 
     Raises:
-        InvalidArgument: it cannot be; nothing was changed.
-        NetworkNotClosed, StoreError, EngineError: it could not be done; rules and options are the old ones.
+        InvalidArgument: the change is not possible; nothing was changed.
+        NetworkNotClosed, StoreError, EngineError: it failed; rules and options are the old ones.
     """
     with turn(context, session, "change the network of", usable=False) as row:
         if row.state == "creating":
@@ -215,20 +214,21 @@ def change(
 
 
 def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Exceptions and domains that came, and those that went."""
+    """Return the exceptions and domains that were added, and those that were removed."""
     old, new = ([*of.get("allow", []), *of.get("domains", [])] for of in (before, after))
     return [item for item in new if item not in old], [item for item in old if item not in new]
 
 
 @undoes(OperationKind.NETWORK)
 def undo_change(context: Context, operation: OperationRow) -> OperationState | None:
-    """Put the rules in force that belong to the options of the session.
+    """Restore the rules that belong to the options of the session.
 
     Raises:
-        SessionBusy: somebody else has the session; EngineError, StoreError: as `change` does.
+        SessionBusy: another process holds the session.
+        EngineError, StoreError: the same as for `change`.
     """
     session_id = operation.session_id or ""
-    # Whoever began the change holds the session's lock, unless that process is gone.
+    # The process that began the change holds the session's lock, unless it is gone.
     orphaned = is_orphan(operation)
     lock = exclusive(context.home.locks, session_id, "change its network") if orphaned else nullcontext()
     with lock:
@@ -237,13 +237,13 @@ def undo_change(context: Context, operation: OperationRow) -> OperationState | N
             if row is not None:
                 _apply(context, row, row.options)
         except NetworkNotClosed as error:
-            context.progress(f"the network of session {session_id} may not be what it should be: {error}")
+            context.progress(f"the network of session {session_id} may have the wrong rules: {error}")
             return None
     return "failed"
 
 
 def _apply(context: Context, row: SessionRow, options: Mapping[str, Any]) -> None:
-    """Have the rules of these options in force, if the session's container runs."""
+    """Apply the rules of these options, if the session's container runs."""
     if row.state != "running" or row.container_id is None:
         return
     state = context.engine.inspect(row.container_id)
@@ -263,6 +263,6 @@ def _check_kinds(row: SessionRow, network: str | None) -> None:
         )
     if network == "none":
         raise InvalidArgument(
-            f"cannot take the network of session {row.name} away: its interface stays while it is there",
+            f"cannot remove the network of session {row.name}: it keeps its interface as long as it exists",
             hint="take a snapshot and `holdfast restore SNAPSHOT --network none`",
         )

@@ -1,6 +1,6 @@
-"""Where this machine gets its packages from, and over which proxies: as apt, pip and npm are configured.
+"""This machine's sources of packages and its proxies, as apt, pip and npm are configured.
 
-The parsers are pure; `find` reads what the tools read. Nothing is asked over the network here.
+The parsers are pure; `find` reads the tools' configuration. There are no network requests.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _URL = re.compile(r"[a-z0-9]+://[^\s\"';,]+")
 
 
 def find(environ: Mapping[str, str] = os.environ, *, ask_npm: bool = False) -> list[Allowed]:
-    """The hosts and ports of all of these, each once. With `ask_npm` it is run: half a second."""
+    """Return the hosts and ports of all of these, each once. With `ask_npm` npm is run: half a second."""
     indexes = [
         *_environment(environ, _INDEXES),
         *_apt(apt_sources.APT_FOLDER),
@@ -55,7 +55,7 @@ def find(environ: Mapping[str, str] = os.environ, *, ask_npm: bool = False) -> l
 
 
 def proxies(environ: Mapping[str, str] = os.environ) -> list[Allowed]:
-    """Those of them that pass connections on, to wherever they are let, each once."""
+    """Return the proxies among them, which forward connections wherever they are allowed to, each once."""
     urls = [
         *_environment(environ, _PROXIES),
         *_apt_proxy_files(apt_sources.APT_FOLDER),
@@ -66,7 +66,7 @@ def proxies(environ: Mapping[str, str] = os.environ) -> list[Allowed]:
 
 
 def place(url: str) -> Allowed | None:
-    """Host and port of a URL; None if it has none, or none that can be. Pure."""
+    """Return host and port of a URL; None if it has none, or invalid ones. Pure."""
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         port = parts.port or _PORTS.get(parts.scheme)
@@ -79,7 +79,7 @@ def place(url: str) -> Allowed | None:
 
 
 def apt_proxies(text: str) -> Iterator[str]:
-    """The proxies in a file of apt.conf(5); pure. `DIRECT` is none."""
+    """Return the proxies in a file of apt.conf(5); pure. `DIRECT` does not count."""
     for line in text.splitlines():
         statement = line.partition("//")[0] if line.lstrip().startswith("//") else line
         if re.search(r"\bproxy\b", statement, re.IGNORECASE):
@@ -87,7 +87,7 @@ def apt_proxies(text: str) -> Iterator[str]:
 
 
 def pip_urls(text: str, keys: Iterable[str] = (*_PIP_INDEXES, *_PIP_PROXY)) -> Iterator[str]:
-    """The indexes and the proxy in a pip.conf; pure."""
+    """Return the indexes and the proxy in a pip.conf; pure."""
     parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
     with suppress(configparser.Error):
         parser.read_string(text)
@@ -97,7 +97,7 @@ def pip_urls(text: str, keys: Iterable[str] = (*_PIP_INDEXES, *_PIP_PROXY)) -> I
 
 
 def npm_urls(text: str, *, proxies: bool) -> Iterator[str]:
-    """The registries in an npmrc, or the proxies; pure."""
+    """Return the registries in an npmrc, or the proxies; pure."""
     for line in text.splitlines():
         key, equals, value = line.partition("=")
         name = key.strip()
@@ -136,7 +136,7 @@ def _pip_files(environ: Mapping[str, str], keys: Iterable[str]) -> Iterator[str]
 
 
 def _pip_default() -> Iterator[str]:
-    """The index that pip uses if it is not told another one, and where that keeps its files."""
+    """Return the index that pip uses by default, and the host that serves its files."""
     with suppress(ImportError, AttributeError):
         from pip._internal.models.index import PyPI
 

@@ -1,8 +1,8 @@
-"""What is closed to a session, and what is open all the same. Pure: what the host has comes in, rules go out.
+"""The closed networks of a session, and its openings. Pure: facts about the host come in, rules go out.
 
 Three kinds of sessions have a network: `internet` (the default) reaches nothing but the internet, `open` also
-what is around the machine. Neither reaches other sessions or the metadata service of a cloud. A fourth,
-`domains`, reaches the gateway, and by itself nothing that is not opened.
+the machine's surroundings. Neither reaches other sessions or the metadata service of a cloud. A fourth,
+`domains`, reaches the gateway, and on its own nothing that is not opened.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from holdfast.snapshots.checkpointer.netrules import Address, Network, Opening, 
 
 DNS = 53
 
-# Where clouds tell a machine about itself, credentials included. Link-local is the usual place; outside of it
+# Metadata services of clouds, which also give out credentials. Link-local is the usual place; outside of it
 # are Azure's (learn.microsoft.com, "What is IP address 168.63.129.16?"), Alibaba's and Oracle's, and those of
 # AWS and Google over IPv6.
 _METADATA = (
@@ -25,11 +25,11 @@ _METADATA = (
     "fd00:ec2::254/128",
     "fd20:ce::254/128",
 )
-# Where the gateway seems to be. Without one, nobody is there: that is to be told at once.
+# The apparent address of the gateway. Without a gateway, connections to it are rejected at once.
 _GATEWAY = ("192.0.2.1/32",)
 _LINK_LOCAL = ("169.254.0.0/16", "fe80::/10")
-# Not of the internet: the IANA registries of special-purpose addresses (RFC 6890), multicast and broadcast.
-# Networks for documentation are left out: nobody has them, except those that use them for something else.
+# Not internet: the IANA registries of special-purpose addresses (RFC 6890), multicast and broadcast.
+# Documentation networks are left out: no one has them, except those that use them for something else.
 _SPECIAL = (
     "0.0.0.0/8",
     "10.0.0.0/8",
@@ -52,12 +52,12 @@ _SPECIAL = (
     "ff00::/8",
 )
 _NAT64 = ip_network("64:ff9b::/96")
-"""A gateway makes the IPv4 address of the last 32 bits (RFC 6052)."""
+"""A NAT64 gateway reads the IPv4 address from the last 32 bits (RFC 6052)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The host: its addresses, the networks it is directly connected to, the resolvers it asks."""
+    """The host: its addresses, the networks it is directly connected to, the resolvers it uses."""
 
     addresses: tuple[Address, ...] = ()
     networks: tuple[Network, ...] = ()
@@ -73,7 +73,7 @@ class Bridge:
 
 
 def rules(kind: str, machine: Machine, bridge: Bridge, opened: Iterable[Opening]) -> Rules:
-    """The rules of a session; `opened` is what a person allowed, and counts whatever it is."""
+    """Return the rules of a session; `opened` is what a person allowed, and counts whatever it is."""
     resolvers = [Opening(ip_network(address), DNS) for address in machine.resolvers]
     if kind == "domains":
         everything = (ip_network("0.0.0.0/0"), ip_network("::/0"))
@@ -97,7 +97,7 @@ def rules(kind: str, machine: Machine, bridge: Bridge, opened: Iterable[Opening]
 
 
 def closed(address: str, machine: Machine) -> bool:
-    """Whether a session of the default kind may not reach an address."""
+    """Return whether a session of the default kind may not reach an address."""
     found = ip_address(address)
     refused = rules("internet", machine, Bridge(), ()).refused
     return any(found in network for network in refused if network.version == found.version)
@@ -108,6 +108,6 @@ def _parsed(texts: Iterable[str]) -> list[Network]:
 
 
 def _translated(network: IPv4Network) -> IPv6Network:
-    """The same as it is reached through NAT64."""
+    """Return the same addresses as they are reached through NAT64."""
     first = int(_NAT64.network_address) + int(network.network_address)
     return IPv6Network((first, 96 + network.prefixlen))

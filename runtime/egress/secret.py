@@ -1,6 +1,7 @@
-"""Secrets as they are given: `NAME@HOST[,HOST…]=SOURCE`; and what of them a session and its snapshots know.
+"""Secrets as they are given: `NAME@HOST[,HOST…]=SOURCE`, and the part of them that sessions and snapshots
+know.
 
-A session has a placeholder in their place. Their values are elsewhere (`vault`), never in here once kept.
+A session has a placeholder in their place. Once kept, their values are elsewhere (`vault`).
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from holdfast.runtime.gateway.session_rules import SecretHost
 
 FORM = "NAME@HOST[,HOST...]=SOURCE, where SOURCE is env:VARIABLE, @FILE, or @- for standard input"
 MOST = 50
-"""Secrets of one session, and hosts of one secret."""
+"""Limits of secrets per session, and of hosts per secret."""
 LEAST, LONGEST = 8, 8192
-"""Characters of a value: a shorter one would be found in answers where it is not meant."""
+"""Minimal length of a value: a shorter one would be found in responses by chance."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
@@ -35,12 +36,12 @@ class Given:
     placeholder: str = field(default_factory=new_placeholder)
 
     def option(self) -> dict[str, object]:
-        """What the options of a session say of it."""
+        """Return its entry in the options of a session."""
         return {"name": self.name, "hosts": list(map(str, self.hosts)), "placeholder": self.placeholder}
 
 
 def parse(text: str, environ: Mapping[str, str] = os.environ) -> Given:
-    """What one option says; reads the source it names. No value is in any message.
+    """Return the secret of an option; reads the source it names. Messages never contain a value.
 
     Raises:
         InvalidArgument: it is not of the form, or there is no such source.
@@ -48,14 +49,18 @@ def parse(text: str, environ: Mapping[str, str] = os.environ) -> Given:
     head, equals, source = text.partition("=")
     name, at, hosts = head.partition("@")
     if not _NAME.fullmatch(name):
-        raise _refused("a secret", "its name is not that of a variable")
+        raise _refused("a secret", "its name is not a valid variable name")
     if not equals or not at or not hosts:
-        raise _refused(name, "it does not say which hosts are given it")
+        raise _refused(name, "it does not name the hosts that receive it")
     return Given(name, parse_hosts(name, hosts), _checked(name, _read(name, source, environ)))
 
 
 def parse_hosts(name: str, text: str) -> tuple[SecretHost, ...]:
-    """The hosts of a secret, with commas between. Raises InvalidArgument."""
+    """Return the hosts of a secret, separated by commas.
+
+    Raises:
+        InvalidArgument: one is not valid, or there are too many.
+    """
     parts = text.split(",")
     if len(parts) > MOST:
         raise _refused(name, f"it has more than {MOST} hosts")

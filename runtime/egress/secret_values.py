@@ -1,4 +1,4 @@
-"""Which values of secrets are still needed: those whose placeholder a session or a snapshot has."""
+"""The values of secrets that are still needed: those whose placeholder a session or a snapshot has."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _FRESH = 3600.0
 
 
 def unneeded(context: Context) -> list[str]:
-    """Placeholders of values that nobody needs any more."""
+    """Return the placeholders of values that are no longer needed."""
     before = time.time() - _FRESH
     old = [placeholder for placeholder, since in vault.kept(context.home) if since < before]
     return _without_needed(context, old)
 
 
 def forget(context: Context, options: Mapping[str, Any]) -> None:
-    """Remove the values of a session that is removed, as far as no other session and no snapshot has them."""
+    """Remove the values of a session that is removed, except those that another session or a snapshot has."""
     for placeholder in _without_needed(context, placeholders(options)):
         vault.forget(context.home, placeholder)
 
 
 def placeholders(options: Mapping[str, Any]) -> list[str]:
-    """Those of a session's options."""
+    """Return the placeholders in a session's options."""
     return [str(one["placeholder"]) for one in options.get("secrets") or ()]
 
 
 def _without_needed(context: Context, candidates: Iterable[str]) -> list[str]:
     left = list(candidates)
-    if left:  # most homes have none, and snapshots are not read then
+    if left:  # most homes have no secrets; snapshots are not read then
         needed = set(_needed(context))
         left = [placeholder for placeholder in left if placeholder not in needed]
     return left
@@ -49,6 +49,6 @@ def _needed(context: Context) -> Iterator[str]:
     for snapshot in context.store.snapshots(pending=True):
         try:
             yield from placeholders(manifest.read(context.home.snapshots / snapshot.id).options)
-        except SnapshotDamaged:  # or not written yet: its session has what it has
+        except SnapshotDamaged:  # or not written yet: it has the same placeholders as its session
             owner = (row for row in context.store.sessions(removed=True) if row.id == snapshot.session_id)
             yield from (placeholder for row in owner for placeholder in placeholders(row.options))

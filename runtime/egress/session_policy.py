@@ -1,7 +1,7 @@
-"""What each session may do through the gateway: written before its first process is let go, and removed.
+"""Each session's policy for the gateway: written before its first process is released, and removed.
 
-A policy is a file named by the address its session calls from. Whoever gets an address begins by replacing or
-removing what is there, so that nobody inherits a policy.
+A policy is a file named by the source address of its session. A session that gets an address first replaces
+or removes the file there, so that no session inherits a policy.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A session's container: whose it is, its addresses, and the host's addresses in its network."""
+    """A session's container: its session, its addresses, and the host's addresses in its network."""
 
     session: str
     addresses: tuple[str, ...]
@@ -47,13 +47,13 @@ def begin(
     caller: Caller,
     rules: Rules,
 ) -> gateway.Place:
-    """Give a session that is about to run its policy, and return where the gateway is.
+    """Write the policy of a session that is about to run, and return where the gateway is.
 
-    `rules` say which networks it may not reach.
+    `rules` are the networks it may not reach.
 
     Raises:
         NetworkNotClosed: the gateway does not start.
-        EngineError, ImageError, StoreError, SessionBusy: as `gateway.ensure`.
+        EngineError, ImageError, StoreError, SessionBusy: the same as for `gateway.ensure`.
     """
     host = next((address for address in caller.gateways if ip_address(address).version == 4), None)
     if host is None or not caller.addresses:
@@ -67,21 +67,26 @@ def begin(
 
 
 def clear(home: Home, addresses: Iterable[str]) -> None:
-    """Remove what is written for these addresses: who has them now has no policy. Raises StoreError."""
+    """Remove the policies of these addresses, whose present session has none.
+
+    Raises:
+        StoreError: one cannot be removed.
+    """
     for address in addresses:
         _remove(_path(home, address))
 
 
 def leave(home: Home, session_id: str) -> None:
-    """Remove the policy of a session that stops; it gets one when it goes on. Raises as `end` does."""
+    """Remove the policy of a session that stops; it gets one when it resumes. Raises what `end` raises."""
     with gateway.alone(home):
         _forget(home, session_id)
 
 
 def end(engine: Engine, home: Home, session_id: str) -> None:
-    """Remove what there is of a session that is gone; after the last one, the gateway, too.
+    """Remove everything of a session that is gone; after the last one, the gateway as well.
 
-    Raises StoreError, EngineError, SessionBusy.
+    Raises:
+        StoreError, EngineError, SessionBusy: it cannot be removed now.
     """
     import shutil
 
@@ -97,13 +102,17 @@ def end(engine: Engine, home: Home, session_id: str) -> None:
 
 
 def domains(home: Home, session_id: str) -> tuple[str, ...]:
-    """The domains a running session may reach now."""
+    """Return the domains a running session may reach now."""
     found = [policy for _, policy in _all(home) if policy.session == session_id]
     return tuple(str(one) for one in found[0].domains) if found else ()
 
 
 def parse_domain(text: str) -> Domain:
-    """A domain as a person writes it. Raises InvalidArgument."""
+    """Return a domain that a person wrote.
+
+    Raises:
+        InvalidArgument: it is not valid.
+    """
     try:
         return Domain.parse(text)
     except ValueError as error:
@@ -114,14 +123,14 @@ def parse_domain(text: str) -> Domain:
 
 
 def refused(home: Home, session_id: str) -> list[Refusal]:
-    """What the gateway refused a session, oldest first."""
+    """Return the gateway's refusals of a session, oldest first."""
     return refusal_log.read(home.gateway / "refused", session_id)
 
 
 def _forget(home: Home, session_id: str) -> None:
     known = dict(_all(home))
     for path in _files(home):
-        # One that cannot be read, as of another version, is a policy of nobody.
+        # An unreadable policy, of another version for one, belongs to no session.
         if path not in known or known[path].session == session_id:
             _remove(path)
 

@@ -1,7 +1,7 @@
-"""The values of secrets, on the host: one file for each placeholder, for the owner of the home alone.
+"""The values of secrets, on the host: one file for each placeholder, readable by the home's owner alone.
 
-Sessions and snapshots name placeholders. A value stays as long as one of them does; which hosts are given it
-is what is kept here, not what is said there.
+Sessions and snapshots name placeholders. A value stays as long as one of them does. The hosts that receive it
+are those kept here, whatever a session or snapshot says.
 """
 
 from __future__ import annotations
@@ -20,18 +20,26 @@ from holdfast.runtime.gateway.session_rules import Secret, SecretHost
 
 FOLDER = "gateway/secrets"
 USER = 4_018_128
-"""Who the gateway runs as if the home is root's: a number no user has, nor any range of subordinate ids."""
+"""User of the gateway if the home is root's: a number no user has, nor any range of subordinate ids."""
 
 
 def keep(home: Home, given: Iterable[Given]) -> None:
-    """Keep these. Raises StoreError."""
+    """Keep these.
+
+    Raises:
+        StoreError: they cannot be written.
+    """
     for one in given:
         kept = {"name": one.name, "hosts": list(map(str, one.hosts)), "value": one.value}
         write_private(_path(home, one.placeholder), json.dumps(kept))
 
 
 def find(home: Home, placeholder: str) -> Secret | None:
-    """The secret of a placeholder; None if this home has it not. Raises StoreError."""
+    """Return the secret of a placeholder; None if this home does not have it.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
     if not exchange.is_placeholder(placeholder):
         return None
     path = _path(home, placeholder)
@@ -49,14 +57,14 @@ def find(home: Home, placeholder: str) -> Secret | None:
 
 
 def kept(home: Home) -> Iterator[tuple[str, float]]:
-    """The placeholders there are values of, and since when, in seconds since the epoch."""
+    """Return the placeholders with values here, and since when, in seconds since the epoch."""
     for path in sorted((home.root / FOLDER).glob("[!.]*")):
         with suppress(OSError):
             yield path.name, path.stat().st_mtime
 
 
 def values(home: Home) -> dict[str, str]:
-    """All values there are, by name; of several of one name each has its placeholder behind it.
+    """Return all values by name; of several with one name each is followed by its placeholder.
 
     Raises:
         StoreError: one cannot be read.
@@ -70,7 +78,11 @@ def values(home: Home) -> dict[str, str]:
 
 
 def forget(home: Home, placeholder: str) -> None:
-    """Remove a value. Raises StoreError."""
+    """Remove a value.
+
+    Raises:
+        StoreError: it cannot be removed.
+    """
     try:
         if exchange.is_placeholder(placeholder):
             _path(home, placeholder).unlink(missing_ok=True)
@@ -79,20 +91,24 @@ def forget(home: Home, placeholder: str) -> None:
 
 
 def user() -> int:
-    """Who the gateway runs as, and reads what only its owner may."""
+    """Return the user of the gateway, who reads files that only their owner may."""
     return os.geteuid() or USER
 
 
 def owner() -> int | None:
-    """To whom the gateway's files are given; None if they are its own already."""
+    """Return the user to whom the gateway's files are given; None if they are its own already."""
     return USER if os.geteuid() == 0 else None
 
 
 def write_private(path: Path, text: str, owner: int | None = None) -> None:
-    """Write a file that only its owner reads, as a whole. Raises StoreError."""
+    """Write a file that only its owner reads, atomically.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
     aside = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
-        for folder in (path.parent.parent, path.parent):  # `parents=True` would give others' modes
+        for folder in (path.parent.parent, path.parent):  # `parents=True` would give other modes
             folder.mkdir(mode=0o700, exist_ok=True)
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(text)

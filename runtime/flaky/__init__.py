@@ -1,1 +1,1 @@
-"""The same moment many times: a command run in forks of a snapshot, and how it went."""
+"""Repeated runs from one snapshot: a command run in many copies, and the spread of its outcomes."""

@@ -1,6 +1,6 @@
-"""Finds the first snapshot of a line from which a command fails, by trying it in copies of ever fewer.
+"""Finds the first snapshot of a chain in which a command fails, by trying it in copies of ever fewer.
 
-The chain and the search are pure; trying is `many`'s.
+The chain and the search are pure; `repeat` does the trying.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Bisected:
-    """What was found: in `bad`, the command fails; in `good`, right before it, it does not.
+    """The result: in `bad` the command fails; in `good`, right before it, it does not.
 
-    `ran` is what was run between them; `tried` how it went, by the names of the snapshots, in order.
+    `ran` is what was run between them; `tried` the results by the names of the snapshots, in order.
     """
 
     good: SnapshotRow
@@ -34,12 +34,12 @@ class Bisected:
 
     @property
     def text(self) -> str:
-        """In one line."""
-        between = self.ran.text or "nothing that the journal knows of"
-        return f"fails from {self.bad.name} on, not yet in {self.good.name}; between them: {between}"
+        """The result in one line."""
+        between = self.ran.text or "nothing in the journal"
+        return f"first fails in {self.bad.name}, passes in {self.good.name}; between them: {between}"
 
     def as_dict(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the result for programs."""
         return {
             "good": self.good.name,
             "bad": self.bad.name,
@@ -58,7 +58,7 @@ def bisect(
     """Search between two snapshots; one fails if any of the runs in it does.
 
     Raises:
-        InvalidArgument: `good` does not come before `bad`, fails already, or `bad` does not fail.
+        InvalidArgument: `good` does not precede `bad` or already fails, or `bad` does not fail.
         LiveUnsupported, RestoreFailed, SnapshotDamaged: one of them cannot be tried.
     """
     seen = overview(context)
@@ -73,13 +73,13 @@ def bisect(
 
     if fails(line[0]):
         raise InvalidArgument(
-            f"cannot bisect: the command fails in {line[0].name} already ({tried[-1][1].text})",
+            f"cannot bisect: the command already fails in {line[0].name} ({tried[-1][1].text})",
             hint="begin with an earlier snapshot",
         )
     if not fails(line[-1]):
         raise InvalidArgument(
             f"cannot bisect: the command does not fail in {line[-1].name} ({tried[-1][1].text})",
-            hint="if it fails now and then, try it more often: -n 10",
+            hint="if it fails only sometimes, try it more often: -n 10",
         )
     at = search(len(line), lambda number: fails(line[number]))
     return Bisected(line[at - 1], line[at], seen.ran.get(line[at].id, Ran()), tuple(tried))
@@ -88,10 +88,10 @@ def bisect(
 def chain(
     snapshots: Sequence[SnapshotRow], above: Any, good: SnapshotRow, bad: SnapshotRow
 ) -> list[SnapshotRow]:
-    """The snapshots from `good` to `bad`, each after the one it comes after.
+    """Return the snapshots from `good` to `bad`, each followed by its child.
 
     Raises:
-        InvalidArgument: `bad` does not come after `good`.
+        InvalidArgument: `bad` does not descend from `good`.
     """
     known = {row.id: row for row in snapshots}
     found, at, seen = [bad], bad.id, {bad.id}
@@ -100,7 +100,7 @@ def chain(
         if up is None or up in seen or up not in known:
             raise InvalidArgument(
                 f"cannot bisect: {bad.name} does not come after {good.name}",
-                hint="`holdfast snapshots --tree` shows what comes after what",
+                hint="`holdfast snapshots --tree` shows their order",
             )
         seen.add(up)
         found.append(known[up])
@@ -111,7 +111,7 @@ def chain(
 
 
 def search(count: int, fails: Callable[[int], bool]) -> int:
-    """The first number that fails, where 0 does not and `count - 1` does."""
+    """Return the first number that fails, given that 0 does not and `count - 1` does."""
     low, high = 0, count - 1
     while high - low > 1:
         middle = (low + high) // 2

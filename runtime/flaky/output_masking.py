@@ -1,6 +1,6 @@
-"""Output without what differs between any two runs: times, addresses, process numbers, names of copies. Pure.
+"""Output without what differs between any two runs: times, addresses, process ids, names of copies. Pure.
 
-Line by line, so that the first line that differs can be shown as it was.
+It works line by line, so that the first line that differs can be shown in its original form.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MASKS = [
 
 
 def lines(output: bytes) -> list[str]:
-    """The lines of an output as a terminal leaves them: without colours and what was overwritten."""
+    """Return the lines of an output as a terminal leaves them: without colors and overwritten text."""
     text = colored(output.decode("utf-8", "replace"), keep=False)
     found = [line.rstrip("\r").rpartition("\r")[2].rstrip() for line in text.split("\n")]
     while found and not found[-1]:
@@ -44,7 +44,7 @@ def lines(output: bytes) -> list[str]:
 
 
 def masked(line: str, names: Iterable[str] = ()) -> str:
-    """A line without what is another in every run. `names` are those of the copy it ran in."""
+    """Return a line without what differs in every run. `names` are those of the copy it ran in."""
     for name in names:
         if name:
             line = line.replace(name, "<copy>")
@@ -54,7 +54,7 @@ def masked(line: str, names: Iterable[str] = ()) -> str:
 
 
 def digest(found: Iterable[str], names: Iterable[str] = ()) -> str:
-    """What two outputs have in common if they are the same but for that."""
+    """Return a digest that two outputs share if they are the same but for that."""
     known = tuple(names)
     told = hashlib.sha256()
     for line in found:

@@ -1,7 +1,7 @@
-"""Runs a command in many copies of one moment, some at a time, and keeps those that are worth a look.
+"""Runs a command in many copies of one snapshot, some at a time, and keeps those that are worth a look.
 
-All copies carry names that were written down beforehand, so that whoever comes after a killed process knows
-which to remove; what is kept is let go at the end. Decisions are `spread`'s and `room`'s.
+The names of all copies are written down beforehand, so that a process that comes after a killed one knows
+which to remove; kept copies are released at the end. The decisions are in `spread` and `memory_room`.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ KeepAs = Literal["sessions", "snapshots"]
 MOST = 256
 AT_ONCE = 4
 KEPT = 8
-"""Copies of diverging runs that are kept at most."""
+"""Limit of kept copies of diverging runs."""
 LOOK = 0.5
-"""Seconds between two looks for memory that others may have given back."""
+"""Seconds between two checks for memory that others may have freed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What is to be run, how often, and what is to be kept of it. `limit` in seconds for each run."""
+    """The command, the number of runs, and which copies to keep. `limit` in seconds for each run."""
 
     command: str
     n: int = 20
@@ -64,17 +64,23 @@ class Series:
     name: str | None = None
 
     def checked(self) -> Series:
-        """Itself. Raises InvalidArgument."""
+        """Return the series itself.
+
+        Raises:
+            InvalidArgument: a value is not valid.
+        """
         if not 1 <= self.n <= MOST:
             raise InvalidArgument(f"cannot run it {self.n} times: the number must be from 1 to {MOST}")
         if self.at_once < 1:
-            raise InvalidArgument(f"cannot run {self.at_once} at once: at least 1")
+            raise InvalidArgument(f"cannot run {self.at_once} at once: the number must be at least 1")
         if self.limit is not None and not 0 < self.limit < 1e9:
             raise InvalidArgument("cannot use this timeout: it must be more than 0 seconds")
         if not self.command.strip():
             raise InvalidArgument("cannot run the command: it is empty")
         if self.keep not in ("diverging", "all", "none") or self.keep_as not in ("sessions", "snapshots"):
-            raise InvalidArgument("cannot keep that", hint="diverging, all or none; as sessions or snapshots")
+            raise InvalidArgument(
+                "cannot keep that", hint="keep diverging, all or none; as sessions or snapshots"
+            )
         return self
 
 
@@ -82,18 +88,18 @@ def retry(
     context: Context,
     snapshot: SnapshotRow,
     series: Series,
-    told: Callable[[Run], None] = lambda _run: None,
+    report: Callable[[Run], None] = lambda _run: None,
 ) -> Spread:
-    """Run it, and return how it went; `told` is given each run when it is over.
+    """Run it, and return the results; `report` gets each run when it is over.
 
     Raises:
-        InvalidArgument, SessionExists: nothing was begun.
-        LiveUnsupported, RestoreFailed, SnapshotDamaged: copies cannot be made; nothing is left of any.
+        InvalidArgument, SessionExists: nothing was started.
+        LiveUnsupported, RestoreFailed, SnapshotDamaged: copies cannot be made; none is left.
     """
     names = _names(context, snapshot, series.checked())
     details = {"names": names, "of": snapshot.id}
     with snapshot_lock.used(context, snapshot), carry_out(context, OperationKind.RETRY, details=details):
-        many = _Many(context, snapshot, series, names, told)
+        many = _Many(context, snapshot, series, names, report)
         spread = many.run()
         return spread.keeping(many.settle(spread))
 
@@ -120,7 +126,7 @@ class _Many:
     snapshot: SnapshotRow
     series: Series
     names: list[str]
-    told: Callable[[Run], None]
+    report: Callable[[Run], None]
     _runs: list[Run] = field(default_factory=list)
     _held: dict[int, Session] = field(default_factory=dict)
     _coming: int = 0
@@ -131,7 +137,7 @@ class _Many:
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def run(self) -> Spread:
-        """All runs, as many at once as are wanted and have room."""
+        """Do all runs, as many at once as are wanted and fit in memory."""
         self._memory = _memory(self.context, self.snapshot)
         threads = [
             threading.Thread(target=self._work, name=f"retry-{number}", daemon=True)
@@ -153,7 +159,7 @@ class _Many:
         return self._spread()
 
     def settle(self, spread: Spread) -> dict[int, str]:
-        """Keep what is to be kept, remove the rest, and return the names of what was kept."""
+        """Keep the copies to be kept, remove the rest, and return the names of the kept ones."""
         wanted: set[int] = set()
         if self.series.keep == "all":
             wanted = {run.number for run in spread.runs}
@@ -198,7 +204,7 @@ class _Many:
                         self._changed.notify_all()
 
     def _take(self) -> int | None:
-        """The number of the next run, when there is room for it; None when there is none."""
+        """Return the number of the next run, when there is room for it; None when there is none left."""
         with self._changed:
             while True:
                 if self._failure is not None or self._next > self.series.n or self._differs():
@@ -232,10 +238,10 @@ class _Many:
             drop = self._worthless()
         for held in drop:
             self._remove(held)
-        self.told(found)
+        self.report(found)
 
     def _worthless(self) -> list[Session]:
-        """Copies whose runs are over and that will not be kept, whatever comes: removed from those held."""
+        """Return, and forget, the held copies whose runs are over and that will not be kept in any case."""
         if self.series.keep == "all":
             return []
         over = [run for run in self._runs if run.number in self._held]
@@ -252,7 +258,7 @@ class _Many:
         return Spread(series.command, self.snapshot.name, series.n, tuple(runs), series.compare_output)
 
     def _give_up(self) -> None:
-        """Somebody interrupted: no new copy is begun, and what runs in the others ends with them."""
+        """Stop after an interrupt: no new copy is started, and the commands in the others end with them."""
         with self._changed:
             self._failure = self._failure or KeyboardInterrupt()
             held = list(self._held.values())

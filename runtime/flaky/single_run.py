@@ -1,4 +1,4 @@
-"""One run: a command in a copy, where the captured shell stood, followed to an end, a limit or a question."""
+"""One run: a command in a copy, in the captured shell's directory, followed to its end, limit or question."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Patient(ShellCall):
-    """A command that goes on when its caller's patience is over, to be looked at as it hangs."""
+    """A command that keeps running when its caller's time limit has passed, to be inspected as it hangs."""
 
     def __init__(self, line: Line, command: str, patience: float | None) -> None:
         super().__init__(
@@ -28,13 +28,13 @@ class _Patient(ShellCall):
             command,
             shell=layout.MAIN,
             timeout=None,
-            on_bytes=lambda _data: None,  # keeps the end alone
+            on_bytes=lambda _data: None,  # only keeps the end
         )
         self._until = None if patience is None else time.monotonic() + patience
 
 
 def run(session: Session, line: Line, number: int, command: str, limit: float | None) -> Run:
-    """Run a command in a copy; whatever it comes to is a result."""
+    """Run a command in a copy; every outcome is a result."""
     started = time.monotonic()
     apart = False
     try:
@@ -42,7 +42,7 @@ def run(session: Session, line: Line, number: int, command: str, limit: float | 
             with line.explained():
                 result = _Patient(line, command, limit).run()
         except SessionBusy:
-            # The captured command still runs in the shell: beside it there is room for another.
+            # The captured command still runs in the shell: run this one beside it.
             apart = True
             result = session.detach(command).wait(on_bytes=lambda _data: None, patience=limit)
     except InvalidArgument:

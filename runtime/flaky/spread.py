@@ -1,4 +1,4 @@
-"""How runs of one command from one moment came out: grouped, counted, and told. Pure."""
+"""The outcomes of runs of one command from one snapshot: grouped, counted, and described. Pure."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from holdfast.runtime.flaky import output_masking
 
 End = Literal["exit", "signal", "timeout", "waiting", "shell ended", "died"]
 SHOWN = 200
-"""Characters of a line that is shown."""
+"""Limit of characters of a line that is shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run. `end` is how it ended, or why it was not waited for any longer.
+    """One run. `end` is how it ended, or why it was given up.
 
-    `code` is the exit code or the signal's number; `detail` what it waits for, or what became of its session.
-    `output` has its lines (the last MiB), `digest` stands for them without what differs between any two
-    runs. `apart`: it ran as a task, as the shell was busy. `kept` is the name it was kept under.
+    `code` is the exit code or the signal's number; `detail` what it waits for, or what happened to its
+    session. `output` has its lines (the last MiB), `digest` stands for them without what differs between any
+    two runs. `apart`: it ran as a task, because the shell was busy. `kept` is the name it was kept under.
     """
 
     number: int
@@ -36,12 +36,12 @@ class Run:
 
     @property
     def passed(self) -> bool:
-        """Whether it ended by itself with 0."""
+        """True if it ended on its own with 0."""
         return self.end == "exit" and self.code == 0
 
     @property
     def status(self) -> str:
-        """How it ended, in a few words."""
+        """Its end in a few words."""
         match self.end:
             case "exit" | "signal":
                 return f"{self.end} {self.code}"
@@ -54,7 +54,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Runs that came to the same: status, and output but for what always differs."""
+    """Runs with the same outcome: status, and output except for what always differs."""
 
     status: str
     passed: bool
@@ -62,13 +62,13 @@ class Kind:
 
     @property
     def first(self) -> Run:
-        """The one that is shown."""
+        """The run that is shown."""
         return self.runs[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first line that is another in the first run of one kind than in that of the commonest.
+    """The first line where this kind's first run differs from the most common kind's.
 
     `line` counts from 1; None where one output ended before.
     """
@@ -80,7 +80,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """All of it. `asked` is how many runs were wanted; there are fewer if one that differed ended it."""
+    """The outcomes of all runs. `asked` is the wanted number; there are fewer if the series stopped early."""
 
     command: str
     snapshot: str
@@ -94,12 +94,12 @@ class Spread:
 
     @property
     def deterministic(self) -> bool:
-        """Whether all runs ended in the same way."""
+        """True if all runs ended in the same way."""
         return len({run.status for run in self.runs}) <= 1
 
     @property
     def differences(self) -> list[Difference]:
-        """Where each other kind parts from the commonest."""
+        """The places where each other kind first differs from the most common one."""
         pairs = [(self.kinds[0].first, kind.first) for kind in self.kinds[1:]]
         return [found for one, other in pairs if (found := differ(one, other)) is not None]
 
@@ -115,11 +115,11 @@ class Spread:
         return told + (f", with {len(self.kinds)} kinds of output" if len(self.kinds) > 1 else "")
 
     def keeping(self, names: dict[int, str]) -> Spread:
-        """With the names that runs were kept under."""
+        """Return it with the names that runs were kept under."""
         return replace(self, runs=tuple(replace(run, kept=names.get(run.number)) for run in self.runs))
 
     def as_dict(self) -> dict[str, Any]:
-        """For programs; of outputs, the differences."""
+        """Return it for programs; of outputs, only the differences."""
         told: dict[str, Any] = {"command": self.command, "snapshot": self.snapshot, "asked": self.asked}
         told |= {"deterministic": self.deterministic, "verdict": self.text}
         told["kinds"] = [
@@ -145,7 +145,7 @@ class Spread:
 
 
 def grouped(runs: Sequence[Run], *, compare_output: bool = False) -> tuple[Kind, ...]:
-    """Kinds, the commonest first. Output of runs that passed counts only with `compare_output`."""
+    """Return the kinds, the most common first. Output of passing runs counts only with `compare_output`."""
     found: dict[tuple[str, str], list[Run]] = {}
     for run in sorted(runs, key=lambda run: run.number):
         counts = compare_output or not run.passed
@@ -155,7 +155,7 @@ def grouped(runs: Sequence[Run], *, compare_output: bool = False) -> tuple[Kind,
 
 
 def differ(one: Run, other: Run) -> Difference | None:
-    """The first line in which two outputs differ in more than what always differs; None if there is none."""
+    """Return the first line that differs in more than what always differs; None if there is none."""
     most = max(len(one.output), len(other.output))
     for at in range(most):
         texts = [run.output[at] if at < len(run.output) else None for run in (one, other)]
@@ -170,7 +170,7 @@ def differ(one: Run, other: Run) -> Difference | None:
 
 
 def to_keep(runs: Sequence[Run], *, most: int) -> list[int]:
-    """Which of the runs so far are worth keeping: the first of each kind, then second ones; their numbers.
+    """Return the numbers of the runs to keep so far: the first of each kind, then second ones.
 
     The output of those that passed does not count here.
     """

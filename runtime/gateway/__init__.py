@@ -1,1 +1,1 @@
-"""What runs in the gateway's container, and the rules it goes by. Imports nothing of the host's side."""
+"""The code of the gateway's container, and the rules it follows. Imports nothing of the host's side."""

@@ -1,6 +1,6 @@
-"""Between mitmproxy and our decisions: who calls, where they may go, what is put in and taken out.
+"""The link between mitmproxy and our decisions: caller, destination, insertion and removal of values.
 
-Every connection out passes `server_connect`, whatever led to it; hooks before it only give better answers.
+Every outgoing connection passes `server_connect`, whatever led to it; earlier hooks only give better answers.
 Names are resolved there, and the proxy connects to those addresses and no other (`pinned`).
 """
 
@@ -23,35 +23,35 @@ from holdfast.runtime.gateway.refusal_log import Refusals
 from holdfast.runtime.gateway.session_rules import Policy
 
 BUFFERED = 1 << 20
-"""Bytes of a body in which placeholders are replaced; a larger one passes as it is."""
+"""Size limit of a body in which placeholders are replaced; a larger one passes unchanged."""
 CALLS, ALL_CALLS = 128, 1024
-"""Connections of one session at a time, and of all."""
+"""Limits of simultaneous connections, per session and in total."""
 _LOOKUP_SECONDS = 20.0
 
 pinned: ContextVar[tuple[str, list[Address]] | None] = ContextVar("pinned", default=None)
-"""The name that is connected to in this task, and its addresses that may be."""
+"""The name to which this task connects, and its permitted addresses."""
 
 
 class Gateway:
-    """The hooks, by the names mitmproxy has for them."""
+    """The hooks, by mitmproxy's names for them."""
 
     def __init__(self, policies: Policies, refusals: Refusals) -> None:
         self._policies, self._refusals = policies, refusals
         self._calls: dict[str, int] = {}
 
     def policy(self, client: Client) -> Policy | None:
-        """Of the session that calls."""
+        """Return the policy of the calling session."""
         return self._policies.of(client.peername[0])
 
     def client_connected(self, client: Client) -> None:
-        """Too many at a time are refused before anything is read."""
+        """Refuse connections over the limit before anything is read."""
         peer = client.peername[0]
         self._calls[peer] = self._calls.get(peer, 0) + 1
         if self._calls[peer] > CALLS or sum(self._calls.values()) > ALL_CALLS:
-            client.error = "too many connections"  # it is said to have gone, too, like any other
+            client.error = "too many connections"  # its end is reported as well, like any other's
 
     def client_disconnected(self, client: Client) -> None:
-        """One less."""
+        """Count one connection less."""
         peer = client.peername[0]
         left = self._calls.get(peer, 1) - 1
         if left > 0:
@@ -60,20 +60,20 @@ class Gateway:
             self._calls.pop(peer, None)
 
     async def http_connect(self, flow: http.HTTPFlow) -> None:
-        """A tunnel is asked for."""
+        """Check a request for a tunnel."""
         if flow.client_conn.tls_established:
             _refuse(flow, 400, "holdfast: no tunnel within a tunnel")
             return
         await self._judge(flow)
 
     def http_connect_error(self, flow: http.HTTPFlow) -> None:
-        """The tunnel is not made: say so in one line."""
+        """Explain in one line why a tunnel is not made."""
         if flow.response is not None and flow.response.status_code == 502:
             why = flow.server_conn.error or "nothing answers"
             _refuse(flow, 502, f"holdfast: cannot connect to {flow.request.host}: {why}")
 
     async def requestheaders(self, flow: http.HTTPFlow) -> None:
-        """A request, of a tunnel to the host of a secret, or over plain HTTP."""
+        """Check a request, in a tunnel to the host of a secret, or over plain HTTP."""
         tunnel = flow.client_conn.tls_established
         if not tunnel and flow.request.scheme != "http":
             _refuse(flow, 400, "holdfast: ask for a tunnel (CONNECT) to reach a host over TLS")
@@ -84,7 +84,7 @@ class Gateway:
             return
         host = canonical(flow.request.host)
         if not _names_itself(flow.request, host):
-            _refuse(flow, 421, f"holdfast: the request is for another host than {host}, which it goes to")
+            _refuse(flow, 421, f"holdfast: the request names another host than {host}, its destination")
             return
         given = policy.secrets_for(flow.request.scheme, host, flow.request.port)
         if given:
@@ -93,7 +93,7 @@ class Gateway:
             flow.request.stream = True
 
     def request(self, flow: http.HTTPFlow) -> None:
-        """The body is there, unless it is passed on in pieces."""
+        """Put values into the body, which is here as a whole unless it is streamed."""
         exchange = flow.metadata.get("exchange")
         content = flow.request.raw_content
         if exchange is not None and flow.response is None and content:
@@ -102,7 +102,7 @@ class Gateway:
                 flow.request.headers["content-length"] = str(len(flow.request.raw_content))
 
     def responseheaders(self, flow: http.HTTPFlow) -> None:
-        """Placeholders into the headers; the body is looked at as it passes."""
+        """Put placeholders into the headers; the body is processed as it passes."""
         exchange = flow.metadata.get("exchange")
         if flow.response is None:
             return
@@ -121,7 +121,7 @@ class Gateway:
             response.stream = exchange.stream(same_length=bool(length))
 
     def response(self, flow: http.HTTPFlow) -> None:
-        """A body that is there as a whole."""
+        """Put placeholders into the body, which is here as a whole unless it is streamed."""
         exchange = flow.metadata.get("exchange")
         if exchange is not None and flow.response is not None and flow.response.raw_content:
             content = exchange.back(flow.response.raw_content)
@@ -130,7 +130,7 @@ class Gateway:
                 flow.response.headers["content-length"] = str(len(content))
 
     async def server_connect(self, data: ServerConnectionHookData) -> None:
-        """The last word on every connection out; pins it to addresses that were judged."""
+        """Decide on every outgoing connection, and pin it to the addresses that were judged."""
         pinned.set(None)
         server = data.server
         policy = self.policy(data.client)
@@ -154,14 +154,14 @@ class Gateway:
         pinned.set((server.address[0], usable))
 
     def server_connected(self, data: ServerConnectionHookData) -> None:
-        """Nothing is sent to an address that was not judged."""
+        """Stop a connection to an address that was not judged, before anything is sent."""
         kept = pinned.get()
         peer = parsed_address(data.server.peername[0]) if data.server.peername else None
         if kept is None or peer not in kept[1]:
             raise AssertionError("connected to an address that was not judged")
 
     async def _judge(self, flow: http.HTTPFlow) -> None:
-        """Answer a request that may not go where it is to go."""
+        """Answer a request that may not go to its destination."""
         policy = self.policy(flow.client_conn)
         if policy is None:
             _refuse(flow, 403, "holdfast: not a session of this gateway")
@@ -183,18 +183,18 @@ class Gateway:
 
 
 def _put(flow: http.HTTPFlow, exchange: Exchange) -> None:
-    """Values into the head of a request; remember what they are for the rest."""
+    """Insert values into the head of a request; remember for the rest what they are."""
     flow.metadata["exchange"] = exchange
     request = flow.request
     request.data.path = exchange.target(request.data.path)
     request.headers = http.Headers([(name, exchange.header(value)) for name, value in request.headers.fields])
-    # What is compressed cannot be looked through on its way back.
+    # Compressed data cannot be searched on its way back.
     request.headers["accept-encoding"] = "identity"
     request.headers.pop("te", None)
 
 
 def _names_itself(request: http.Request, host: str) -> bool:
-    """Whether what a request says of its destination is where it goes."""
+    """Return whether the destination that a request names is where it goes."""
     told = [value for name, value in request.headers.fields if name.lower() == b"host"]
     told += [request.data.authority] if request.data.authority else []
     return bool(told) and all(_host_of(value) == (host, True) for value in told)
@@ -211,7 +211,7 @@ def _host_of(value: bytes) -> tuple[str, bool]:
 
 
 async def _addresses(policy: Policy, host: str) -> list[Address]:
-    """Those of a host now: what the home's own list says, else what this machine finds."""
+    """Return the addresses of a host now: those of the home's own list, else those this machine finds."""
     literal = parsed_address(host)
     if literal is not None:
         return [literal]
@@ -233,7 +233,7 @@ def _look_up(host: str) -> list[str]:
 
 
 def _refuse(flow: http.HTTPFlow, status: int, line: str) -> None:
-    """Answer instead of the host; a request whose body is passed on, or has no known end, is cut off."""
+    """Answer instead of the host; a request whose body is streamed, or has no known end, is cut off."""
     if flow.request.stream or "transfer-encoding" in flow.request.headers:
         flow.kill()
     else:

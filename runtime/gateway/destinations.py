@@ -1,6 +1,6 @@
-"""Decides where a session may connect through the gateway: by name first, then by the addresses it has. Pure.
+"""Decides where a session may connect through the gateway: by name first, then by the name's addresses. Pure.
 
-The gateway is on the host's network, which reaches more than a session may: its own loopback first of all.
+The gateway is on the host's network, which reaches more than a session may: first of all, its own loopback.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ipaddress import ip_network
 from holdfast.runtime.gateway.names import Address, parsed_address
 from holdfast.runtime.gateway.session_rules import Policy
 
-# Whatever is opened: there it would be the host's own, or the cloud's word about it.
+# Closed whatever is opened: from there they would reach the host itself, or the cloud's metadata.
 _NEVER = tuple(
     map(
         ip_network,
@@ -30,7 +30,7 @@ _NEVER = tuple(
 
 
 def named(policy: Policy, host: str, port: int) -> bool:
-    """Whether a host in its canonical form may be reached at whatever address of the internet it has."""
+    """Return whether a host in its canonical form may be reached at any internet address it has."""
     if not policy.only_domains:
         return True
     given = any(
@@ -40,13 +40,13 @@ def named(policy: Policy, host: str, port: int) -> bool:
 
 
 def worth_asking(policy: Policy, host: str, port: int) -> bool:
-    """Whether a name is looked up. One that may not be reached is not: to ask for it would carry it out."""
+    """Return whether to look up a name, which only a reachable one is: the query itself would leak it."""
     opened = (host, port) in policy.opened_names or host in (name for name, _ in policy.names)
     return opened or named(policy, host, port) or parsed_address(host) is not None
 
 
 def reachable(policy: Policy, host: str, port: int, addresses: Iterable[Address]) -> list[Address]:
-    """Those of a host's addresses that may be connected to."""
+    """Return those of a host's addresses that may be connected to."""
     by_name = named(policy, host, port)
     return [
         address
@@ -57,7 +57,7 @@ def reachable(policy: Policy, host: str, port: int, addresses: Iterable[Address]
 
 
 def refusal(policy: Policy, host: str, port: int) -> str:
-    """What a program is told whose request is refused: one line."""
+    """Return the line that explains a refusal to the program whose request it was."""
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     session = policy.session
     address = parsed_address(host)

@@ -1,7 +1,7 @@
-"""Puts the values of secrets into what goes to their hosts, and placeholders into what comes back. Pure.
+"""Puts the values of secrets into requests to their hosts, and placeholders into the responses. Pure.
 
-Values go in as the place needs it: percent-encoded into a URL or a form, escaped into JSON, and inside the
-base64 of Basic authentication (RFC 7617). Each form that went out is looked for in the answer.
+Values are encoded as the place requires: percent-encoded in a URL or a form, escaped in JSON, and inside the
+base64 of Basic authentication (RFC 7617). The response is searched for each form that was sent.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _FORM, _JSON = "application/x-www-form-urlencoded", "json"
 
 
 def new_placeholder() -> str:
-    """One that nothing else is."""
+    """Return a new, unique placeholder."""
     return PREFIX + secrets.token_hex(16)
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether it has the form of one."""
+    """Return whether it has the form of a placeholder."""
     return _PLACEHOLDER.fullmatch(text) is not None
 
 
 class Exchange:
-    """Of one request and its answer."""
+    """One request and its response."""
 
     def __init__(self, given: Iterable[Secret]) -> None:
         self._plain = [(one.placeholder.encode(), one.value.encode()) for one in given]
@@ -42,24 +42,24 @@ class Exchange:
                 self._back[form] = placeholder
 
     def target(self, data: bytes) -> bytes:
-        """A path with its query."""
+        """Return a path and query with the values put in."""
         return self._put(data, _quoted)
 
     def header(self, value: bytes) -> bytes:
-        """The value of a header."""
+        """Return a header's value with the values put in."""
         scheme, blank, encoded = value.partition(b" ")
         if blank and scheme.lower() == b"basic":
             return scheme + blank + self._basic(encoded.strip())
         return self._put(value)
 
     def body(self, data: bytes, kind: str) -> bytes:
-        """A body; `kind` is its Content-Type."""
+        """Return a body with the values put in; `kind` is its Content-Type."""
         if kind.startswith(_FORM):
             return self._put(data, _quoted)
         return self._put(data, _escaped if _JSON in kind else bytes)
 
     def back(self, data: bytes, same_length: bool = False) -> bytes:
-        """What came back, with placeholders; of the value's length if that must not change."""
+        """Return response data with placeholders, of the value's length if that must not change."""
         for form, placeholder in self._back.items():
             data = data.replace(
                 form, placeholder[: len(form)].ljust(len(form), b"x") if same_length else placeholder
@@ -67,11 +67,11 @@ class Exchange:
         return data
 
     def stream(self, same_length: bool = False) -> BackStream:
-        """The same for a body that comes in pieces."""
+        """Return the same for a body that comes in pieces."""
         return BackStream(self, same_length)
 
     def unfinished(self, data: bytes) -> int:
-        """How many of the last bytes could be the beginning of a value."""
+        """Return how many of the last bytes could be the beginning of a value."""
         longest = 0
         for form in self._back:
             for length in range(min(len(form) - 1, len(data)), longest, -1):
@@ -100,13 +100,13 @@ class Exchange:
 
 
 class BackStream:
-    """Called with each piece of a body, and with nothing at its end; returns what may be passed on."""
+    """Filter for each piece of a body, called with nothing at its end; returns what may be passed on."""
 
     def __init__(self, exchange: Exchange, same_length: bool) -> None:
         self._exchange, self._same_length, self._held = exchange, same_length, b""
 
     def __call__(self, piece: bytes) -> list[bytes]:
-        """Nothing or one piece (an empty one would be an end); what could begin a value waits."""
+        """Return nothing or one piece (an empty one would be an end); what could begin a value waits."""
         data = self._exchange.back(self._held + piece, self._same_length)
         kept = self._exchange.unfinished(data) if piece else 0
         self._held = data[len(data) - kept :]

@@ -1,14 +1,15 @@
-"""Where a session finds the gateway, and whom to trust: the same everywhere, as restored memory has it."""
+"""The places of the gateway and the trusted roots in a session: fixed, because restored memory has them."""
 
 from __future__ import annotations
 
 ADDRESS, PORT = "192.0.2.1", 3128
-"""An address of TEST-NET-1 (RFC 5737), which nobody has: the session's own rules lead on."""
+"""An address of TEST-NET-1 (RFC 5737), which belongs to no one: the session's own rules redirect it."""
 PROXY = f"http://{ADDRESS}:{PORT}"
 
 TRUST = "/opt/holdfast/trust"
-"""Where a session with secrets sees a folder of the host. In its image a link of the same name leads to the
-system's own roots, so that what remembers this place still finds something where nothing is mounted."""
+"""Folder of the host as a session with secrets sees it. Its image has a link of the same name to the system's
+own roots, so that a program that remembers this place still finds roots where nothing is mounted.
+"""
 ROOTS = f"{TRUST}/roots.pem"
 TRUST_VARIABLES = (
     "SSL_CERT_FILE",
@@ -18,4 +19,4 @@ TRUST_VARIABLES = (
     "NODE_EXTRA_CA_CERTS",
     "GIT_SSL_CAINFO",
 )
-"""Where OpenSSL and Python, requests, curl, pip, Node.js and git look for whom to trust."""
+"""Variables in which OpenSSL and Python, requests, curl, pip, Node.js and git look for trusted roots."""

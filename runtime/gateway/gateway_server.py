@@ -1,7 +1,7 @@
-"""The gateway's process: mitmproxy as a library, with our addon and nothing of its own that could be asked.
+"""The gateway's process: mitmproxy as a library, with our addon and without any interface of its own.
 
-Arguments: the address and port to listen on. What it needs is mounted: policies, the authority, a folder for
-what was refused.
+Arguments: the address and port to listen on. Mounted: policies, the authority, a folder for records of
+refusals.
 """
 
 from __future__ import annotations
@@ -24,17 +24,21 @@ from holdfast.runtime.gateway.policies import Policies
 from holdfast.runtime.gateway.refusal_log import Refusals
 
 FOLDER = Path("/holdfast")
-"""Where things are mounted: sessions/, refused/, authority/."""
+"""The mount point of sessions/, refused/, authority/."""
 SCRATCH = Path("/tmp")  # noqa: S108 - in memory, of this container alone
 ROOTS = Path("/etc/ssl/certs/ca-certificates.crt")
 LOOK_SECONDS = 60
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """Connects to no address by name but those that were judged for the connection being made."""
+    """Connects only to addresses that were judged for the connection being made."""
 
     async def getaddrinfo(self, host: Any, port: Any, **asked: Any) -> list[Any]:
-        """What was judged; OSError if nothing was."""
+        """Return the judged addresses.
+
+        Raises:
+            OSError: none was judged.
+        """
         kept = pinned.get()
         if kept is None or kept[0] != host:
             raise socket.gaierror(socket.EAI_NONAME, "not a name that was judged")
@@ -51,7 +55,7 @@ class Loop(asyncio.SelectorEventLoop):
 
 
 async def serve(address: str, port: int) -> None:
-    """Until the folder of policies is gone, with the home it belongs to."""
+    """Serve until the folder of policies is gone, with the home it belongs to."""
     authority = SCRATCH / "authority"
     authority.mkdir(mode=0o700, exist_ok=True)
     shutil.copy(FOLDER / "authority" / "mitmproxy-ca.pem", authority)
@@ -91,7 +95,7 @@ async def _until_gone(master: Master) -> None:
 
 
 def main() -> None:
-    """Serve. Exits with 1 if it cannot listen; the engine starts it again."""
+    """Serve; exit with 1 if it cannot listen, and the engine restarts it."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     logging.getLogger("mitmproxy").setLevel(logging.WARNING)
     protocol_layers.narrow()

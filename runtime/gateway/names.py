@@ -1,4 +1,4 @@
-"""Names of hosts: their one form, and which a session's domains cover. Pure."""
+"""Host names: their canonical form, and which of them a session's domains cover. Pure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 Address = IPv4Address | IPv6Address
 
 WEB = (80, 443)
-"""Ports of a domain that names none."""
-# RFC 1123, with underscores, which occur in names of hosts all the same.
+"""Ports of a domain without one."""
+# RFC 1123, plus underscores, which occur in host names all the same.
 _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_][a-z0-9_-]{0,62}(?:\.[a-z0-9_][a-z0-9_-]{0,62})*")
 
 
 def canonical(host: str) -> str:
-    """A name or address as it is compared: in lower case, without brackets and the root's dot.
+    """Return a name or address in canonical form: lower case, without brackets and the root's dot.
 
     Raises:
         ValueError: it is neither.
@@ -25,15 +25,15 @@ def canonical(host: str) -> str:
     if address is not None:
         return str(address)
     name = text.removesuffix(".")
-    # What ends in a number is an address in disguise to some resolvers: 127.1, 0x7f.1, 2130706433.
+    # To some resolvers a name that ends in a number is an address in disguise: 127.1, 0x7f.1, 2130706433.
     last = name.rpartition(".")[2]
     if not _NAME.fullmatch(name) or last.isdecimal() or re.fullmatch(r"0x[0-9a-f]*", last):
-        raise ValueError("it is not the name of a host")
+        raise ValueError("it is not a valid host name")
     return name
 
 
 def parsed_address(text: str) -> Address | None:
-    """An address in its usual form, an IPv4 one also as IPv6 writes it; None if it is none."""
+    """Return an address in its usual form, an IPv4-mapped one as IPv4; None if it is not valid."""
     try:
         found = ip_address(text)
     except ValueError:
@@ -44,7 +44,7 @@ def parsed_address(text: str) -> Address | None:
 
 
 def with_port(text: str, default: int | None) -> tuple[str, int | None]:
-    """HOST or HOST:PORT as name and port.
+    """Return HOST or HOST:PORT as name and port.
 
     Raises:
         ValueError: it is neither.
@@ -53,7 +53,7 @@ def with_port(text: str, default: int | None) -> tuple[str, int | None]:
     if not colon:
         return canonical(text), default
     if not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) < 65536:
-        raise ValueError(f"its port is not one: {port[:20]!r}")
+        raise ValueError(f"its port is not valid: {port[:20]!r}")
     return canonical(host), int(port)
 
 
@@ -67,10 +67,10 @@ class Domain:
 
     @classmethod
     def parse(cls, text: str) -> Domain:
-        """From `api.example.com`, `*.example.com` or either with `:PORT`.
+        """Return the domain for `api.example.com`, `*.example.com` or either with `:PORT`.
 
         Raises:
-            ValueError: it is none of these.
+            ValueError: it has none of these forms.
         """
         stripped = text.strip()
         below = stripped.startswith("*.")
@@ -84,7 +84,7 @@ class Domain:
         return f"{'*.' if self.below else ''}{self.name}{port}"
 
     def covers(self, host: str, port: int) -> bool:
-        """Whether a host in its canonical form is one of these."""
+        """Return whether the domain covers a host in its canonical form."""
         if port not in (WEB if self.port is None else (self.port,)):
             return False
         return host.endswith(f".{self.name}") if self.below else host == self.name

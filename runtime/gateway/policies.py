@@ -1,4 +1,4 @@
-"""The policies of sessions, by the address they call from: one file for each, read again when it changes."""
+"""The policies of sessions, by their source addresses: one file for each, read again when it changes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from holdfast.runtime.gateway.session_rules import Policy, load
 
 
 class Policies:
-    """Of the files in one folder."""
+    """The policies in one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._known: dict[str, tuple[tuple[int, int, int], Policy | None]] = {}
 
     def of(self, peer: str) -> Policy | None:
-        """That of who calls from an address; None if nobody there may. A file that is not one is as none."""
+        """Return the policy for a source address; None if it has none. An invalid file counts as none."""
         address = parsed_address(peer)
         if address is None:
             return None

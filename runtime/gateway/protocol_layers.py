@@ -1,6 +1,6 @@
-"""Which protocol a connection is taken for: as little as possible is looked into.
+"""The choice of a connection's protocol: as little as possible is inspected.
 
-A tunnel is opened only if it is TLS to a host that is given a secret; all other tunnels pass as they are. The
+A tunnel is opened only if it is TLS to a host that receives a secret; all other tunnels pass unchanged. The
 name in a TLS greeting must be that of the tunnel, where it matters which host that is.
 """
 
@@ -19,7 +19,7 @@ from holdfast.runtime.gateway.addon import Gateway
 from holdfast.runtime.gateway.names import canonical
 
 HEAD = 64 << 10
-"""Bytes of the head of a request, at most."""
+"""Size limit of the head of a request."""
 _SAYABLE = ("Connection killed", "Certificate verify failed", "connection cancelled", "[Errno")
 _GREETING = 64 << 10
 
@@ -62,7 +62,7 @@ class Layers:
 
 
 def _greeting(data: bytes) -> str | bool | None:
-    """The name in a ClientHello, empty if it has none; None if more must arrive; False if it is not one."""
+    """Return the name in a ClientHello, or ""; None if more must arrive; False if it is not a ClientHello."""
     if not starts_like_tls_record(data):
         return False
     try:
@@ -85,15 +85,17 @@ class _Closed(layer.Layer):  # type: ignore[misc]  # its types are in the image
 
 
 def narrow() -> None:
-    """Limit the head of a request, which mitmproxy would wait for however long it gets; and what errors say.
+    """Limit the head of a request, for which mitmproxy would wait however long it gets, and its error
+    messages.
 
-    What mitmproxy says of an answer that it cannot parse has the answer in it, and with it what was sent.
+    mitmproxy's message about a response that it cannot parse contains the response, and with it what was
+    sent.
     """
     made = _http1.make_error_response
 
     def brief(status: int, message: str = "") -> bytes:
         known = message.startswith(_SAYABLE)
-        text = message if known else "the request, or the answer of the host, is not as it should be"
+        text = message if known else "the request, or the host's response, is malformed"
         return bytes(made(status, f"holdfast: {text}"))
 
     _http1.make_error_response = brief

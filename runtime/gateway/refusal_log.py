@@ -1,7 +1,7 @@
-"""What was refused, one line of JSON each in a file for each session: written here, read on the host.
+"""The record of refusals, one line of JSON each in a file for each session: written here, read on the host.
 
-The file is of bounded size, and what one program tries again and again is one line. Whoever reads it does not
-trust who wrote it.
+The file is of bounded size, and what one program tries again and again is one line. The reader does not trust
+the writer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MOST = 256 << 10
-"""Bytes of a file; then it becomes the old one, and the old one goes."""
+"""Size limit of a file; then it becomes the old one, and the old one is removed."""
 _AGAIN = 60.0
 """Seconds in which the same refusal is not written again."""
 _KNOWN = 1000
@@ -30,14 +30,14 @@ class Refusal:
 
 
 class Refusals:
-    """Writes them."""
+    """The writer of refusals."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._last: dict[tuple[str, str, int], float] = {}
 
     def add(self, session: str, host: str, port: int, at: float) -> None:
-        """Write one down. That it cannot be changes nothing: it is refused all the same."""
+        """Write one. If that fails, nothing else changes: the request is refused all the same."""
         key = (session, host, port)
         if at - self._last.get(key, 0.0) < _AGAIN:
             return
@@ -54,7 +54,7 @@ class Refusals:
 
 
 def read(folder: Path, session: str) -> list[Refusal]:
-    """What is written of a session, oldest first. What has not the form is left out."""
+    """Return a session's refusals, oldest first. Malformed lines are left out."""
     found: list[Refusal] = []
     for name in (f"{session}.old", session):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What a session may do through the gateway: a value, and its form in a file. Pure.
+"""The rights of a session at the gateway: a value, and its form in a file. Pure.
 
 The host writes one file for each session; the gateway reads it when the session calls.
 """
@@ -19,7 +19,7 @@ _PORTS = {"https": 443, "http": 80}
 
 @dataclass(frozen=True, slots=True)
 class SecretHost:
-    """A host that is given a secret: over TLS, or as it is if the scheme is http."""
+    """A host that receives a secret: over TLS, or in the clear if the scheme is http."""
 
     scheme: str
     host: str
@@ -27,11 +27,15 @@ class SecretHost:
 
     @classmethod
     def parse(cls, text: str) -> SecretHost:
-        """From `HOST`, `HOST:PORT` or `http://HOST[:PORT]`. Raises ValueError."""
+        """Return the host for `HOST`, `HOST:PORT` or `http://HOST[:PORT]`.
+
+        Raises:
+            ValueError: it has none of these forms.
+        """
         stripped = text.strip()
         scheme, _, rest = stripped.rpartition("://")
         if scheme not in ("", *_PORTS):
-            raise ValueError("only https:// and http:// can be before a host")
+            raise ValueError("only https:// and http:// can precede a host")
         host, port = with_port(rest, _PORTS[scheme or "https"])
         return cls(scheme or "https", host, port or 0)
 
@@ -43,7 +47,7 @@ class SecretHost:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A value that the session has only a placeholder of, and who is given it."""
+    """A value for which the session only has a placeholder, and the hosts that receive it."""
 
     name: str
     placeholder: str
@@ -61,10 +65,10 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Of one session. `only_domains`: these and what is opened, nothing else.
+    """The policy of one session. With `only_domains`, these and the openings are all it reaches.
 
-    `opened_names` are names and ports whose addresses are among what is opened; `names` have addresses from
-    the home instead of those that a resolver knows.
+    `opened_names` are names and ports whose addresses are among the openings; `names` have addresses from the
+    home instead of those that a resolver returns.
     """
 
     session: str
@@ -77,12 +81,12 @@ class Policy:
     names: tuple[tuple[str, Address], ...] = ()
 
     def secrets_for(self, scheme: str, host: str, port: int) -> tuple[Secret, ...]:
-        """Those that a host in its canonical form is given."""
+        """Return the secrets that a host in its canonical form receives."""
         place = SecretHost(scheme, host, port)
         return tuple(secret for secret in self.secrets if place in secret.hosts)
 
     def dump(self) -> str:
-        """As `load` takes it."""
+        """Return the policy as `load` takes it."""
         told = {
             "session": self.session,
             "only_domains": self.only_domains,
@@ -105,7 +109,11 @@ class Policy:
 
 
 def load(text: str) -> Policy:
-    """A policy from its file. Raises ValueError, KeyError, TypeError."""
+    """Return a policy from its file.
+
+    Raises:
+        ValueError, KeyError, TypeError: it is not valid.
+    """
     told: dict[str, Any] = json.loads(text)
     return Policy(
         session=str(told["session"]),

@@ -1,1 +1,1 @@
-"""What runs inside a session's container. Imports nothing of the host side."""
+"""The code that runs inside a session's container. Imports nothing of the host side."""

@@ -1,4 +1,4 @@
-"""Everything a supervisor holds, as operations see it."""
+"""The supervisor's state, as operations see it."""
 
 from __future__ import annotations
 
@@ -66,15 +66,15 @@ class Guest:
         self.engine_files = EngineFiles()
         self.hooks = Hooks(layout, account, reaper, self.journal.append)
         self.captures = CaptureDesk(layout.identity, lambda: self.identity.generation)
-        self.changes = Changes(self)
+        self.changes = Changes(self.shells, self.kernels, self.lineage, self.journal)
         self.journal.heard = self.changes.heard
         self.requests = 0
-        """How many were made that do more than look."""
+        """The number of requests that did more than read."""
         self.arriving = False
-        """Whether this is a copy of which perhaps not all processes run yet."""
+        """True in a copy that may not run all of its processes yet."""
 
     def arrive(self) -> None:
-        """Do what a copy waits with until all of its processes run."""
+        """Complete the arrival of a copy, once all of its processes run."""
         if self.arriving:
             self.arriving = False
             for desk in self.desks.values():
@@ -92,7 +92,7 @@ class Guest:
             kernel.begin()
 
     def become(self, told: Mapping[str, Any], event: str) -> None:
-        """Go on after a pause, as who the host says that this is now."""
+        """Continue after a pause, with the identity the host gave."""
         before, self.identity = self.identity, self.identity.updated(dict(told))
         snapshot = told.get("snapshot")
         awakening = Awakening(event, snapshot if isinstance(snapshot, str) else "", before)
@@ -104,9 +104,9 @@ class Guest:
         self.woke(awakening)
 
     def woke(self, awakening: Awakening, *, begins: bool = False) -> None:
-        """Write down that this session begins, or goes on: which one it is may have changed.
+        """Record that this session begins or resumes, perhaps as another session.
 
-        `begins`: its processes are new, whatever its files are of.
+        `begins`: its processes are new, wherever its files came from.
         """
         identity = self.identity
         self.journal.append(
@@ -122,7 +122,7 @@ class Guest:
             self.hooks.begin(awakening, identity)
 
     def moment(self) -> dict[str, Any]:
-        """Return where the session's records end now; a snapshot keeps it."""
+        """Return where the session's records end now, for a snapshot to keep."""
         return {
             "journal_seq": self.journal.last,
             "at": round(time.time(), 6),
@@ -132,7 +132,7 @@ class Guest:
         }
 
     def notice(self, kind: str, end: End | None = None, /, **fields: Any) -> None:
-        """Write down what happened to a process of ours, and if it ended, why."""
+        """Record what happened to one of our processes and, if it ended, why."""
         if end is not None:
             fields = {
                 "exit_code": end.exit_code,
@@ -156,11 +156,11 @@ class Guest:
             return self.shells[name]
         except KeyError:
             raise Refusal(
-                "unknown_shell", f"cannot find shell {name}: there is {', '.join(self.shells)}"
+                "unknown_shell", f"cannot find shell {name}: the session has {', '.join(self.shells)}"
             ) from None
 
     def desk(self, name: str) -> Desk:
-        """Return who is at the shell of that name."""
+        """Return the desk of the shell of that name."""
         return self.desks[self.shell(name).name]
 
     def kernel(self, name: str) -> Kernel:
@@ -169,14 +169,14 @@ class Guest:
             return self.kernels[name]
         except KeyError:
             known = ", ".join(self.kernels)
-            raise Refusal("unknown_kernel", f"cannot find kernel {name}: there is {known}") from None
+            raise Refusal("unknown_kernel", f"cannot find kernel {name}: the session has {known}") from None
 
     def new_kernel(self, name: str, spec: str) -> Kernel:
-        """Add a kernel. It is not started."""
+        """Add a kernel without starting it."""
         if len(self.kernels) >= MAX_KERNELS:
             raise Refusal("limit", f"cannot start kernel {name}: there are {MAX_KERNELS} already")
         if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
-            raise Refusal("invalid", "cannot start kernel: its name must be of letters, digits, - and _")
+            raise Refusal("invalid", "cannot start kernel: its name may have letters, digits, - and _")
         kernel = self.kernels[name] = self._kernel(name, spec)
         return kernel
 

@@ -1,4 +1,4 @@
-"""For programs in a session: its identity, callbacks for captures and restores, and captures on request.
+"""API for programs in a session: its identity, callbacks for captures and restores, captures on request.
 
     import holdfast_session
 
@@ -9,7 +9,7 @@
     if holdfast_session.capture(reason="before the migration").kind == "restored":
         ...  # in every copy; in the session itself it is "resumed"
 
-It needs only Python 3.9 or newer, and the session image has it on Python's path. Callbacks run in a thread
+It needs only Python 3.9 or newer; the session image puts it on Python's path. Callbacks run in a thread
 of their own, one at a time, in the order in which they were registered. Before they run in a copy, random
 number generators are reseeded, except those whose seed the user chose; see `reseed`.
 """
@@ -43,14 +43,16 @@ __all__ = [
 
 _DEFAULT = "/var/lib/holdfast/identity/identity.json"
 _LONGEST = 65536
-_MOST_TOLD = 500
+_LONGEST_TEXT = 500
 _LONGEST_REQUEST = 60_000
 _HINT = "captures can only be requested inside a holdfast session"
 
 
 class Event(NamedTuple):
-    """`kind` is `resumed` (a snapshot of this program was taken) or `restored` (this is a copy,
-    or it was suspended). `generation` grows with every restore.
+    """A capture or restore, as a callback receives it.
+
+    `kind` is `resumed` (a snapshot of this program was taken) or `restored` (this is a copy, or it was
+    suspended). `generation` grows with every restore.
     """
 
     kind: str
@@ -98,22 +100,22 @@ _fifo: Path | None = None
 _fd = -1
 _in_kernel = False
 _watched: list[str] = []
-"""Functions of `random` that tell us of seeds."""
+"""Functions of `random` that report seeds to us."""
 _seeded = False
-"""Whether the user chose the seed of `random`."""
+"""True if the user chose the seed of `random`."""
 
 
 def identity() -> dict[str, Any]:
-    """Return who the session is: session, name, generation, hostname, addresses, container, event, parent."""
-    told = json.loads(_file().read_bytes())
-    return dict(told)
+    """Return the identity: session, name, generation, hostname, addresses, container, event, parent."""
+    answer = json.loads(_file().read_bytes())
+    return dict(answer)
 
 
 def on_restore(function: Function) -> Function:
     """Call a function with an `Event` in every copy of this program, and after a suspension.
 
-    The restore waits for it for a few seconds. An exception is reported to the restoring process, and has no
-    other effect.
+    The restore waits a few seconds for it. An exception is reported to the restoring process and has no other
+    effect.
     """
     return _register("restored", function)
 
@@ -124,18 +126,18 @@ def on_resume(function: Function) -> Function:
 
 
 def reseed(*, everything: bool = False) -> None:
-    """Reseed what would produce the same values in every copy: `random`, numpy's global generator, OpenSSL,
-    uuid1, names of temporary files.
+    """Reseed whatever would produce the same values in every copy: `random`, numpy's global generator,
+    OpenSSL, uuid1, names of temporary files.
 
     Args:
         everything: include `random` and numpy even if the user chose their seeds.
     """
     if everything or not _seeded:
         random.Random.seed(_instance())
-    for each in (_numpy, _openssl, _names):
-        # What another version of a library has not is left as it is.
+    for step in (_numpy, _openssl, _names):
+        # What this version of a library lacks is left alone.
         with contextlib.suppress(AttributeError, TypeError, ValueError):
-            each(everything)
+            step(everything)
 
 
 def capture(
@@ -144,49 +146,49 @@ def capture(
     failure: Mapping[str, Any] | None = None,
     timeout: float | None = 900.0,
 ) -> Captured:
-    """Capture the session, with this program at this very call. Like fork(2) it returns more than once: here,
-    and in every copy that is restored.
+    """Capture the session, with this program inside this very call. Like fork(2), it returns more than once:
+    here, and in every copy that is restored.
 
     Args:
         label: a name for the snapshot; must be free on the host.
         reason: why, for people.
-        failure: what failed, if that is why: `reason` (failed, timeout, hang, exception, asked), `where`,
-            `message`, `command`, `tail`, `debugger` (`program`, `task`, `command`).
+        failure: the failure that prompted the capture, if any: `reason` (failed, timeout, hang, exception,
+                    asked), `where`, `message`, `command`, `tail`, `debugger` (`program`, `task`, `command`).
         timeout: seconds to wait for the host, which serves requests in order; None: no limit.
 
     Raises:
         CaptureUnavailable: no process on the host serves captures; raised at once.
-        CaptureFailed: the host could not take it, or not in time.
+        CaptureFailed: the host could not take the snapshot, or not in time.
     """
-    told = {
+    description = {
         "label": label,
         "reason": reason,
         "failure": dict(failure) if failure is not None else None,
         "pid": os.getpid(),
-        "command": " ".join(sys.argv)[:_MOST_TOLD],
+        "command": " ".join(sys.argv)[:_LONGEST_TEXT],
         "generation": int(_generation() or 0),
     }
-    data = json.dumps(told).encode()
+    data = json.dumps(description).encode()
     if len(data) > _LONGEST_REQUEST:
-        raise CaptureFailed("cannot be captured: its description is too long", "invalid")
+        raise CaptureFailed("cannot capture the session: the request's description is too long", "invalid")
     folder = _file().parent
     name = f"{os.getpid()}-{os.urandom(4).hex()}"
-    fifo, paper = folder / "asking" / name, folder / "asking" / f"{name}.json"
+    fifo, request = folder / "asking" / name, folder / "asking" / f"{name}.json"
     fd = -1
     try:
         try:
             os.mkfifo(fifo, 0o600)
             fd = os.open(fifo, os.O_RDWR | os.O_CLOEXEC)
-            paper.write_bytes(data)
-            _say(folder / "captures", name)
+            request.write_bytes(data)
+            _send(folder / "captures", name)
         except OSError as error:
-            why = f"cannot be captured: requests are not accepted here ({error.strerror})"
+            why = f"cannot capture the session: requests are not accepted here ({error.strerror})"
             raise CaptureUnavailable(why, "unavailable", _HINT) from None
-        return _outcome(_answered(fd, timeout))
+        return _outcome(_await_answer(fd, timeout))
     finally:
         if fd >= 0:
             os.close(fd)
-        for path in (paper, fifo):
+        for path in (request, fifo):
             with contextlib.suppress(OSError):
                 path.unlink()
 
@@ -198,11 +200,11 @@ def load_ipython_extension(_shell: object) -> None:
     _listen()
     begun, now = os.environ.get("HOLDFAST_GENERATION"), _generation()
     if _fifo is not None and begun is not None and begun != now:
-        reseed()  # restored since this program began, and before it could be told
+        reseed()  # restored after this program began, before it could be notified
 
 
 def _register(kind: str, function: Function) -> Function:
-    """A function replaces an earlier one of the same name, because notebook cells are run repeatedly."""
+    """Register a callback, replacing one of the same name: notebook cells run repeatedly."""
     with _lock:
         name = _name_of(function)
         found = [one for one in _functions[kind] if name == "<lambda>" or _name_of(one) != name]
@@ -216,7 +218,7 @@ def _name_of(function: object) -> str:
     return "<lambda>" if name.endswith("<lambda>") else f"{getattr(function, '__module__', '')}.{name}"
 
 
-# Who tells.
+# Notifications.
 
 
 def _file() -> Path:
@@ -224,7 +226,7 @@ def _file() -> Path:
 
 
 def _listen() -> None:
-    """Leave a FIFO where the supervisor looks for them, and hear what comes by it."""
+    """Create a FIFO where the supervisor looks for listeners, and read its messages in a thread."""
     global _fifo, _fd
     with _lock:
         if _fifo is not None:
@@ -234,13 +236,13 @@ def _listen() -> None:
             os.mkfifo(path, 0o600)
             _fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
-            return  # not in a session: nothing will ever be told
+            return  # not in a session: no message will ever come
         _fifo = path
-        threading.Thread(target=_hear, args=(_fd, path.parents[1]), name="holdfast", daemon=True).start()
+        threading.Thread(target=_receive, args=(_fd, path.parents[1]), name="holdfast", daemon=True).start()
         if not _watched:
             _watch_seeds()
-            atexit.register(_forget)
-            os.register_at_fork(after_in_child=_left)
+            atexit.register(_remove_fifo)
+            os.register_at_fork(after_in_child=_after_fork)
 
 
 def _generation() -> str:
@@ -250,33 +252,33 @@ def _generation() -> str:
         return ""
 
 
-def _left() -> None:
-    """In a forked child: it has no thread that listens."""
+def _after_fork() -> None:
+    """Forget the FIFO in a forked child, which has no listening thread."""
     global _fifo, _fd
     if _fifo is not None:
         os.close(_fd)
     _fifo, _fd = None, -1
 
 
-def _forget() -> None:
+def _remove_fifo() -> None:
     if _fifo is not None:
         with contextlib.suppress(OSError):
             _fifo.unlink()
 
 
-def _hear(fd: int, folder: Path) -> None:
+def _receive(fd: int, folder: Path) -> None:
     rest = b""
     while True:
         *lines, rest = (rest + os.read(fd, _LONGEST)).split(b"\n")
         for line in lines:
             with contextlib.suppress(ValueError, TypeError):
-                told = json.loads(line)
-                number = told.pop("number")
-                _answer(folder, number, _be_told(Event(**told)))
+                message = json.loads(line)
+                number = message.pop("number")
+                _answer(folder, number, _run_callbacks(Event(**message)))
 
 
-def _be_told(event: Event) -> tuple[int, str]:
-    """Do what is to be done. Returns how many functions were called, and what went wrong."""
+def _run_callbacks(event: Event) -> tuple[int, str]:
+    """Reseed and run the callbacks for an event; return how many ran, and the first error."""
     if event.kind == "restored":
         if _in_kernel:
             os.environ.update(
@@ -291,13 +293,13 @@ def _be_told(event: Event) -> tuple[int, str]:
         called += 1
         try:
             function(event)
-        except BaseException as error:  # noqa: BLE001 - of somebody else's function; the others follow
+        except BaseException as error:  # noqa: BLE001 - of a user's function; the others still run
             traceback.print_exc()
             wrong = wrong or f"{getattr(function, '__name__', 'a function')}: {type(error).__name__}: {error}"
-    return called, wrong[:_MOST_TOLD]
+    return called, wrong[:_LONGEST_TEXT]
 
 
-def _say(fifo: Path, word: str) -> None:
+def _send(fifo: Path, word: str) -> None:
     fd = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         os.write(fd, word.encode() + b"\n")
@@ -305,30 +307,30 @@ def _say(fifo: Path, word: str) -> None:
         os.close(fd)
 
 
-def _answered(fd: int, timeout: float | None) -> dict[str, Any]:
-    """Wait for the answer. The clock may jump in a copy: time is counted in short waits, not looked up."""
+def _await_answer(fd: int, timeout: float | None) -> dict[str, Any]:
+    """Wait for the answer. The clock may jump in a copy, so time is counted in short waits."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     while not poll.poll(None if timeout is None else 1000 * min(1.0, timeout)):
         if timeout is not None:
             timeout -= 1.0
             if timeout <= 0:
-                raise CaptureFailed("cannot be captured: the host did not answer in time", "timeout")
+                raise CaptureFailed("cannot capture the session: the host did not answer in time", "timeout")
     return dict(json.loads(os.read(fd, _LONGEST)))
 
 
-def _outcome(told: dict[str, Any]) -> Captured:
-    kind = told.pop("kind")
+def _outcome(answer: dict[str, Any]) -> Captured:
+    kind = answer.pop("kind")
     if kind == "failed":
-        error = CaptureUnavailable if told["code"] == "unavailable" else CaptureFailed
-        raise error(told["message"], told["code"], told["hint"])
-    return Captured(kind, **told)
+        error = CaptureUnavailable if answer["code"] == "unavailable" else CaptureFailed
+        raise error(answer["message"], answer["code"], answer["hint"])
+    return Captured(kind, **answer)
 
 
 def _answer(folder: Path, number: str, outcome: tuple[int, str]) -> None:
     called, wrong = outcome
     line = json.dumps({"number": number, "called": called, "wrong": wrong}).encode() + b"\n"
-    with contextlib.suppress(OSError):  # nobody waits any more
+    with contextlib.suppress(OSError):  # the supervisor no longer waits
         fd = os.open(folder / "answers", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             os.write(fd, line)
@@ -336,16 +338,16 @@ def _answer(folder: Path, number: str, outcome: tuple[int, str]) -> None:
             os.close(fd)
 
 
-# What would repeat.
+# State that would repeat.
 
 
 def _instance() -> random.Random:
-    """The generator behind the functions of the module `random`."""
+    """Return the generator behind the functions of the module `random`."""
     return random.random.__self__  # type: ignore[attr-defined,no-any-return]
 
 
 def _watch_seeds() -> None:
-    """Notice who seeds `random` by hand: he wants the numbers that follow from it, in copies too."""
+    """Track whether `random` is seeded by hand: such a program wants that sequence, in copies as well."""
 
     def watched(name: str) -> Callable[..., Any]:
         original = getattr(random, name)
@@ -371,7 +373,7 @@ def _numpy(everything: bool) -> None:
     if numpy is None:
         return
     state = numpy._rand
-    # It remembers what it was seeded with at first, and forgets that when it is seeded by hand.
+    # It remembers its first seed, and forgets it when it is seeded by hand.
     if everything or state._bit_generator.seed_seq is not None:
         state.set_state(type(state)().get_state(legacy=False))
 
@@ -387,7 +389,7 @@ def _names(_everything: bool) -> None:
     if tempfile := sys.modules.get("tempfile"):
         vars(tempfile)["_name_sequence"] = None
     if uuid := sys.modules.get("uuid"):
-        # A made-up node has this bit set (RFC 9562). The C library's way has a memory that no one can clear.
+        # A made-up node has this bit set (RFC 9562). The C library's way has state that cannot be reset.
         multicast = 1 << 40
         vars(uuid).update(
             _node=int.from_bytes(os.urandom(6), "big") | multicast,

@@ -1,6 +1,6 @@
-"""Where things are inside a session's container.
+"""Paths inside a session's container.
 
-Plain paths and numbers, shared by the guest and the host. Nothing here touches the file system.
+Plain paths and numbers, shared by the guest and the host; no access to the file system.
 Tests start a supervisor with another `Layout`; a real session always uses the defaults.
 """
 
@@ -24,7 +24,7 @@ WAKE_NAME = "wake.json"
 JOURNAL_NAME = "journal"
 
 SYSTEM_HOOKS = Path("/etc/holdfast/hooks.d")
-"""Programs in it, and in HOME_HOOKS of the user, are run when the session goes on after a capture."""
+"""Folder of programs that run, like those in the user's HOME_HOOKS, when the session resumes."""
 HOME_HOOKS = Path(".config/holdfast/hooks.d")
 
 MAIN = "main"
@@ -35,7 +35,7 @@ DEFAULT_COLUMNS = 120
 
 
 def paused_name(token: str) -> str:
-    """Return the name of the file that tells of a pause for a capture."""
+    """Return the name of the file that marks a pause for a capture."""
     return f"paused-{token}"
 
 
@@ -47,52 +47,52 @@ class ShellPaths:
 
     @property
     def control(self) -> Path:
-        """Belongs to the shell's user: here the shell and the supervisor leave files for each other."""
+        """Folder of the shell's user, in which the shell and the supervisor exchange files."""
         return self.folder / "control"
 
     @property
     def pid(self) -> Path:
-        """Holds the pid of the one bash that may write marks."""
+        """Pid of the one bash that may write marks."""
         return self.control / "pid"
 
     @property
     def nonce(self) -> Path:
-        """Holds the word that tells the shell's marks from imitations."""
+        """Nonce that tells the shell's marks from imitations."""
         return self.control / "nonce"
 
     @property
     def epoch(self) -> Path:
-        """Counts how often the marks were loaded; higher epochs have higher sequence numbers."""
+        """Number of times the marks were loaded; higher epochs have higher sequence numbers."""
         return self.control / "epoch"
 
     @property
     def command(self) -> Path:
-        """The command the shell shall take next: a serial number, a newline, the text."""
+        """The shell's next command: a serial number, a newline, the text."""
         return self.control / "command"
 
     @property
     def abort(self) -> Path:
-        """While it exists, the shell drops the lines of a command that it has not run yet."""
+        """Flag file: while it exists, the shell drops the lines of a command that it has not run yet."""
         return self.control / "abort"
 
     @property
     def ended(self) -> Path:
-        """What the shell leaves when `set -e` ends it."""
+        """File the shell leaves when `set -e` ends it."""
         return self.control / "ended"
 
     @property
     def state(self) -> Path:
-        """What the shell holds, as it wrote it at the end of its last command; see `bash_state.h`."""
+        """The shell's state as it wrote it at the end of its last command; see `bash_state.h`."""
         return self.control / "state"
 
     @property
     def rcfile(self) -> Path:
-        """What the shell reads when it starts."""
+        """File the shell reads when it starts."""
         return self.folder / "bashrc"
 
     @property
     def recording(self) -> Path:
-        """Folder of the index that tells when the output came."""
+        """Folder of the index that says when the output came."""
         return self.folder / "recording"
 
     @property
@@ -103,7 +103,7 @@ class ShellPaths:
 
 @dataclass(frozen=True, slots=True)
 class IdentityPaths:
-    """The folder that tells everybody in the session who it is.
+    """The folder with the session's identity, readable by everyone in the session.
 
     In the container's own file system, not in the shared folder: what programs have open there is in a copy.
     """
@@ -112,37 +112,37 @@ class IdentityPaths:
 
     @property
     def facts(self) -> Path:
-        """All that is known, a JSON object; replaced as a whole."""
+        """All identity facts as a JSON object; replaced as a whole."""
         return self.folder / "identity.json"
 
     @property
     def generation(self) -> Path:
-        """The number of restores before this session; written last, and in place, for who watches it."""
+        """The number of restores before this session; written last and in place, for programs watching it."""
         return self.folder / "generation"
 
     @property
     def variables(self) -> Path:
-        """What a running shell takes into its environment; `bash_self.h` reads it."""
+        """Variables a running shell takes into its environment; `bash_self.h` reads it."""
         return self.folder / "variables"
 
     @property
     def listeners(self) -> Path:
-        """A FIFO of each program that wants to hear of captures and restores; see `holdfast_session.py`."""
+        """FIFOs of programs that are notified of captures and restores; see `holdfast_session.py`."""
         return self.folder / "listeners"
 
     @property
     def answers(self) -> Path:
-        """The FIFO into which they say that they have heard."""
+        """The FIFO into which they confirm a notification."""
         return self.folder / "answers"
 
     @property
     def captures(self) -> Path:
-        """The FIFO into which programs that want to be captured write the name of what they left there."""
+        """The FIFO into which programs that request a capture write the name of what they left there."""
         return self.folder / "captures"
 
     @property
     def asking(self) -> Path:
-        """Of each of them a FIFO, by which it is answered, and what it asks for (`.json`)."""
+        """For each of those programs, a FIFO for its answer and the request itself (`.json`)."""
         return self.folder / "asking"
 
 
@@ -158,21 +158,21 @@ class Layout:
 
     @property
     def socket(self) -> Path:
-        """Where the supervisor listens."""
+        """The socket on which the supervisor listens."""
         return self.run / SOCKET_NAME
 
     @property
     def session(self) -> Path:
-        """Who this session is; the host writes it before the container starts."""
+        """The identity of this session; the host writes it before the container starts."""
         return self.run / SESSION_NAME
 
     @property
     def wake(self) -> Path:
-        """What the host writes to end a pause."""
+        """The file the host writes to end a pause."""
         return self.run / WAKE_NAME
 
     def paused(self, token: str) -> Path:
-        """Exists while the supervisor waits for a capture and has no connections."""
+        """Return the file that exists while the supervisor waits for a capture and has no connections."""
         return self.run / paused_name(token)
 
     @property
@@ -182,28 +182,28 @@ class Layout:
 
     @property
     def journal(self) -> Path:
-        """The journal, from the beginning of the line this session is part of."""
+        """The journal, from the beginning of this session's timeline."""
         return self.state / "journal"
 
     @property
     def keys(self) -> Path:
-        """One file for each key under which something was run."""
+        """Folder with one file for each key under which something was run."""
         return self.state / "keys"
 
     @property
     def journal_copy(self) -> Path:
-        """What the journal of this session got since it began, for the host."""
+        """Entries the journal of this session got since it began, for the host."""
         return self.run / JOURNAL_NAME
 
     @property
     def identity(self) -> IdentityPaths:
-        """Where the session finds out who it is."""
+        """Paths of the session's identity."""
         return IdentityPaths(self.state / "identity")
 
     def shell(self, name: str) -> ShellPaths:
-        """Paths of the shell of that name."""
+        """Return the paths of the shell of that name."""
         return ShellPaths(self.state / "shells" / name)
 
     def kernel(self, name: str) -> Path:
-        """Folder of the kernel of that name."""
+        """Return the folder of the kernel of that name."""
         return self.state / "kernels" / name

@@ -1,7 +1,7 @@
 """The guest's main program: one process that owns the session's shell and kernel and serves its socket.
 
 It is the root of the process tree that is captured, so it adopts every orphan of the session, has no terminal
-and keeps no connection it could not lose.
+and keeps no connection it could not afford to lose.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from holdfast.runtime.guest.wire.supervisor_server import Server
 _M_ARENA_MAX = -8
 _PR_SET_DUMPABLE = 4
 _IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
-"""In itself; what it starts gets their defaults."""
+"""Signals that Python ignores in its own process; programs started from here get their defaults."""
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ logger = logging.getLogger(__name__)
 def main(argv: Sequence[str] | None = None) -> None:
     """Run until SIGTERM."""
     layout = _layout(argv)
-    # One malloc arena: others would be made for the threads of zmq, and hold megabytes.
+    # One malloc arena: zmq's threads would get others, and hold megabytes.
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
     _detach()
     _heed_signals()
@@ -127,15 +127,15 @@ def _layout(argv: Sequence[str] | None) -> Layout:
 
 
 def _close_to_tracers() -> None:
-    """Let nothing in the session trace this process, which is the root of what is captured (prctl(2)).
+    """Keep the session's programs from tracing this process, the root of what is captured (prctl(2)).
 
-    Root in a session has no CAP_SYS_PTRACE. Programs that are started from here are open again.
+    Root in a session has no CAP_SYS_PTRACE. Programs started from here can be traced again.
     """
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def _detach() -> None:
-    """Become a session leader without a terminal, and let go of whatever folder we were started in."""
+    """Become a session leader without a terminal, and leave the folder we were started in."""
     if os.getsid(0) != os.getpid():
         os.setsid()
     os.chdir("/")
@@ -143,7 +143,7 @@ def _detach() -> None:
 
 
 def _heed_signals() -> None:
-    """Ignore and block no signal that whoever started us did: what we start would inherit it."""
+    """Undo ignored and blocked signals inherited from our parent: our children would inherit them."""
     for number in signal.valid_signals() - _IGNORED_BY_PYTHON:
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
@@ -151,4 +151,4 @@ def _heed_signals() -> None:
 
 
 def _ignore() -> None:
-    """Hear a signal without ending. Ignoring it for good would be inherited by what we start."""
+    """Handle a signal without ending. Ignoring it with SIG_IGN would be inherited by children."""

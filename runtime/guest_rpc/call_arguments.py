@@ -1,6 +1,6 @@
-"""What a caller gives, checked before anything is sent: texts, times.  Pure.
+"""Arguments of calls, validated before anything is sent: texts, durations.  Pure.
 
-A wrong type is told where it was given, by its name, and not by whatever breaks on it deep inside.
+A wrong type is reported by its name where it was passed, not by whatever fails on it later.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ FOREVER = 1e9
 
 
 def text(value: object, what: str) -> str:
-    """A text.
+    """Check that an argument is text, and return it.
 
     Raises:
-        InvalidArgument: it is something else; of a list of words the hint has the text.
+        InvalidArgument: it is something else; for a list of words the hint has the text.
     """
     if isinstance(value, str):
         return value
@@ -30,14 +30,22 @@ def text(value: object, what: str) -> str:
 
 
 def typed(value: object, what: str) -> bytes:
-    """Text or bytes that are to be typed, as bytes. Raises InvalidArgument if it is neither."""
+    """Return text or bytes to be typed, as bytes.
+
+    Raises:
+        InvalidArgument: it is neither.
+    """
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     return text(value, what).encode("utf-8", "surrogateescape")
 
 
 def seconds(value: object, what: str) -> float | None:
-    """A time of more than 0 seconds, or None. Raises InvalidArgument if it is neither."""
+    """Check a duration of more than 0 seconds, or None.
+
+    Raises:
+        InvalidArgument: it is neither.
+    """
     found = _number(value, what)
     if found is not None and not found > 0:
         raise InvalidArgument(f"cannot use this {what}: it must be more than 0 seconds")
@@ -45,7 +53,11 @@ def seconds(value: object, what: str) -> float | None:
 
 
 def patience(value: object, what: str) -> float | None:
-    """A time of 0 seconds or more, or None. Raises InvalidArgument if it is neither."""
+    """Check a duration of 0 seconds or more, or None.
+
+    Raises:
+        InvalidArgument: it is neither.
+    """
     found = _number(value, what)
     if found is not None and not found >= 0:
         raise InvalidArgument(f"cannot use this {what}: it must be 0 seconds or more")
@@ -53,10 +65,10 @@ def patience(value: object, what: str) -> float | None:
 
 
 def command(value: object) -> bytes:
-    """The text of a command, as the shell is given it.
+    """Check the text of a command for the shell.
 
     Raises:
-        InvalidArgument: it is no text, empty, too long, or has a NUL byte.
+        InvalidArgument: it is not text, empty, too long, or has a NUL byte.
     """
     data = text(value, "command").encode("utf-8", "surrogateescape")
     if b"\0" in data:

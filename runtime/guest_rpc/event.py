@@ -1,4 +1,4 @@
-"""One event of a session, as a value; and how one is read from what the guest sends. Pure."""
+"""One event of a session, as a value, and its parsing from what the guest sends. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.journal.event_text import told
 
 LATEST = 4e9
-"""The greatest time, in seconds since 1970, that an event may have."""
+"""The latest time, in Unix seconds, that an event may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened. `seq` counts the entries of the session's journal; `data` are its fields."""
+    """Something that happened. `seq` counts the entries of the session's journal; `data` has their fields."""
 
     seq: int
     at: datetime
@@ -26,20 +26,20 @@ class Event:
     data: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs, as it stands in the journal."""
+        """Return the event for programs, as it is in the journal."""
         return {"seq": self.seq, "at": round(self.at.timestamp(), 6), "kind": self.kind, **self.data}
 
     @property
     def text(self) -> str:
-        """What happened, as a sentence on one line."""
+        """The event as a sentence on one line."""
         return plain(told(self.kind, self.data), 400)
 
 
 def parse(entry: Mapping[str, Any]) -> Event:
-    """Return the event of an entry of a guest's journal, whatever that is.
+    """Parse an entry of a guest's journal, which may be anything.
 
     Raises:
-        ProtocolError: it is not of the agreed form.
+        ProtocolError: it is not valid.
     """
     frame = Frame({"event": "entry", **entry})
     data = {key: value for key, value in entry.items() if key not in ("seq", "at", "kind")}

@@ -1,8 +1,8 @@
 """One request to the supervisor of a session, over one connection.
 
-A connection is disposable: losing it changes nothing in the session.  What goes on across connections is in
-`shell_calls` and `kernel_calls`.  Nothing the guest sends is trusted: frames have limits, fields are checked
-where they are read, errors come from a closed table.
+A connection is disposable: losing it changes nothing in the session. Calls that continue across connections
+are in `shell_calls` and `kernel_calls`. Nothing the guest sends is trusted: frames have limits, fields are
+checked where they are read, errors come from a closed table.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from holdfast.runtime.guest.wire import protocol
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import wire_fields
 
-# The supervisor answers in milliseconds; it is silent only while a snapshot holds it.
+# # The supervisor answers in milliseconds; only a snapshot delays it.
 ANSWER_SECONDS = 30.0
-# Seconds to wait for the rest of a frame that has begun. Frames are sent at once, and a capture hangs up.
+# # Seconds to wait for the rest of a frame. Frames are sent at once, and a capture hangs up.
 FRAME_SECONDS = 30.0
-# What an answer that has an end may consist of: a supervisor keeps 64 MiB of journal, and as much of what a
-# task wrote; frames add to it. Seconds are those that are waited for it.
+# # Limits of a reply that ends: a supervisor keeps 64 MiB of journal, and as much of what a
+# # task wrote; frames add to it. Seconds are the time waited for it.
 MAX_ANSWER_FRAMES = 200_000
 MAX_ANSWER_BYTES = 80 << 20
 WHOLE_SECONDS = 120.0
 ENDLESS = "cannot understand the session: its answer does not end"
-# Errors the guest may name. Another code is a GuestError with its text.
+# # Errors the guest may name. Any other code is a GuestError with its text.
 ERRORS: dict[str, type[HoldfastError]] = {
     "busy": SessionBusy,
     "held": SessionBusy,
@@ -102,8 +102,8 @@ class Connection:
         """Wait for bytes and return the frames they complete, possibly none.
 
         Raises:
-            GuestDisconnected: the connection is lost, or nothing came for as long as its timeout.
-            ProtocolError: what came is not the protocol.
+            GuestDisconnected: the connection is lost, or nothing came within its timeout.
+            ProtocolError: the bytes do not follow the protocol.
         """
         data = self._rest() if self._reader.pending else self._bytes()
         if not data:
@@ -124,15 +124,15 @@ class Connection:
             raise _lost(error) from error
 
     def _rest(self) -> bytes:
-        """More of a frame that has begun: for all of it there is less time than for a new one."""
+        """Read the rest of a frame that has begun; it has less time than a new one."""
         left, patience, began = FRAME_SECONDS - self._waited, self.socket.gettimeout(), time.monotonic()
         if left <= 0:
-            raise ProtocolError("cannot understand the session: it does not end what it began to say")
+            raise ProtocolError("cannot understand the session: it does not complete a frame")
         self.socket.settimeout(left if patience is None else min(left, patience))
         try:
             return self._bytes()
         except GuestDisconnected as error:
-            # Whoever has no more patience than that hears of silence, as if nothing had begun.
+            # # A caller with less patience than that sees silence, as if no frame had begun.
             if isinstance(error.__cause__, TimeoutError) and (patience is None or left < patience):
                 self._waited = FRAME_SECONDS
                 return self._rest()
@@ -142,10 +142,10 @@ class Connection:
             self.socket.settimeout(patience)
 
     def events(self, *, bounded: bool = False) -> Iterator[Frame]:
-        """All events up to the last one, which may be an error and is raised then.
+        """Yield all events up to the last one, which may be an error and is raised then.
 
-        `bounded`: they are one answer; a supervisor that sends more than any has, or takes longer, is not
-        listened to further.
+        `bounded`: they are one reply; reading stops when a supervisor sends more than any reply has, or takes
+        longer.
         """
         count, before, left = 0, self._received, WHOLE_SECONDS
         while True:
@@ -155,7 +155,7 @@ class Connection:
             try:
                 found = self.receive()
             except GuestDisconnected as error:
-                # Who said something and then nothing until the time was over is not merely silent.
+                # # A frame that began and then stopped is more than silence.
                 if bounded and self._received > before and isinstance(error.__cause__, TimeoutError):
                     raise ProtocolError(ENDLESS) from error
                 raise
@@ -172,17 +172,17 @@ class Connection:
                     return
 
     def ask(self, op: str, payload: bytes = b"", **args: Any) -> Frame:
-        """Send a request and return the first event that answers it."""
+        """Send a request and return the first event of the reply."""
         self.send({"v": protocol.VERSION, "op": op, **args}, payload)
         for frame in self.events():
             return frame
         raise ProtocolError("cannot understand the session: it did not answer")
 
     def await_close(self) -> None:
-        """Wait until the supervisor has hung up; what it still sends is dropped.
+        """Wait until the supervisor has hung up; drop what it still sends.
 
         Raises:
-            GuestDisconnected: it does not.
+            GuestDisconnected: it does not hang up.
         """
         deadline = time.monotonic() + ANSWER_SECONDS
         try:
@@ -197,7 +197,7 @@ class Connection:
         raise GuestDisconnected("cannot continue: the session does not close the connection")
 
     def hang_up(self) -> None:
-        """End the connection from another thread than the one that reads it, which finds it lost."""
+        """End the connection from another thread than the one that reads it, which then finds it lost."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
 
@@ -215,14 +215,14 @@ class Connection:
 
 
 class GuestClient:
-    """The supervisor behind the socket in a session's folder, and who asks it."""
+    """A client of the supervisor behind the socket in a session's folder, for one actor."""
 
     def __init__(self, folder: Path, actor: str | None = None, reason: str | None = None) -> None:
         self._folder = folder
         self.who = {key: value for key, value in (("actor", actor), ("reason", reason)) if value is not None}
 
     def connect(self) -> Connection:
-        """A connection that nothing was sent over yet: to lose it is to lose nothing.
+        """Open a connection on which nothing was sent yet: losing it loses nothing.
 
         Raises:
             GuestDisconnected: nothing listens.
@@ -241,23 +241,23 @@ class GuestClient:
         return connection
 
     def call(self, op: str, *, payload: bytes = b"", **args: Any) -> Iterator[Frame]:
-        """Events of a request whose answer may take any time, but has an end.
+        """Yield the events of a request whose reply may take any time, but ends.
 
         Raises:
-            GuestDisconnected: the connection could not be made or was lost; the request may go on.
+            GuestDisconnected: the connection could not be made or was lost; the request may continue.
             GuestError: the supervisor refused.
         """
         with self.open(op, payload, **args) as connection:
             yield from connection.events(bounded=True)
 
     def request(self, op: str, *, payload: bytes = b"", **args: Any) -> Frame:
-        """The one event that answers a request soon. Raises as `call` does."""
+        """Send a request and return its only event; raises as `call` does."""
         with self.connect() as connection:
             return connection.ask(op, payload, **{**self.who, **args})
 
 
 def raise_error(frame: Frame) -> None:
-    """Raise what an `error` event says; let any other pass."""
+    """Raise the error of an `error` event; ignore any other."""
     if wire_fields.event(frame) != "error":
         return
     code = wire_fields.text(frame, "code", "")

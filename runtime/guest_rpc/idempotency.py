@@ -1,9 +1,9 @@
-"""Running under a key: never twice in a session's line, whatever dies in between.
+"""Idempotent calls: under one key, nothing runs twice in a session's line, whatever dies in between.
 
-The session decides: it writes down what a key stands for before it starts it, and answers a later call with
-what that came to. This host only writes an intent first, so that when the session cannot be asked any more,
-it is known that the command may have run. Then its journal, which outlives it, may tell how it ended; if it
-does not, nobody knows, and that is said.
+The session decides: it records a key before it starts the call, and answers a later call with the recorded
+outcome. This host only writes an intent first, so that when the session cannot be reached any more, it is
+known that the call may have run. Then its journal, which outlives it, may say how the call ended; if it does
+not, the outcome is reported as unknown.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MAX_KEY = 200
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be run under a key: an operation in a shell or kernel, with a text."""
+    """A call under a key: an operation in a shell or kernel, with a text."""
 
     key: str
     op: str
@@ -49,19 +49,19 @@ class Order:
 
     @property
     def digest(self) -> str:
-        """Tells it from anything else."""
+        """A digest that identifies the call."""
         parts = (self.op, self.target, self.text)
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 class Intents:
-    """The intents of one session: lines, each added in one step, the last of a key counts."""
+    """The intents of one session: lines, each appended atomically; the last one of a key counts."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def find(self, key: str) -> dict[str, Any] | None:
-        """What was said last of a key."""
+        """Return the last record of a key."""
         try:
             lines = self._path.read_bytes().splitlines(keepends=True)
         except FileNotFoundError:
@@ -78,8 +78,8 @@ class Intents:
         return None
 
     def add(self, order: Order, state: str) -> None:
-        """Say that it is about to be run (`intent`), was refused, or is done. Kept when this returns."""
-        # It begins a line of its own also behind one that was cut off.
+        """Record that a call is about to run (`intent`), was refused, or is done. Durable on return."""
+        # # It starts a new line even after one that was cut off.
         line = "\n" + json.dumps({"key": order.key, "what": order.digest, "state": state}) + "\n"
         try:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
@@ -100,12 +100,12 @@ def run(
     call: Callable[[], T],
     recorded: Callable[[Mapping[str, Any], Mapping[str, Any]], T],
 ) -> T:
-    """Do the call once. `recorded` makes a result of the entries that tell of its start and its end.
+    """Make the call once. `recorded` builds a result from the journal entries of its start and end.
 
     Raises:
-        InvalidArgument: the key is none, or stands for something else.
-        OutcomeUnknown: it may have run, and the session is gone.
-        SessionError, GuestError: as the call does; then it may be tried again with the same key.
+        InvalidArgument: the key is not valid, or was used for another call.
+        OutcomeUnknown: the call may have run, and the session is gone.
+        SessionError, GuestError: the call failed; it may be tried again with the same key.
     """
     if not 0 < len(order.key) <= MAX_KEY:
         raise InvalidArgument(f"cannot use this key: it must have 1 to {MAX_KEY} characters")
@@ -113,7 +113,7 @@ def run(
     before = intents.find(order.key)
     if before is not None and before.get("what") != order.digest and before.get("state") != "refused":
         raise InvalidArgument(
-            f"cannot {order.op} under key '{order.key}': it stands for something else",
+            f"cannot {order.op} under key '{order.key}': it was used for another call",
             hint="choose another key for another command",
         )
     if _runs(context, session) and (before is None or before.get("state") == "refused"):
@@ -129,7 +129,7 @@ def run(
 
 
 def _runs(context: Context, session: SessionRow) -> bool:
-    """Whether the session is said to run now. Nothing is sent to one that is not, so there is no intent."""
+    """Check whether the session is recorded as running. Nothing is sent to others, so they get no intent."""
     try:
         return context.session_row(session.id).state == "running"
     except SessionNotFound:
@@ -144,7 +144,7 @@ def _look_up(
     intent: Mapping[str, Any] | None,
     recorded: Callable[[Mapping[str, Any], Mapping[str, Any]], T],
 ) -> T:
-    """What the journal of a session that is gone tells of a key."""
+    """Return what the journal of a session that is gone says of a key."""
     from holdfast.runtime.journal import journal_query
 
     kinds = ("command_started", "command_ended", "cell_started", "cell_ended")
@@ -156,19 +156,19 @@ def _look_up(
         return recorded(starts[-1].details, ends[-1].details)
     if starts or (intent is not None and intent.get("state") != "refused"):
         raise OutcomeUnknown(
-            f"cannot tell what became of key '{order.key}': session {session.name} ended meanwhile",
+            f"cannot know the outcome of key '{order.key}': session {session.name} ended meanwhile",
             hint="restore a snapshot of before it, where the key is free, or look at what it was to do",
         ) from dead
     raise dead
 
 
 def checked(entry: Mapping[str, Any]) -> Frame:
-    """The details of an entry as something whose fields are checked one by one."""
+    """Wrap the details of an entry so that its fields can be checked one by one."""
     return Frame({**entry, "event": "entry"})
 
 
 def count(entry: Mapping[str, Any], name: str) -> int:
-    """A number of an entry, 0 if it is not there."""
+    """Return a number of an entry, 0 if it is missing."""
     return wire_fields.optional_integer(checked(entry), name) or 0
 
 

@@ -1,4 +1,4 @@
-"""Commands and cells under a key: the calls, and results made of what a journal tells of them."""
+"""Commands and cells under a key: the calls, and results rebuilt from journal entries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def exec_once(
     shell: str,
     call: Callable[[], ExecResult],
 ) -> ExecResult:
-    """Run a command under a key. Raises as `keyed.run`."""
+    """Run a command under a key; raises as `idempotency.run` does."""
     order = idempotency.Order(key, "exec", shell, command)
     return idempotency.run(context, session, order, call, lambda began, ended: _exec(key, began, ended))
 
@@ -38,13 +38,13 @@ def cell_once(
     kernel: str,
     call: Callable[[], CellResult],
 ) -> CellResult:
-    """Run a cell under a key. Raises as `keyed.run`."""
+    """Run a cell under a key; raises as `idempotency.run` does."""
     order = idempotency.Order(key, "cell", kernel, code)
     return idempotency.run(context, session, order, call, lambda _, ended: _cell(ended))
 
 
 def _exec(key: str, began: Mapping[str, Any], ended: Mapping[str, Any]) -> ExecResult:
-    """The output is gone with the session."""
+    """Rebuild a command's result; its output is gone with the session."""
     frame = idempotency.checked(ended)
     start, end = idempotency.count(began, "offset"), idempotency.count(ended, "end_offset")
     return ExecResult(
@@ -64,11 +64,11 @@ def _exec(key: str, began: Mapping[str, Any], ended: Mapping[str, Any]) -> ExecR
 
 
 def _cell(ended: Mapping[str, Any]) -> CellResult:
-    """What the journal kept of what it showed."""
+    """Rebuild a cell's result from what the journal kept of it."""
     frame = idempotency.checked(ended)
     status = wire_fields.text(frame, "status")
     if status not in get_args(CellStatus):
-        raise GuestError("cannot tell how the cell ended: the session reported an unknown state")
+        raise GuestError("cannot know how the cell ended: the session reported an unknown state")
     shown = [item for item in ended.get("outputs") or [] if isinstance(item, dict)]
     texts = {"stdout": "", "stderr": ""}
     outputs = []

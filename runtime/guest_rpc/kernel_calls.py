@@ -23,8 +23,8 @@ from holdfast.runtime.terminal.uncook import Tail
 OnEvent = Callable[[CellEvent], None]
 OnInput = Callable[[str, bool], str]
 
-# What a result keeps of a cell, from its end, in bytes: of each stream, and of all displays together.
-# What a caller wants beyond this it is given as it comes (`on_event`), or belongs into a file.
+# # Bytes that a result keeps of a cell, from its end: of each stream, and of all displays together.
+# # Callers that need more receive it as it comes (`on_event`), or have it written to a file.
 KEEP_TEXT = 16 << 20
 KEEP_DISPLAYS = 32 << 20
 KEEP_OUTPUTS = 1000
@@ -49,7 +49,7 @@ class KernelCall:
         reason: str | None = None,
         busy_wait: float | None = None,
     ) -> None:
-        """`joined` is what a cell came to that waited: it is followed from there, whatever the code is."""
+        """Prepare the call. `joined` is the result of a cell that waited: it is followed from there."""
         self._client = client
         self._persistence = persistence
         self._payload = _payload(code)
@@ -121,7 +121,7 @@ class KernelCall:
         raise GuestDisconnected("cannot continue: the session ended the call without a result")
 
     def _patient(self, events: Iterator[Frame]) -> Iterator[Frame]:
-        """Raise GuestError if the session has not ended the cell by now."""
+        """Raise GuestError if the session should have ended the cell by now."""
         try:
             for frame in events:
                 yield frame
@@ -131,7 +131,7 @@ class KernelCall:
             raise
 
     def _take(self, event: CellEvent | None, size: int) -> None:
-        if event is None:  # a kind of a newer guest
+        if event is None:  # # an event kind of a newer guest
             return
         if event.kind == "stream":
             self._text["stderr" if event.name == "stderr" else "stdout"].feed(
@@ -155,7 +155,7 @@ class KernelCall:
             self._dropped += least
 
     def _answer(self, event: CellEvent, on_input: OnInput) -> None:
-        """Give the cell what it asks for; if there is nothing more, end it instead of hanging."""
+        """Answer the cell's question; if there is no more input, end the cell instead of hanging."""
         try:
             answer = on_input(event.text, event.password)
         except EOFError:
@@ -171,7 +171,7 @@ class KernelCall:
         self._recorded = wire_fields.flag(frame, "recorded")
         status = wire_fields.text(frame, "status")
         if status not in get_args(CellStatus) or status == "waiting":
-            raise GuestError("cannot tell how the cell ended: the session reported an unknown state")
+            raise GuestError("cannot know how the cell ended: the session reported an unknown state")
         if status == "died":
             raise KernelDied(
                 "cannot finish the cell: its kernel died",
@@ -188,7 +188,7 @@ class KernelCall:
         )
 
     def _waits(self, event: CellEvent) -> CellResult:
-        """The cell goes on when it is answered; its caller is told what it asks."""
+        """Return a result that says what the cell asks; the cell continues when it is answered."""
         return self._result(
             "waiting", waiting=asked(event.text, password=event.password, kernel=self._kernel)
         )

@@ -1,4 +1,4 @@
-"""What a supervisor says about the lease of a shell, checked.  Pure."""
+"""The lease of a shell as a supervisor reports it, validated.  Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.runtime.guest_rpc.results import Attached, Lease
 
 
 def lease(frame: Frame) -> Lease:
-    """The lease and who is attached."""
+    """Return the lease and the attached terminals."""
     attached = tuple(_attached(row) for row in wire_fields.rows(frame, "attached"))
     told = frame.head.get("lease")
     if told is None:

@@ -1,6 +1,6 @@
-"""Going on with a call across lost connections.
+"""Calls that continue across lost connections.
 
-A snapshot closes every connection into a session for a moment.  A call that can be joined again by its id is
+A snapshot closes every connection into a session for a moment. A call that can be joined again by its id is
 repeated until it ends, so that its caller never notices.
 """
 
@@ -14,18 +14,18 @@ from holdfast.errors import GuestDisconnected, SessionRewound
 
 T = TypeVar("T")
 
-# Nothing heard for this long while the container runs: the supervisor hangs. A capture ends within 10 s.
+# # Silence for this long while the container runs: the supervisor hangs. A capture ends within 10 s.
 SILENCE_SECONDS = 30.0
-# A capture is the usual cause and takes about this long; only after it is the engine asked.
+# # A capture is the usual cause and takes about this long; the engine is asked only afterwards.
 ASK_SECONDS = 0.1
 
 
 class Persistence:
-    """Repeats an attempt that loses its connection. `heard()` is called with every sign of life.
+    """Repeats an attempt that loses its connection. Call `heard()` at every sign of life.
 
-    `check` raises an error that says why the session cannot be used, if that is so. `rewound` tells when the
-    session last went back to an earlier moment, in Unix seconds: what was begun before that is not gone on
-    with, unless `again` makes it begin anew.
+    `check` raises an error that says why the session cannot be used, if it cannot. `rewound` returns when the
+    session was last rewound, in Unix seconds: calls that started before are not continued, unless `again`
+    starts them again.
     """
 
     def __init__(self, check: Callable[[], None], rewound: Callable[[], float] = lambda: 0.0) -> None:
@@ -37,14 +37,14 @@ class Persistence:
         self._asked = 0.0
 
     def heard(self) -> None:
-        """The supervisor answered."""
+        """Note that the supervisor answered."""
         self._last = time.monotonic()
 
     def run(self, attempt: Callable[[], T]) -> T:
-        """The result of the first attempt that keeps its connection.
+        """Return the result of the first attempt that keeps its connection.
 
         Raises:
-            SessionError: the session ended, was suspended, or went back.
+            SessionError: the session ended, was suspended, or was rewound.
             GuestDisconnected: it runs, but its supervisor was silent for half a minute.
         """
         self.heard()
@@ -53,7 +53,7 @@ class Persistence:
             return attempt()
         except GuestDisconnected:
             self._check()
-        import tenacity  # 70 ms that a call without a snapshot in its way need not spend
+        import tenacity  # # 70 ms that a call which no snapshot interrupts need not spend
 
         return tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(GuestDisconnected),

@@ -29,7 +29,7 @@ def answer(
     """Type text into the terminal of a shell and follow the command that runs in it.
 
     Raises:
-        InvalidArgument: the text is too long; or none of `exec` runs, and the text was typed all the same.
+        InvalidArgument: the text is too long; or no command of `exec` runs, although the text was typed.
     """
     data, patience = call_arguments.typed(text, "answer"), call_arguments.patience(patience, "patience")
     if len(data) > LONGEST:
@@ -40,7 +40,7 @@ def answer(
     command = wire_fields.optional_text(sent, "exec")
     if command is None:
         raise InvalidArgument(
-            "cannot wait for the command: none that was begun by exec runs in the shell",
+            "cannot wait for the command: none that `exec` started runs in the shell",
             hint="the text was typed; `holdfast screen` shows its effect",
         )
     following = Following(
@@ -75,7 +75,11 @@ def answer_cell(
     on_event: OnEvent | None = None,
     on_input: OnInput | None = None,
 ) -> CellResult:
-    """Answer the question of a cell and follow it. Raises GuestError if it asks nothing."""
+    """Answer the question of a cell and follow it.
+
+    Raises:
+        GuestError: it asks nothing.
+    """
     line.request("input", text.encode("utf-8", "replace"), kernel=kernel)
     return KernelCall(
         line.client(),

@@ -1,4 +1,4 @@
-"""What a session answers, as values.  Knows nothing of how it came."""
+"""Results of a session, as values.  Knows nothing of how they arrive."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ CellEventKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """What a command of the shell came to, or that it `waiting`s for somebody.
+    """The outcome of a shell command, or what it is `waiting` for.
 
-    `exit_code` is the command's, 128+n if a signal ended it; None if it was still unknown when the result
-    was made (`waiting`, or `timed_out` with a command that ignores the interrupt).  `waiting` tells what the
-    command, which goes on, waits for; `join(command_id)` follows it further.  `output` is what the command
+    `exit_code` is the command's, 128+n if a signal ended it; None if it was still unknown when the result was
+    made (`waiting`, or `timed_out` with a command that ignores the interrupt). `waiting` says what the
+    command, which continues, waits for; `join(command_id)` follows it further. `output` is what the command
     wrote to the terminal, standard output and error together; `dropped` counts the bytes at its beginning
-    that were not kept, `lost` those that the session itself had no room for.  Offsets are positions in the
-    shell's whole output.  `duration` is in seconds.  `recorded`: it ran before, under its key, and this is
-    what was written down; output that is no longer kept is in `lost`.  `news` tells what died in the session
-    since the caller's last command, at most five events.  `message` explains an end that the exit code alone
-    does not: text that is not finished (then `incomplete`) or that bash could not read, and `set -e` that
-    ended the shell.  `cwd` is the directory of the shell at the end, None while it runs.  `rows` and `cols`
-    are those of the terminal when the result was asked for.
+    that were not kept, `lost` those that the session itself had no room for. Offsets are positions in the
+    shell's whole output. `duration` is in seconds. `recorded`: it ran before, under its key, and this is what
+    was recorded; output that is no longer kept is counted in `lost`. `news` lists what died in the session
+    since the caller's last command, at most five events. `message` explains an end that the exit code alone
+    does not: text that is not finished (then `incomplete`) or that bash could not parse, and `set -e` that
+    ended the shell. `cwd` is the directory of the shell at the end, None while it runs. `rows` and `cols` are
+    those of the terminal when the result was requested.
     """
 
     exit_code: int | None
@@ -66,9 +66,10 @@ class ExecResult:
 
     @property
     def plain(self) -> str:
-        """The output as a terminal shows it in the end: no colours, and of lines drawn again the last.
+        """The output as a terminal shows it in the end: no colours, and only the final version of redrawn
+        lines.
 
-        Of output that moves the cursor the last 256 KiB are shown, which takes up to a second.
+        Of output that moves the cursor the last 256 KiB are rendered, which takes up to a second.
         """
         from holdfast.runtime.terminal.scroll import plain_text
 
@@ -76,21 +77,21 @@ class ExecResult:
 
     @property
     def running(self) -> bool:
-        """Whether it had not ended: it waits, or the patience of `join` was over."""
+        """True if it had not ended: it waits, or the patience of `join` was over."""
         return self.exit_code is None and not self.timed_out and not self.shell_exited
 
     @property
     def ok(self) -> bool:
-        """Whether the command ended by itself with 0."""
+        """True if the command ended with exit code 0."""
         return self.exit_code == 0 and not self.timed_out
 
 
 @dataclass(frozen=True, slots=True)
 class SyntaxCheck:
-    """What the session's bash makes of a text that it did not run.
+    """The verdict of the session's bash on a text that it did not run.
 
-    `message` is empty if it is complete and correct. `incomplete` if more text could make it so: a quote, a
-    block or a here-document is open. `line` counts from 1.
+    `message` is empty if the text is complete and correct. `incomplete` if more text could make it so: a
+    quote, a block or a here-document is open. `line` counts from 1.
     """
 
     message: str = ""
@@ -99,19 +100,19 @@ class SyntaxCheck:
 
     @property
     def ok(self) -> bool:
-        """Whether bash would run all of it."""
+        """True if bash would run all of it."""
         return not self.message
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return the verdict for programs."""
         return {"ok": self.ok, "message": self.message, "line": self.line, "incomplete": self.incomplete}
 
 
 @dataclass(frozen=True, slots=True)
 class CellEvent:
-    """One thing a running cell showed or asked; `seq` counts them.
+    """Something that a running cell showed or asked; `seq` counts them.
 
-    `text` is that of a stream or the prompt of a question; `name` is stdout or stderr; `data` a mime bundle.
+    `text` is that of a stream or the prompt of a question; `name` is stdout or stderr; `data` a MIME bundle.
     """
 
     kind: CellEventKind
@@ -137,12 +138,12 @@ class CellError:
 
 @dataclass(frozen=True, slots=True)
 class CellResult:
-    """What a cell came to, or that it is `waiting` for an answer, and then for what.
+    """The outcome of a cell, or what it is `waiting` for.
 
     `outputs` are its displays and results in order; `duration` is in seconds. `seq` is the number of the last
-    event that is in it. `recorded`: it ran before, under its key, and what it showed is no longer kept.
-    `dropped` counts the bytes at the beginning of its streams and displays that were not kept, `lost` those
-    of events that the session itself had no room for.
+    event in it. `recorded`: it ran before, under its key, and what it showed is no longer kept. `dropped`
+    counts the bytes at the beginning of its streams and displays that were not kept, `lost` those of events
+    that the session itself had no room for.
     """
 
     status: CellStatus
@@ -161,7 +162,7 @@ class CellResult:
 
     @property
     def ok(self) -> bool:
-        """Whether the cell ran to its end without an exception."""
+        """True if the cell ran to its end without an exception."""
         return self.status == "ok"
 
     @property
@@ -176,7 +177,7 @@ class CellResult:
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """What a terminal shows: lines without trailing blanks; cursor as row and column from 0."""
+    """The contents of a terminal: lines without trailing blanks; cursor as row and column from 0."""
 
     text: str
     rows: int
@@ -187,10 +188,10 @@ class Screen:
 
 @dataclass(frozen=True, slots=True)
 class ShellInfo:
-    """What the supervisor says about a shell.
+    """A shell as the supervisor reports it.
 
-    `command_id` is that of the command `exec` runs in it now; `observed` is what the shell, or what has its
-    terminal, does; `holder` is who holds it, if somebody does; `cwd` is its directory.
+    `command_id` is that of the command `exec` runs in it now; `observed` is what the shell, or the process
+    that has its terminal, does; `holder` is the actor that holds it, if any; `cwd` is its directory.
     """
 
     name: str
@@ -207,7 +208,7 @@ class ShellInfo:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """A terminal that is attached to a shell; `writes` tells whether what is typed there is passed on."""
+    """A terminal that is attached to a shell; `writes`: its input is passed on."""
 
     actor: str
     rows: int
@@ -217,10 +218,10 @@ class Attached:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Who may type into a shell: its `holder`, or everybody if there is none.
+    """The right to type into a shell: its `holder`, or any actor if there is none.
 
-    `since`, `active` (when the holder last typed or ran something) and `until` (when it ends, where no
-    terminal keeps it) are seconds of the Unix clock.
+    `since`, `active` (when the holder last typed or ran something) and `until` (when it ends, unless a
+    terminal keeps it) are in Unix seconds.
     """
 
     holder: str | None
@@ -232,7 +233,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing `doctor` looked at."""
+    """One item that `doctor` checked."""
 
     name: str
     ok: bool

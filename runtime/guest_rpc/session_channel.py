@@ -1,4 +1,4 @@
-"""The line to a session's supervisor: connections that may be lost, and what it means when they are."""
+"""The channel to a session's supervisor: connections that may be lost, and what it means when they are."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 POLICY_SECONDS = 2.0
-"""For so long a policy that another process changed may not be known."""
+"""How long a policy that another process changed may remain unknown."""
 
 
 class Line:
-    """To the session that `row` tells of; holds no connection."""
+    """The channel to the session of `row`; it holds no connection."""
 
     def __init__(self, context: Context, row: Callable[[], SessionRow]) -> None:
         self._context = context
@@ -35,26 +35,26 @@ class Line:
 
     @property
     def context(self) -> Context:
-        """Whose session it is."""
+        """The context of the session's home."""
         return self._context
 
     @property
     def row(self) -> SessionRow:
-        """What the store knows of the session."""
+        """The session's row in the store."""
         return self._context.session_row(self._row().id)
 
     @property
     def known(self) -> SessionRow:
-        """What its handle knew when it last looked."""
+        """The row as its handle last read it."""
         return self._row()
 
     def fresh(self) -> SessionRow:
-        """The row as it is now, of a session whose container runs. Raises as `health.check` does."""
+        """Return the current row of a session whose container runs; raises as `health.check` does."""
         health.check(self._context, self.known.id)
         return self.row
 
     def policy(self) -> Policy:
-        """When the session is captured by itself, as it was within the last seconds."""
+        """Return when the session is captured automatically, as of the last seconds."""
         now = time.monotonic()
         if now - self._looked > POLICY_SECONDS:
             self._looked = now
@@ -62,31 +62,31 @@ class Line:
         return self._policy
 
     def follow(self, policy: Policy) -> None:
-        """The policy was changed through this line."""
+        """Note that the policy was changed through this channel."""
         self._policy, self._looked = policy, time.monotonic()
 
     def client(self) -> GuestClient:
-        """For a session that is said to run. Raises as `health.check_usable` does."""
+        """Return a client for a session that is recorded as running; raises as `health.check_usable` does."""
         row = self._row()
         health.check_usable(self._context, row)
         actor, reason = self._context.actor, self._context.reason
         return GuestClient(self._context.home.run_dir(row.id), actor, reason)
 
     def persistence(self) -> Persistence:
-        """For a call that can be repeated until it ends or the session does."""
+        """Return the reconnection of a call that can be repeated until it ends or the session does."""
         return Persistence(
             lambda: health.check(self._context, self._row().id), lambda: past_lives.rewound_at(self.row)
         )
 
     def request(self, op: str, payload: bytes = b"", **args: Any) -> Frame:
-        """One request that is not repeated once it was sent: typing twice is worse than not at all."""
+        """Send one request that is not repeated: typing twice is worse than not at all."""
         client = self.client()
         with self.explained(), self.persistence().run(client.connect) as connection:
             return connection.ask(op, payload, **{**client.who, **args})
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """If the supervisor is lost because the session ended, say so."""
+        """Explain a lost connection by the end of the session, if that is the cause."""
         try:
             yield
         except GuestDisconnected:

@@ -29,19 +29,19 @@ OnBytes = Callable[[bytes], object]
 OnWaiting = Callable[[State], None]
 _Decoder = codecs.getincrementaldecoder("utf-8")
 
-# What a result keeps of its output, from its end: as much as a program will look at for one who asked for
-# nothing else; a little for one who was given everything as it came. `dropped` counts the rest.
+# # Output that a result keeps, from its end: as much as a program will read if its caller asked for
+# # nothing else; a little if it was passed on as it came. `dropped` counts the rest.
 KEEP = 16 << 20
 KEEP_STREAMED = 1 << 20
-# How long a command may take to obey an interrupt before its caller is let go.
+# # How long a command may take to obey an interrupt before its caller stops waiting.
 INTERRUPT_SECONDS = 3.0
 MAX_PATH = 4096
-# The greatest terminal that is drawn, in rows or columns.
+# # The largest terminal that is drawn, in rows or columns.
 MAX_SIDE = 1000
 
 
 class Following:
-    """The output and the end of one command, which may have been begun by another process or session."""
+    """Follows the output and the end of one command, which another process or session may have started."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Following:
         wait: bool = False,
         patience: float | None = None,
     ) -> None:
-        """`on_output` is given text, each character whole; `on_bytes` what came, as it came."""
+        """Prepare. `on_output` receives text in whole characters; `on_bytes` the bytes as they come."""
         self._client = client
         self._persistence = persistence
         self._op, self._payload = "wait", b""
@@ -74,7 +74,7 @@ class Following:
         self._deadline: float | None = None
         self._overdue: float | None = None
         self.on_waiting: OnWaiting | None = None
-        """Is told each time it waits for somebody, instead of an end of the following."""
+        """Called each time the command begins to wait for input, instead of ending the call."""
 
     def run(self, start: int | None = None) -> ExecResult:
         """Wait for the end. An interrupt (Ctrl-C) ends the waiting, not the command.
@@ -103,17 +103,17 @@ class Following:
         raise GuestDisconnected("cannot continue: the session ended the call without a result")
 
     def _request(self) -> dict[str, Any]:
-        """What the session is asked, now."""
+        """Return the request to send now."""
         return dict(self._args)
 
     def _limit(self, connection: Connection) -> None:
-        """Listen no longer than until the next time that counts."""
+        """Limit the next wait to the next deadline."""
         ends = self._deadline or self._until or self._overdue
         if ends is not None:
             connection.socket.settimeout(max(0.01, ends - time.monotonic()))
 
     def _hear(self, frame: Frame) -> ExecResult | None:
-        """Take an event; return the result if it is the last that is waited for."""
+        """Take an event; return the result if it is the last one awaited."""
         kind = wire_fields.event(frame)
         if kind == "started":
             self._start = wire_fields.integer(frame, "offset")
@@ -143,13 +143,13 @@ class Following:
                 raise
 
     def _check_time(self) -> None:
-        """Raise GuestError if a session does not do what it should have done by now."""
+        """Raise GuestError if the session has missed a deadline."""
         if self._deadline is not None and time.monotonic() >= self._deadline:
             raise GuestError("cannot interrupt: the command keeps running")
         call_deadline.check(self._overdue, "command")
 
     def _take(self, frame: Frame) -> None:
-        # After a reconnection the guest may begin a little earlier than asked.
+        # # After a reconnection the guest may start a little earlier than requested.
         start, end = wire_fields.integer(frame, "offset"), wire_fields.integer(frame, "next")
         if self._next is not None and end <= self._next:
             return
@@ -169,13 +169,13 @@ class Following:
             self._on_output(text)
 
     def _end_output(self) -> None:
-        """Give what was held back for what might follow it."""
+        """Pass on what was held back for what might follow it."""
         self._emit(self._uncook.end())
         if self._on_output and self._decoder and (text := self._decoder.decode(b"", final=True)):
             self._on_output(text)
 
     def _waits(self, frame: Frame) -> ExecResult:
-        """The command goes on; its caller is told what it waits for."""
+        """Return a result that says what the command waits for; the command continues."""
         found = state(frame.head.get("state"))
         self._start = wire_fields.integer(frame, "start_offset")
         return replace(self._goes_on(), waiting=found, duration=wire_fields.number(frame, "duration"))
@@ -257,7 +257,7 @@ class ShellCall(Following):
         """Run the command and wait for its end.
 
         An interrupt (Ctrl-C) is passed to the command, whose end is awaited for a moment; then it is raised
-        again.  A second one is raised at once.  Either way the shell and what runs in it stay.
+        again. A second one is raised at once. Either way the shell and the processes in it stay.
         """
         try:
             return super().run(start)
@@ -276,16 +276,16 @@ class ShellCall(Following):
 
     def _hear(self, frame: Frame) -> ExecResult | None:
         if self._patience is not None and self._until is None and wire_fields.event(frame) == "started":
-            self._until = time.monotonic() + self._patience  # for the shell it has waited by other rules
+            self._until = time.monotonic() + self._patience  # # by other rules than it waited for the shell
         return super()._hear(frame)
 
     def interrupt(self) -> None:
-        """Send the terminal's interrupt to what runs in the foreground."""
+        """Send the terminal's interrupt to its foreground processes."""
         self._client.request("signal", shell=self._args["shell"], signal="INT")
 
 
 def shell_info(client: GuestClient, shell: str) -> ShellInfo:
-    """What the supervisor says about a shell.
+    """Return a shell as the supervisor reports it.
 
     Raises:
         ShellNotFound: the session has no shell of that name.
@@ -322,7 +322,7 @@ def _size(frame: Frame) -> tuple[int, int]:
 
 
 def check_syntax(client: GuestClient, text: str, shell: str) -> SyntaxCheck:
-    """What the bash of a shell makes of a text. Raises as `given.command` does."""
+    """Return the verdict of a shell's bash on a text; raises as `call_arguments.command` does."""
     frame = client.request("check_syntax", payload=call_arguments.command(text), shell=shell)
     return SyntaxCheck(
         message=plain(wire_fields.text(frame, "message", ""), 400),

@@ -1,4 +1,4 @@
-"""Types text into a terminal of a session, in pieces that a request may have."""
+"""Types text into a terminal of a session, in pieces that fit into a request."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ PIECE = 1 << 20
 
 
 def send(line: Line, op: str, data: bytes, **target: Any) -> Frame | None:
-    """Type all of it, and return the answer to its last piece; None if there is nothing to type.
+    """Type all of it, and return the reply to its last piece; None if there is nothing to type.
 
     Raises:
-        InvalidArgument: the terminal would cut a line of it. What came before that piece was typed.
+        InvalidArgument: the terminal would truncate a line of it. The pieces before were typed.
     """
     answer = None
     for start in range(0, len(data), PIECE):

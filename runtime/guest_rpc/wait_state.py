@@ -1,4 +1,4 @@
-"""The state of a shell or kernel as the session tells it, checked, and how one answers it.  Pure."""
+"""The state of a shell or kernel as the session reports it, validated, and how to answer it.  Pure."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from holdfast.runtime.guest_rpc import wire_fields
 
 
 def state(value: Any) -> State:
-    """A state from its form on the wire.
+    """Parse a state.
 
     Raises:
-        ProtocolError: it is none.
+        ProtocolError: it is not valid.
     """
     frame = Frame({"event": "state", **wire_fields.table(value, "a state")})
     name, detail = wire_fields.text(frame, "state"), wire_fields.optional_text(frame, "detail")
     details: Mapping[str, tuple[str, ...]] = {"running": RUNNING, "waiting": WAITING}
     if name not in NAMES or (detail is not None and detail not in details.get(name, ())):
-        raise ProtocolError("cannot understand the session: a state is not one of those agreed")
+        raise ProtocolError("cannot understand the session: it reports an unknown state")
     return State(
         state=cast("Any", name),
         detail=cast("Any", detail),
@@ -38,7 +38,7 @@ def state(value: Any) -> State:
 
 
 def asked(prompt: str, *, password: bool, kernel: str) -> State:
-    """The state of a kernel whose cell asks for input now."""
+    """Return the state of a kernel whose cell asks for input now."""
     return State(
         "waiting",
         "password" if password else "line",
@@ -49,7 +49,7 @@ def asked(prompt: str, *, password: bool, kernel: str) -> State:
 
 
 def advice(name: str, found: State, task: str = "") -> str:
-    """What a person types to answer what runs in the session's shell, or a task."""
+    """Return the command with which a person answers what runs in the session's shell, or a task."""
     match found.detail:
         case "key":
             how = "with `--key` for a key that is not a letter"
@@ -64,6 +64,6 @@ def advice(name: str, found: State, task: str = "") -> str:
 
 
 def _prompt(text: str) -> str:
-    # What follows the prompt belongs to it: "Password: " is not "Password:".
+    # # The space after a prompt belongs to it: "Password: " is not "Password:".
     shown = plain(text, 300)
     return shown + " " * (len(text) > len(text.rstrip(" ")) and not shown.endswith(" "))

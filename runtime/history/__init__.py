@@ -1,1 +1,1 @@
-"""What happened over time: lineage, drift, differences, recordings."""
+"""The past of sessions: lineage, drift, differences, recordings."""

@@ -1,1 +1,1 @@
-"""What was done in sessions: journals of sessions, kept on this host along their lineage."""
+"""Journals of sessions, kept on this host along their lineage."""

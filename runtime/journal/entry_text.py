@@ -1,6 +1,6 @@
-"""Entries of a journal as lines for people.  Pure.
+"""Journal entries as lines for people.  Pure.
 
-What is told of comes from sessions and may be anything; who shows it makes it fit to be shown.
+Their contents come from sessions and may be anything; the caller makes them safe to show.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_LINE = 160
 
 
 def line(entry: Entry, *, asked: str) -> str:
-    """One entry. The session is named where it is not the one that was asked for."""
+    """Format one entry. Sessions other than the one asked for are named."""
     at = entry.time.astimezone()
     number = f"{entry.seq}{'+' if entry.host else ''}"
     where = "" if entry.session == asked else f" [{entry.session}]"
@@ -29,7 +29,7 @@ def line(entry: Entry, *, asked: str) -> str:
 
 
 def text_of(entry: Entry) -> str:
-    """What happened, as one line."""
+    """Describe what happened, in one line."""
     of = Fields(entry.details)
     if entry.kind == "changed":
         return _changed(entry.details)
@@ -92,7 +92,7 @@ def _changed(entry: Mapping[str, Any]) -> str:
 
 
 def _network(of: Fields) -> str:
-    """What a person changed of what the session reaches."""
+    """Describe a change of the session's network rules."""
     words = {"allowed": "also", "disallowed": "no longer"}
     changes = [f", {word} {of(key)}" for key, word in words.items() if of(key, "")]
     return f"reaches {of('network')}{''.join(changes)}"

@@ -1,6 +1,6 @@
-"""Sentences about what happened in a session, for people and for an agent's context.
+"""Events of a session as sentences, for people and for an agent's context.
 
-Pure. What is told of comes from the guest and may be anything; who shows it makes it fit to be shown.
+Pure. Their contents come from the guest and may be anything; the caller makes them safe to show.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 _WOKEN = {
     "started": "began",
     "restored": "was restored, and continues here",
-    "resumed": "goes on after a snapshot",
-    "aborted": "goes on after a snapshot that failed",
+    "resumed": "continues after a snapshot",
+    "aborted": "continues after a snapshot that failed",
 }
 
 
@@ -26,18 +26,18 @@ def told(kind: str, data: Mapping[str, Any]) -> str:
 
 
 class Fields:
-    """The fields of an entry as texts; a guest may have put anything there."""
+    """The fields of an entry as texts; a guest can put anything there."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         self._data = data
 
     def __call__(self, key: str, default: str = "?") -> str:
-        """Return one as it is, or the default where there is none."""
+        """Return a field as it is, or the default if it is missing."""
         value = self._data.get(key)
         return default if value is None or isinstance(value, dict | list) else str(value)
 
     def part(self, key: str) -> Fields:
-        """Return those of an object in it."""
+        """Return the fields of a nested object."""
         value = self._data.get(key)
         return Fields(value if isinstance(value, dict) else {})
 
@@ -48,10 +48,10 @@ class Fields:
         return f", port {', '.join(ports)}" if ports else ""
 
     def end(self) -> str:
-        """How something ended, and why."""
+        """Describe how something ended, and why."""
         cause, number = self("cause", ""), self("signal", "")
         if cause == "unknown":
-            return "ended, not known how"
+            return "ended for an unknown reason"
         if not number:
             return f"ended with {self('exit_code')}"
         by = f", sent by {self('killed_by')}" if self("killed_by", "") else ""
@@ -101,7 +101,7 @@ _SENTENCES: Mapping[str, Callable[[Fields], str]] = {
     "waiting": _waiting,
     "woken": lambda of: f"the session {_WOKEN.get(of('event'), 'goes on')}",
     "refused": _refused,
-    "hook": lambda of: f"hook {of('hook')} was told that the session was {of('event')}",
+    "hook": lambda of: f"hook {of('hook')} was notified that the session was {of('event')}",
     "hook_failed": lambda of: f"hook {of('hook')} ({of('event')}): {of('trouble')}",
     "session_ended": lambda of: f"the session cannot be followed further ({of('cause')}): {of('message')}",
 }

@@ -1,6 +1,6 @@
-"""What this host does with sessions, as entries of their journals: who did it, and why.
+"""Journal entries for what this host does with sessions: the actor, and the reason.
 
-A journal that cannot be written does not make what was done undone: it is left out.
+A journal that cannot be written does not undo the operation: the entry is left out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def note(
     actor: str | None = None,
     **details: Any,
 ) -> None:
-    """Write down that something was done with a session, now or at an entry of it."""
+    """Append an entry about something done with a session, now or at an earlier entry."""
     store = context.store
     body = {key: value for key, value in details.items() if value is not None}
     if context.reason is not None and actor is None:
@@ -50,7 +50,7 @@ def note(
 
 
 def taken(context: Context, session: SessionRow, snapshot: SnapshotRow, kind: str = "snapshot") -> None:
-    """A snapshot was taken of a session, or it was suspended in one."""
+    """Record that a snapshot was taken of a session, or that it was suspended in one."""
     moment = _moment(snapshot)
     note(
         context,
@@ -65,7 +65,7 @@ def taken(context: Context, session: SessionRow, snapshot: SnapshotRow, kind: st
 
 
 def branched(context: Context, sessions: Sequence[SessionRow], snapshot: SnapshotRow) -> None:
-    """Sessions are about to go on from a snapshot: from here on their past is known."""
+    """Record that sessions are about to continue from a snapshot: from here on their past is known."""
     moment = _moment(snapshot)
     if "journal_seq" in moment:
         branch = Branch(journal_of(snapshot), int(moment["journal_seq"]), float(moment["at"]))
@@ -76,7 +76,7 @@ def branched(context: Context, sessions: Sequence[SessionRow], snapshot: Snapsho
 def restored(
     context: Context, sessions: Sequence[SessionRow], snapshot: SnapshotRow, rung: str = "live"
 ) -> None:
-    """Sessions go on from a snapshot, or (`files`, `commands`) have its files only."""
+    """Record that sessions continue from a snapshot, or (`files`, `commands`) have its files only."""
     for session in sessions:
         only = None if rung == "live" else rung
         note(context, session.id, "restored", snapshot=snapshot.id, label=snapshot.label, only=only)

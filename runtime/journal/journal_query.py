@@ -1,4 +1,4 @@
-"""The journal of a session as it is asked for: its line, or all timelines of its family; filtered."""
+"""Queries of a session's journal: its own line, or all timelines of its family; filtered."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which entries are wanted; as `Wanted`, and `grep`: only those that the text occurs in."""
+    """A filter of entries; as `Wanted`, and `grep`: only those that contain the text."""
 
     after: int | None = None
     kinds: Collection[str] | None = None
@@ -34,11 +34,11 @@ class Filter:
     grep: str | None = None
 
     def rows(self) -> Wanted:
-        """What of it the database decides."""
+        """Return the part of the filter that the database applies."""
         return Wanted(self.after, self.kinds, self.actor, self.since)
 
     def takes(self, entry: Entry) -> bool:
-        """Whether this one, which the database chose, is wanted."""
+        """Check whether an entry that the database selected passes the rest of the filter."""
         return self.grep is None or self.grep.lower() in _text(entry).lower()
 
 
@@ -50,9 +50,9 @@ def read(
     all_timelines: bool = False,
     limit: int | None = None,
 ) -> list[Entry]:
-    """The entries of a session's line, oldest first; with those of other timelines, each marked.
+    """Return the entries of a session's line, oldest first; optionally those of other timelines, marked.
 
-    `limit`: only the newest of them, this many.
+    `limit`: return only this many of the newest.
     """
     store = context.store
     branches = store.entries.branches()
@@ -62,13 +62,13 @@ def read(
         ids += sorted(family_of(session_id, branches) - set(ids))
     for each in ids:
         mirror(store, context.home, each)
-    branches = store.entries.branches()  # what was just read tells exactly where sessions branched off
+    branches = store.entries.branches()  # the entries just read say exactly where sessions branched off
     parts = {part.session_id: part for part in line_of(session_id, branches)}
     names = past_lives.names(store.sessions(removed=True))
     newest_first = limit is not None
 
     def chosen() -> Generator[Entry]:
-        # A line is in the order of its numbers, part by part; timelines meet in the order of time.
+        # A line is ordered by its numbers, part by part; timelines are merged by time.
         places = [ids] if all_timelines else [[each] for each in parts]
         for place in reversed(places) if newest_first else places:
             with closing(
@@ -88,7 +88,11 @@ def read(
 
 
 def find(context: Context, ref: str) -> SessionRow:
-    """The session meant by ref; one that was removed if there is no other. Raises SessionNotFound."""
+    """Return the session that `ref` refers to; a removed one if there is no other.
+
+    Raises:
+        SessionNotFound: there is none.
+    """
     try:
         return context.session_row(ref)
     except SessionNotFound:

@@ -1,7 +1,7 @@
-"""Takes over what sessions wrote into the folders they share with this host, before it can be lost.
+"""Copies the journals that sessions write into their shared folders, before they can be lost.
 
 A session appends to segment files in its folder, and they stay there when its container is gone. They are
-read when somebody asks, and before the folder is removed. Nothing in them is trusted.
+read on request, and before the folder is removed. Nothing in them is trusted.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 _SEGMENT = re.compile(r"(\d{16})\.jsonl")
 MAX_SEGMENTS = 1000
 MAX_SEGMENT = 8 << 20
-# Taken over at one time: the newest. An entry costs about 20 microseconds and some hundred bytes.
+# Entries copied at one time: the newest. Each costs about 20 microseconds and some hundred bytes.
 MAX_TAKEN = 20_000
 MAX_TAKEN_BYTES = 16 << 20
-# Looked at for that: lines that hold no entry cost time, too.
+# Lines read for that: those that are not entries also cost time.
 MAX_LINES = 2 * MAX_TAKEN
-# Of one session; a session that writes more loses its oldest. A row weighs its body and ROW bytes.
+# Bytes kept of one session; one that writes more loses its oldest. A row counts its body and ROW bytes.
 MAX_KEPT = 64 << 20
 MAX_ENTRIES = 50_000
-# Of all sessions. Beyond that, those that were removed lose their journals, the oldest first.
+# Bytes kept of all sessions. Beyond that, removed sessions lose their journals, the oldest first.
 MAX_ALL = 2 << 30
 
 
 def mirror(store: Store, home: Home, session_id: str) -> int:
-    """Keep what the session wrote since the last time, and return how many entries that were.
+    """Copy what the session wrote since the last time, and return the number of entries.
 
-    Without a folder there is nothing to take over.
+    Without a folder there is nothing to copy.
     """
     entries = store.entries
     try:
@@ -49,7 +49,7 @@ def mirror(store: Store, home: Home, session_id: str) -> int:
             last = entries.last(session_id)
             wanted = _wanted(journal, last)
             if last == 0 and wanted:
-                # The copy begins with the first entry that is the session's own.
+                # The copy begins with the first entry of the session's own.
                 entries.moved(session_id, wanted[0][0] - 1)
             new = _new(journal, [name for _, name in wanted], last)
             count = entries.take(session_id, new.entries)
@@ -78,7 +78,7 @@ def _opened(folder: int) -> Iterator[int]:
 
 
 def _wanted(journal: int, last: int) -> list[tuple[int, str]]:
-    """Segments that may hold entries behind `last`: number of the first entry, name."""
+    """List the segments that may hold entries after `last`: number of the first entry, name."""
     found = [(int(match[1]), name) for name in os.listdir(journal) if (match := _SEGMENT.fullmatch(name))]
     found = sorted(found)[-MAX_SEGMENTS:]
     begun = [at for at, (first, _) in enumerate(found) if first <= last + 1]
@@ -87,7 +87,7 @@ def _wanted(journal: int, last: int) -> list[tuple[int, str]]:
 
 @dataclass(frozen=True, slots=True)
 class New:
-    """What a session wrote since the last time: entries, oldest first; how much before them was too much."""
+    """The entries a session wrote since the last time, oldest first, and how many older ones were dropped."""
 
     entries: list[Told]
     missed: int
@@ -95,7 +95,7 @@ class New:
 
 
 def _new(journal: int, names: list[str], last: int) -> New:
-    """Read segments from their end, up to an entry that is known or the limit of one time."""
+    """Read segments backwards, up to an entry that is known or the limit for one time."""
     found: list[Told] = []
     lines = taken = missed = missed_bytes = 0
     known = False
@@ -104,7 +104,7 @@ def _new(journal: int, names: list[str], last: int) -> New:
             break
         data, beyond = _content(journal, name)
         missed_bytes += beyond
-        # The last line may be half written yet: it comes the next time.
+        # The last line may still be incomplete: it is read the next time.
         end = data.rfind(b"\n")
         while end >= 0 and lines < MAX_LINES and len(found) < MAX_TAKEN and taken < MAX_TAKEN_BYTES:
             begin = data.rfind(b"\n", 0, end)
@@ -121,15 +121,15 @@ def _new(journal: int, names: list[str], last: int) -> New:
             missed_bytes += end + 1
     found.reverse()
     if found:
-        # The numbers have no gaps, and tell also of what the session itself has dropped since the last time.
-        # The first time it is not known with which number it began.
+        # The numbers have no gaps, so they also reveal what the session itself has dropped since then.
+        # The first time, the number it began with is not known.
         gap = max(0, found[0].seq - last - 1)
         missed = gap if last else min(missed, gap)
     return New(found, missed, missed_bytes)
 
 
 def _content(journal: int, name: str) -> tuple[bytes, int]:
-    """The bytes of a segment, and how many more of it are not read; none if it is not a file."""
+    """Return the bytes of a segment, and how many were left out; none if it is not a regular file."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         with os.fdopen(os.open(name, flags, dir_fd=journal), "rb") as file:
@@ -143,7 +143,7 @@ def _content(journal: int, name: str) -> tuple[bytes, int]:
 
 
 def forget_oldest(store: Store, limit: int = MAX_ALL) -> int:
-    """Forget journals of removed sessions while all is too much, and return of how many."""
+    """Delete journals of removed sessions while the total is too large; return how many."""
     forgotten = 0
     if store.entries.bytes() > limit:
         for row in store.sessions(removed=True):
@@ -158,7 +158,7 @@ def forget_oldest(store: Store, limit: int = MAX_ALL) -> int:
 
 
 def _limit(store: Store, session_id: str) -> None:
-    """Forget the older half of what a session wrote if it is too much; that is an entry, too."""
+    """Delete the older half of a session's journal if it is too large, and record that as an entry."""
     entries = store.entries
     count, weight = entries.weight(session_id)
     if weight <= MAX_KEPT and count <= MAX_ENTRIES:

@@ -1,6 +1,6 @@
-"""The cells of a session's kernel as a notebook (nbformat 4.5), made of its journal.
+"""The cells of a session's kernel as a notebook (nbformat 4.5), made from its journal.
 
-The code and what it showed come from the session: outputs of another form than a notebook's are left out.
+Code and outputs come from the session: outputs that are not valid in a notebook are left out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from holdfast.runtime.store.entry import Entry
 
 
 def notebook(entries: Iterable[Entry], kernel: str, name: str) -> Any:
-    """The notebook of the cells that ended or began in these entries, in their order."""
+    """Return the notebook of the cells that ended or began in these entries, in order."""
     v4 = _library().v4
     cells: dict[str, Any] = {}
     for entry in entries:
@@ -46,10 +46,10 @@ def notebook(entries: Iterable[Entry], kernel: str, name: str) -> Any:
 
 
 def write(book: Any) -> str:
-    """The notebook as the text of its file.
+    """Return the notebook as the text of its file.
 
     Raises:
-        ValidationError: it is none; that would be a mistake here.
+        ValidationError: it is not valid, which would be a defect of this module.
     """
     library = _library()
     library.validate(book)

@@ -1,4 +1,4 @@
-"""Entries of a journal without the secrets in them, for what leaves this machine. Pure."""
+"""Journal entries without secrets, for bundles that leave this machine. Pure."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from holdfast.runtime.store.entry import Entry
 
 
 def without_secrets(entries: Iterable[Entry], matcher: Matcher) -> list[Entry]:
-    """The same entries; in their details nothing is left that the matcher finds."""
+    """Return the entries with everything that the matcher finds removed from their details."""
     scrubber = Scrubber(matcher)
     return [replace(entry, details=scrubber.value(dict(entry.details))) for entry in entries]

@@ -1,1 +1,1 @@
-"""Begins and ends sessions, and takes back what was begun."""
+"""Creation and removal of sessions, and the undoing of either."""

@@ -1,4 +1,4 @@
-"""Creates sessions: from what was asked for to one whose shell can be used, or nothing."""
+"""Creation of sessions: from options to a usable shell, or nothing."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def create(
     policy: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> SessionRow:
-    """Make a session and wait until its shell can be used.
+    """Create a session and wait until its shell can be used.
 
     Args:
-        context: of its home.
-        name: must be free; by default one is made up.
-        policy: when it is captured automatically, as for `Session.policy`.
+        context: the context of the call.
+        name: must be free; by default one is generated.
+        policy: when the session is captured automatically, as for `Session.policy`.
         options: as in `SessionOptions`; `secrets` are texts `NAME@HOST=SOURCE`.
 
     Raises:
-        InvalidArgument, SessionExists: what was asked for cannot be.
-        EngineError, ImageError, SessionError: it could not be made; nothing is left of it.
+        InvalidArgument, SessionExists: the options are not valid, or the name is taken.
+        EngineError, ImageError, SessionError: the session could not be created; nothing is left of it.
     """
     given = options.pop("secrets", None) or ()
     if name is not None:
@@ -73,7 +73,7 @@ def create(
 
 
 def _with_secrets(context: Context, options: SessionOptions, given: Sequence[str]) -> SessionOptions:
-    """Keep the values of secrets on this host; the session is made with placeholders."""
+    """Store the values of secrets on this host; the session gets placeholders."""
     kept = [secret.parse(text) for text in given]
     told = options.model_dump(mode="json") | {"secrets": [one.option() for one in kept]}
     chosen = SessionOptions.parse(**told)

@@ -1,4 +1,4 @@
-"""Records new sessions under names that are free: the one that was asked for, or one that is made up."""
+"""Registration of new sessions under free names: the requested one, or a generated one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TRIES = 8
 def add(
     store: Store, name: str | None, image: str, options: dict[str, Any], *, session_id: str, **columns: Any
 ) -> SessionRow:
-    """Take a name and record a session that is about to be made; `columns` as for `Store.add_session`.
+    """Reserve a name and record a session that is about to be made; `columns` as for `Store.add_session`.
 
     Raises:
         SessionExists: the name is taken.

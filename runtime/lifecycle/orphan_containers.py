@@ -1,17 +1,16 @@
-"""Containers that the engine still makes for a process that is gone.
+"""Containers that the engine is still creating for a process that is gone.
 
-The engine goes on with a request whose client has died. It lists a container a little before it is made, and
-says until then that there is none to remove: who believes that leaves it there for ever. And what is not even
-listed yet has taken its name already, so that somebody else who asks for the name learns of it.
+The engine completes a request whose client has died. It lists a container shortly before it exists, and until
+then reports that there is none to remove; believing that would leave the container behind for ever. Even
+before a container is listed its name is reserved, so that another request for the name reveals it.
 """
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from holdfast.base import locks
+from holdfast.base import locks, polling
 from holdfast.errors import ImageError, SessionBusy, SessionNotFound
 from holdfast.runtime.lifecycle import provision
 
@@ -19,18 +18,18 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import OperationRow, SessionRow
 
-PATIENCE = 20.0
-"""Seconds in which even a busy engine makes a container."""
+CLEAR_SECONDS = 20.0
+"""How long a busy engine takes to create a container, at most."""
 _POLL_SECONDS = 0.02
 
 
 def clear(context: Context, operation: OperationRow, session_id: str) -> bool:
-    """Remove what an operation of a dead process made of a session, and what comes of it within a while.
+    """Remove the containers that an operation of a dead process made for a session, or is still making.
 
-    Returns False if it cannot be told yet: the engine is not done with it, or somebody uses the session.
+    Returns False if that cannot be decided yet: the engine is not done, or the session is in use.
 
     Raises:
-        EngineError: the engine cannot be asked.
+        EngineError: the engine does not answer.
     """
     with suppress(SessionBusy, SessionNotFound), locks.exclusive(context.home.locks, session_id, "clear"):
         row = context.store.session(session_id)
@@ -44,17 +43,16 @@ def _cleared(context: Context, operation: OperationRow, row: SessionRow) -> bool
     engine = context.engine
     name = provision.container_name(row.id) + operation.details.get("aside", "")
     labels = provision.labels(context.home, row, operation.id)
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
+
+    def cleared() -> bool:
         made = list(engine.containers(holdfast_session=row.id, holdfast_operation=operation.id))
         if not made:
             try:
                 placeholder = engine.reserve(name, row.image, labels)
-            except ImageError:  # of what is not there, nobody makes a container
+            except ImageError:  # an image that is gone gets no containers
                 return True
             made = [] if placeholder is None else [placeholder]
         removed = [engine.kill_remove(container_id) for container_id in made]
-        if made and all(removed):
-            return True
-        time.sleep(_POLL_SECONDS)
-    return False
+        return bool(made) and all(removed)
+
+    return polling.until(cleared, CLEAR_SECONDS, _POLL_SECONDS)

@@ -1,6 +1,6 @@
-"""From a row of the store to a container whose supervisor answers.
+"""Provisioning: from a row of the store to a container whose supervisor answers.
 
-The steps are apart because a restore does something between them.  Each leaves what it made labelled with the
+The steps are separate because a restore does something between them. Each labels what it makes with the
 operation, so that it can be found and undone.
 """
 
@@ -44,7 +44,7 @@ ASK_SECONDS = 0.25
 
 
 def labels(home: Home, row: SessionRow, operation_id: str, role: str = "session") -> dict[str, str]:
-    """What a container of ours is found by."""
+    """Return the labels by which a container of ours is found."""
     return {
         "holdfast.session": row.id,
         "holdfast.home": home.digest,
@@ -54,21 +54,22 @@ def labels(home: Home, row: SessionRow, operation_id: str, role: str = "session"
 
 
 def container_name(session_id: str) -> str:
-    """The name of a session's container."""
+    """Return the name of a session's container."""
     return f"holdfast-{session_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a container is made that is to take another's place later: what is appended to the names of its
-    folder and of itself until then, and the addresses it is to have.
+    """The temporary place of a container that will later replace another.
+
+    Until then a suffix is appended to its name and to its folder's. It also holds the future addresses.
     """
 
     aside: str = ""
     addresses: tuple[str, ...] = ()
 
     def run_dir(self, home: Home, session_id: str) -> Path:
-        """The folder it shares with the host."""
+        """Return the folder that the container shares with the host."""
         return home.run_dir(session_id + self.aside)
 
 
@@ -76,10 +77,10 @@ HERE = Place()
 
 
 def image(engine: Engine, chosen: str | None, progress: Callable[[str], None]) -> str:
-    """The image a new session is made of: the one chosen, else our own, built if it is missing.
+    """Return the image of a new session: the chosen one, else our own, built if it is missing.
 
     Raises:
-        ImageError: there is no such image, it cannot be built, or no session can be made of it.
+        ImageError: there is no such image, it cannot be built, or it is not suitable for sessions.
     """
     from holdfast.images import build
 
@@ -95,7 +96,11 @@ def image(engine: Engine, chosen: str | None, progress: Callable[[str], None]) -
 
 
 def prepare_run_dir(context: Context, row: SessionRow, place: Place = HERE) -> Path:
-    """Make the folder the session will see. Raises StoreError."""
+    """Make the folder that the session will see.
+
+    Raises:
+        StoreError: the folder cannot be made.
+    """
     return shared_folder.make(context.engine, context.home, row.id + place.aside, context.progress)
 
 
@@ -109,13 +114,14 @@ def create_container(
     kept: Manifest | None = None,
     place: Place = HERE,
 ) -> str:
-    """Create, but not start, the container of a session, tell it who it is, and return its id.
+    """Create, but do not start, the container of a session, leave its identity for it, and return its id.
 
-    `init` is the program of its first process (`init_program`); `kept` is the snapshot that it is
-    made from, if it is.
+    Args:
+        init: the program of its first process (`init_program`).
+        kept: the snapshot that it is made from, if any.
 
     Raises:
-        InvalidArgument: the host has not what the options name.
+        InvalidArgument: something that the options name does not exist on the host.
         EngineError, ImageError: the engine refuses.
     """
     from holdfast.images import seccomp
@@ -168,7 +174,7 @@ def _trust(home: Home, session_id: str) -> Path:
 def _labels(
     engine: Engine, home: Home, row: SessionRow, operation_id: str, chosen: str | None
 ) -> dict[str, str]:
-    """Those of ours alone; of our own images nothing else is inherited, so that they are not asked."""
+    """Return our own labels only. Our own images have no others to override, so they are not inspected."""
     ours = labels(home, row, operation_id)
     config = engine.images.config(row.image) if chosen is not None else None
     return image_settings.without_labels(config or {}, ours)
@@ -178,7 +184,7 @@ def start(engine: Engine, container_id: str) -> None:
     """Start a created container.
 
     Raises:
-        ImageError: it is not an image for sessions.
+        ImageError: its image is not one for sessions.
         EngineError: the engine refuses.
     """
     try:
@@ -196,12 +202,12 @@ def start(engine: Engine, container_id: str) -> None:
 def await_guest(
     engine: Engine, container_id: str, folder: Path, check: Callable[[], None] = lambda: None
 ) -> dict[str, Any]:
-    """Wait until the supervisor answers and return what it says of itself.
+    """Wait until the supervisor answers and return its greeting.
 
     `check` is called between attempts and may raise to give up.
 
     Raises:
-        SessionError: the container ended, or the supervisor does not answer for a minute.
+        SessionError: the container ended, or the supervisor did not answer for a minute.
     """
     client = GuestClient(folder)
     deadline = time.monotonic() + START_SECONDS
@@ -233,7 +239,7 @@ def _check_running(engine: Engine, container_id: str) -> None:
         if remaps_users(engine.info()):
             raise EngineError(
                 "cannot start session: this engine remaps users, and CRIU cannot restore there",
-                hint="use an engine without it; docs/decisions/0016 tells why",
+                hint="use an engine without it; docs/decisions/0016 explains why",
             )
         raise SessionError(
             f"cannot start session: its supervisor ended ({why})", hint=_log(engine, container_id)
@@ -241,7 +247,7 @@ def _check_running(engine: Engine, container_id: str) -> None:
 
 
 def _log(engine: Engine, container_id: str) -> str:
-    """The last line the supervisor or the first process wrote."""
+    """Return the last line that the supervisor or the first process wrote."""
     try:
         text = engine.read_file(container_id, str(layout.STATE_DIR / "supervisor.log")) or engine.logs(
             container_id

@@ -1,11 +1,11 @@
-"""Takes back what an operation had made: containers, images, staging folder, sessions and snapshots."""
+"""Undoing of operations: removes the containers, images, folders, sessions and snapshots they had made."""
 
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
 
+from holdfast.base import polling
 from holdfast.errors import SessionNotFound
 from holdfast.runtime.lifecycle import orphan_containers, teardown
 from holdfast.runtime.operations.context import Context
@@ -21,19 +21,19 @@ _WRITTEN_SECONDS = 5.0
 def take_back_containers(
     context: Context, operation: OperationRow, *, cut: bool = False
 ) -> OperationState | None:
-    """Take back what makes containers; waits for one that the engine still makes for a dead process."""
+    """Undo an operation that makes containers; wait for one that the engine is still creating."""
     if is_orphan(operation) and not _is_made(context, operation):
         return None
     return take_back(context, operation, cut=cut)
 
 
 def take_back(context: Context, operation: OperationRow, *, cut: bool = False) -> OperationState:
-    """Take back everything that carries the operation's id.
+    """Remove everything that carries the operation's id.
 
     Args:
-        context: of the home.
-        operation: which.
-        cut: it captured a session, whose processes the checkpointer may hold.
+        context: the context of the call.
+        operation: the operation to undo.
+        cut: True if it captured a session whose processes the checkpointer may still hold.
     """
     engine = context.engine
     for container_id in engine.containers(holdfast_operation=operation.id):
@@ -49,13 +49,13 @@ def take_back(context: Context, operation: OperationRow, *, cut: bool = False) -
 
 
 def take_back_capture(context: Context, operation: OperationRow) -> OperationState:
-    """Take back a snapshot that was being taken; its session runs on."""
+    """Undo a capture; its session continues."""
     take_back(context, operation, cut=True)
     return _tidied(context)
 
 
 def take_back_import(context: Context, operation: OperationRow) -> OperationState:
-    """Take back a snapshot that was being taken in."""
+    """Undo the import of a snapshot."""
     take_back(context, operation)
     return _tidied(context)
 
@@ -67,22 +67,24 @@ def _tidied(context: Context) -> OperationState:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder in which a checkpointer may still write, until it hears that nobody wants that."""
-    deadline = time.monotonic() + _WRITTEN_SECONDS
-    while folder.exists() and time.monotonic() < deadline:
+    """Remove a folder in which a checkpointer may still write until it notices that its caller is gone."""
+
+    def gone() -> bool:
         shutil.rmtree(folder, ignore_errors=True)
-        time.sleep(0.001)
+        return not folder.exists()
+
+    polling.until(gone, _WRITTEN_SECONDS, 0.001)
 
 
 def _is_made(context: Context, operation: OperationRow) -> bool:
-    """Whether the engine makes no more containers for it: whoever asked for them is dead, not the engine."""
+    """Check that the engine has stopped creating containers for an operation whose process is dead."""
     known = {row.id for row in context.store.sessions()}
     made = {operation.session_id, *listed(operation, "session_ids")} & known
     return all(orphan_containers.clear(context, operation, session_id) for session_id in made if session_id)
 
 
 def _take_back_sessions(context: Context, operation: OperationRow, cut: bool) -> None:
-    """Remove the sessions that were being made; let the one that was being captured run on."""
+    """Remove the sessions that were being made; let the one that was being captured continue."""
     made = {operation.session_id, *listed(operation, "session_ids")}
     for row in context.store.sessions():
         if row.id not in made:

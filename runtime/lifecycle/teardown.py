@@ -1,4 +1,4 @@
-"""Removes all there is of one session but its row and its journal."""
+"""Removal of a session: everything but its row and its journal."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 
 def remove(context: Context, ref: str) -> None:
-    """End a session and forget it; its snapshots stay. What was not captured is lost.
+    """End a session and remove it; its snapshots stay. State that was not captured is lost.
 
     Raises:
-        SessionNotFound: there is none (any more).
+        SessionNotFound: there is no such session (any more).
         SessionBusy: a snapshot of it is being taken.
     """
     row = context.session_row(ref)
-    _ = context.engine  # nothing is begun that could not be carried through
+    _ = context.engine  # start nothing that could not be completed
     with (
-        ballast.given_up(context.home) as roomy,
+        ballast.given_up(context.home.root) as roomy,
         session_lock(context, row.id, f"remove session {row.name}"),
     ):
-        if not roomy:  # what makes room comes first then, although it cannot be recorded
+        if not roomy:  # then room is made first, although that cannot be recorded
             _free(context, row)
         with carry_out(context, OperationKind.REMOVE, session_id=row.id):
             erase(context, row.id)
@@ -45,7 +45,7 @@ def remove(context: Context, ref: str) -> None:
 
 
 def _free(context: Context, row: SessionRow) -> None:
-    """Remove the container and the folder of a session, whether or not that can be recorded."""
+    """Remove the container and the folder of a session, even if that cannot be recorded."""
     context.engine.kill_remove(row.container_id or provision.container_name(row.id))
     with suppress(StoreError):
         mirror(context.store, context.home, row.id)
@@ -54,9 +54,9 @@ def _free(context: Context, row: SessionRow) -> None:
 
 
 def erase(context: Context, session_id: str) -> None:
-    """Remove the container and the folder of a session, as far as they are there; its row says so.
+    """Remove the container and the folder of a session, if they exist, and record that in its row.
 
-    The caller holds its lock, or undoes an operation.
+    The caller holds the session's lock, or undoes an operation.
     """
     store, home = context.store, context.home
     row = next((row for row in store.sessions() if row.id == session_id), None)
@@ -75,7 +75,7 @@ def erase(context: Context, session_id: str) -> None:
 
 
 def close_gateway(context: Context, session_id: str) -> None:
-    """Nothing of a session is left at the gateway; most homes have none."""
+    """Remove the session's rules from the gateway; most homes have none."""
     if context.home.has_gateway:
         from holdfast.runtime.egress import session_policy
 
@@ -84,7 +84,7 @@ def close_gateway(context: Context, session_id: str) -> None:
 
 @undoes(OperationKind.REMOVE)
 def finish_removal(context: Context, operation: OperationRow) -> OperationState:
-    """Remove the sessions of an operation: that of a job without its controller is as good as removed."""
+    """Remove the sessions of an operation; a job's session without its controller counts as removed."""
     sessions = context.store.sessions()
     ended = {operation.session_id, *listed(operation, "session_ids")}
     ended |= {row.id for row in sessions if row.name == operation.details.get("session")}

@@ -1,1 +1,1 @@
-"""The context that is handed down, and operations that are undone if they are cut short."""
+"""The context of a call, and operations that are undone when they are cut short."""

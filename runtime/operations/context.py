@@ -1,6 +1,6 @@
-"""The context of a call: which home, which engine, who asks and why.
+"""The context of a call: home, engine, actor and reason.
 
-Handed down instead of the controller. Knows no sessions, snapshots or handles.
+Passed down instead of the controller. Knows no sessions, snapshots or handles.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.store import Store
 
 Progress = Callable[[str], None]
-"""Takes a line for each step of something slow."""
+"""A function that takes one line for each step of something slow."""
 
 
 def no_progress(_line: str) -> None:
@@ -31,13 +31,13 @@ def no_progress(_line: str) -> None:
 class Context:
     """A home with its store and its engine, and the actor on whose behalf they are used.
 
-    Store and engine are opened when they are first needed: a command in a running session needs neither.
+    Store and engine are opened on first use: a command in a running session needs neither.
 
     Attributes:
         home: the state directory, which exists.
-        actor: for the journal, as `actors.checked` returns it.
-        reason: for the journal.
-        progress: takes a line for each step of something slow.
+        actor: the actor for the journal, as `actors.checked` returns it.
+        reason: the reason for the journal.
+        progress: receives one line for each step of something slow.
         connect: connects to the engine. Raises EngineUnavailable.
         background: work that continues while the caller does something else.
     """
@@ -58,23 +58,23 @@ class Context:
 
     @cached_property
     def engine(self) -> Engine:
-        """The engine sessions run in.
+        """The engine that sessions run in.
 
         Raises:
-            EngineUnavailable: none answers.
+            EngineUnavailable: no engine answers.
         """
         return self.connect()
 
     def session_row(self, ref: str) -> SessionRow:
-        """The current row of the session with this name, id or unique prefix of an id.
+        """Return the current row of the session with this name, id or unique prefix of an id.
 
         Raises:
-            SessionNotFound, InvalidArgument: none or several fit.
+            SessionNotFound, InvalidArgument: none or several match.
         """
         return peek.session(self.home.database, ref) or self.store.session(ref)
 
     def close(self) -> None:
-        """Wait for what runs in the background, and close the connection to the engine."""
+        """Wait for background work, and close the connection to the engine."""
         self.background.settle()
         engine = self.__dict__.pop("engine", None)
         if engine is not None:

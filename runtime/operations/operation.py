@@ -1,8 +1,8 @@
-"""An operation: several steps of which either all are done or none.
+"""An operation: several steps, of which either all take effect or none.
 
-The intent is recorded first. If a step fails or is interrupted, what had begun is undone at once; if the
-process dies, `recovery` undoes it in the next one. Undoing needs only the operation's row: whatever an
-operation makes carries its id as a label or in its name, and rows that it made are in a state of their own.
+The intent is recorded first. If a step fails or is interrupted, the steps before it are undone at once; if
+the process dies, `recovery` undoes them in the next one. Undoing needs only the operation's row: all that an
+operation makes carries its id as a label or in its name, and rows that it made have a state of their own.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def carry_out(
     snapshot_id: str | None = None,
     details: dict[str, Any] | None = None,
 ) -> Iterator[OperationRow]:
-    """Carry out the block as one operation; yields its row.
+    """Run the block as one operation; yield its row.
 
-    Whenever an interrupt comes, either nothing has begun or it is undone here. A block that ends with
-    `store.operations.complete` has nothing to undo from there on.
+    Whenever an interrupt arrives, either nothing has been done yet or it is undone here. A block that ends
+    with `store.operations.complete` has nothing to undo from then on.
     """
     begun: OperationRow | None = None
     try:
@@ -46,14 +46,14 @@ def carry_out(
                 try:
                     undo(context, begun.id)
                 except HoldfastError as second:
-                    error.add_note(f"what was begun could not be undone yet: {second}")
+                    error.add_note(f"the operation could not be undone yet: {second}")
         raise
     with held():
         context.store.operations.end(begun.id, "done")
 
 
 def undo(context: Context, operation_id: str) -> None:
-    """Undo or finish an operation that is still open, and close its row unless that must wait."""
+    """Undo or finish an operation that is still open; close its row unless that must wait."""
     row = next((row for row in context.store.operations.open() if row.id == operation_id), None)
     if row is None:
         return
@@ -63,11 +63,11 @@ def undo(context: Context, operation_id: str) -> None:
 
 
 def is_orphan(row: OperationRow) -> bool:
-    """Whether the process that began it is gone."""
+    """Check whether the process that started the operation is gone."""
     return not owner.alive(row.owner_pid, row.owner_start)
 
 
 def listed(row: OperationRow, key: str) -> list[str]:
-    """The texts that its details list under a key."""
+    """Return the texts that the operation's details list under a key."""
     found = row.details.get(key)
     return [str(item) for item in found] if isinstance(found, list) else []

@@ -1,4 +1,4 @@
-"""Recovery: undoes the operations of processes that are gone. Every controller does it when it starts."""
+"""Recovery: undoes the operations of processes that are gone. Every controller runs it when it starts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from holdfast.runtime.store import peek
 
 
 def recover(context: Context, fill_undo_table: Callable[[], None]) -> None:
-    """Undo what processes that are gone had begun. Cheap when there is nothing to do.
+    """Undo the operations of processes that are gone. Cheap when there is nothing to do.
 
-    Without an engine, or room on the disk, nothing can be undone: that waits for the next time.
+    Without an engine, or without room on the disk, nothing can be undone; the next controller tries again.
 
     Args:
-        context: of the home.
+        context: the context of the call.
         fill_undo_table: imports the modules that carry out operations. Called only if there is something to
             undo, because most commands need none of them.
     """
@@ -28,10 +28,10 @@ def recover(context: Context, fill_undo_table: Callable[[], None]) -> None:
     if not orphans:
         return
     fill_undo_table()
-    with ballast.given_up(context.home) as roomy:
+    with ballast.given_up(context.home.root) as roomy:
         try:
             with exclusive(context.home.locks, "recovery", "recover"):
-                # The latest first: one may have been begun within another.
+                # Newest first: one may have been started within another.
                 for orphan in reversed(orphans):
                     undo(context, orphan.id)
         except (SessionBusy, EngineUnavailable):

@@ -1,6 +1,6 @@
-"""How each kind of operation is undone. Entries are made by the modules that carry the operations out.
+"""The table of undo functions by kind of operation. The modules that carry operations out register them.
 
-Knows nothing of what any of them does.
+Knows nothing of what the operations do.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from holdfast.runtime.operations.context import Context
 from holdfast.runtime.store.rows import OperationKind, OperationRow, OperationState
 
 Undo = Callable[[Context, OperationRow], OperationState | None]
-"""Takes back what an operation had made, or finishes it. Every step may be repeated, as an undo may itself be
-cut short. Returns how the operation ended; None if that must wait for the next process that looks."""
+"""A function that removes what an operation had made, or finishes it. Every step may be repeated, since an
+undo may itself be cut short. Returns how the operation ended; None if that must wait for the next process."""
 
 _TABLE: dict[OperationKind, Undo] = {}
 
 
 def undoes(*kinds: OperationKind) -> Callable[[Undo], Undo]:
-    """Enter the function under these kinds."""
+    """Register the decorated function for these kinds."""
 
     def enter(undo: Undo) -> Undo:
         _TABLE.update(dict.fromkeys(kinds, undo))
@@ -28,9 +28,9 @@ def undoes(*kinds: OperationKind) -> Callable[[Undo], Undo]:
 
 
 def undo_of(kind: OperationKind) -> Undo:
-    """The function that undoes this kind.
+    """Return the function that undoes operations of this kind.
 
     Raises:
-        KeyError: the module that carries it out was not imported.
+        KeyError: the module that carries them out was not imported.
     """
     return _TABLE[kind]

@@ -1,1 +1,1 @@
-"""The pytest plugin. One module that stands alone: sessions have it as `holdfast_pytest`."""
+"""The pytest plugin: one self-contained module, which sessions have as `holdfast_pytest`."""

@@ -1,12 +1,11 @@
-"""pytest --holdfast: a failing test is captured at the frame that failed, and the run goes on.
+"""pytest --holdfast: a failing test is captured at the frame that failed, and the run continues.
 
-In the run itself nothing else happens. In every copy of the snapshot the run stands still at the failing
-test, its fixtures up, its files and servers as they were, and a post-mortem debugger waits at the terminal.
-With xdist, the worker that failed does all that; the others are stopped before the capture, and stay so in
-copies.
+Nothing else happens in the run itself. In every copy of the snapshot the run is paused at the failing test,
+its fixtures up, its files and servers as they were, and a post-mortem debugger waits at the terminal. With
+xdist, the worker that failed does all that; the others are stopped before the capture, and stay so in copies.
 
-It stands alone, for Python 3.9 and pytest 7.4 and newer: a session has it where Python finds it. The capture
-is `holdfast_session.capture`. What does not fail costs nothing: the hooks are those of failures.
+It is self-contained, for Python 3.9 and pytest 7.4 and newer: a session has it where Python finds it. The
+capture is `holdfast_session.capture`. Tests that pass cost nothing: the hooks are those of failures.
 """
 
 from __future__ import annotations
@@ -32,20 +31,20 @@ from typing import Any
 import pytest
 
 REFERENCE = "holdfast-snapshot"
-"""Property of a test's reports: where the snapshot of it is."""
+"""Property of a test's reports: the reference of its snapshot."""
 REFUSED = "holdfast-not-captured"
-"""Property of a test's reports: why there is none."""
+"""Property of a test's reports: why there is no snapshot."""
 MOST = 5
 OUTSIDE = (
-    "--holdfast captures tests in a Holdfast session, and this is none: "
-    "run it by `holdfast ci run -- pytest --holdfast` or `holdfast exec SESSION 'pytest --holdfast'`"
+    "--holdfast only captures tests in a Holdfast session: "
+    "use `holdfast ci run -- pytest --holdfast` or `holdfast exec SESSION 'pytest --holdfast'`"
 )
 _LONGEST = 2000
 _TAIL = 8000
 _WORKER = ".worker"
 _ENDING = (pytest.exit.Exception, KeyboardInterrupt, GeneratorExit, bdb.BdbQuit)
 _SHARED = "/opt/holdfast/python"
-"""Where a session has modules for Pythons that do not see the system's packages."""
+"""Folder of a session with modules for Pythons that do not see the system's packages."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -67,7 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin to watch for failures, if asked to."""
+    """Begin to watch for failures, if the option is set."""
     if not config.getoption("holdfast") or config.getoption("collectonly"):
         return
     if config.getoption("usepdb"):
@@ -114,30 +113,30 @@ def _command(config: pytest.Config) -> str:
 
 
 class Reporter:
-    """Of the process that started the run: what was captured, for people. Its `folder` is the run's."""
+    """The reporter of the process that started the run: prints the captures. Its `folder` is the run's."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._found: dict[str, list[tuple[str, str]]] = {}
 
     def note(self, test: str, name: str, value: str) -> None:
-        """Remember what came of a test that failed."""
+        """Remember the result for a test that failed."""
         self._found.setdefault(test, []).append((name, value))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell a worker of xdist what it shares with the others, and hear what it captures."""
+        """Give a worker of xdist what it shares with the others, and collect its captures."""
         if not node.config.pluginmanager.hasplugin("holdfast-hearing"):
             node.config.pluginmanager.register(Hearing(self), "holdfast-hearing")
         node.workerinput["holdfast"] = {"folder": str(self.folder), "command": _command(node.config)}
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: Any) -> None:
-        """A worker that ends may have stopped the others for a capture."""
+        """Resume workers that the ending one may have stopped for a capture."""
         _signal(_workers(self.folder, os.getpid()), signal.SIGCONT)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Say how each is thawed."""
+        """Print how to thaw each capture."""
         if not self._found:
             return
         terminalreporter.section("holdfast")
@@ -152,13 +151,13 @@ class Reporter:
 
 
 class Hearing:
-    """Takes from the reports of workers what they have captured."""
+    """Collects the captures of workers from their reports."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Look at the last report of a test."""
+        """Check the last report of a test."""
         if report.user_properties and report.when == "teardown":
             for name, value in report.user_properties:
                 if name in (REFERENCE, REFUSED):
@@ -166,20 +165,20 @@ class Hearing:
 
 
 def _thaw(reference: str) -> str:
-    """Return the command that brings a snapshot back; an id is that of a snapshot on the same host."""
+    """Return the command that restores a snapshot; an id is that of a snapshot on the same host."""
     known = len(reference) == 12 and all(digit in "0123456789abcdef" for digit in reference)
     return f"holdfast restore {reference}" if known else f"holdfast thaw {shlex.quote(reference)}"
 
 
 class Turns:
-    """One capture at a time among all processes of a run, and not more than so many."""
+    """Limits a run to one capture at a time among all its processes, and to a total number."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     @contextlib.contextmanager
     def mine(self, most: int) -> Iterator[bool]:
-        """Have a turn; False if there were as many as there may be."""
+        """Wait for a turn; yield False if the limit is reached."""
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
@@ -212,23 +211,23 @@ class Capturing:
         self._worker = hasattr(config, "workerinput")
         self._unavailable = ""
         self._done: tuple[str, int] = ("", 0)
-        """The last failure that was dealt with: the test, and the identity of the exception."""
+        """The last failure that was handled: the test, and the identity of the exception."""
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Look closer where unittest would tear down before pytest hears of a failure."""
+        """Hook into unittest's tests, which it would tear down before pytest learns of a failure."""
         if any(_testcase(item) for item in session.items):
             self._config.pluginmanager.register(Unittests(self), "holdfast-unittests")
 
     @pytest.hookimpl(trylast=True)
     def pytest_exception_interact(self, node: Any, call: Any, report: Any) -> None:
-        """A test has failed, or could not be set up: its fixtures are still there."""
+        """Handle a test that has failed, or could not be set up: its fixtures are still there."""
         if isinstance(node, pytest.Item) and getattr(call, "when", "") in ("setup", "call"):
             self.failed(node, call.excinfo.value, _traceback(call.excinfo.value, call.excinfo.tb), report)
 
     def failed(
         self, item: pytest.Item, error: BaseException, trace: TracebackType | None, report: Any = None
     ) -> None:
-        """Have the session captured; in the run go on, in a copy open the debugger."""
+        """Capture the session; continue in the run, open the debugger in a copy."""
         if self._done == (item.nodeid, id(error)) or trace is None:
             return
         self._done = (item.nodeid, id(error))
@@ -260,7 +259,7 @@ class Capturing:
         return _workers(self._folder, os.getppid()) if self._worker else []
 
     def _note(self, item: pytest.Item, name: str, value: str) -> None:
-        """Have it in all reports of the test to come: in JUnit's, and in those that a worker sends."""
+        """Add it to all later reports of the test: JUnit's, and those that a worker sends."""
         item.user_properties.append((name, value))
         if self._reporter is not None:
             self._reporter.note(item.nodeid, name, value)
@@ -292,7 +291,7 @@ class Capturing:
             capture.suspend(in_=True)
         with _terminal(alone=self._worker) as there:
             if not there:
-                _stand_still(item.nodeid)
+                _wait_frozen(item.nodeid)
             sys.stdout.write(_headline(item, error, trace, report))
             debugger = self._debugger()
             self._config.hook.pytest_enter_pdb(config=self._config, pdb=debugger)
@@ -311,10 +310,10 @@ class Capturing:
         chosen: Any = functools.reduce(getattr, name.split("."), importlib.import_module(module))
 
         class Debugger(chosen):  # type: ignore[misc]
-            """The user's, at the last frame that is not a helper's."""
+            """The user's debugger, at the last frame that is not a helper's."""
 
             def get_stack(self, frame: Any, trace: Any) -> tuple[list[tuple[FrameType, int]], int]:
-                """Return the frames and which of them to begin at."""
+                """Return the frames and the index of the one to begin at."""
                 stack, at = super().get_stack(frame, trace)
                 if frame is None:
                     at = max(0, len(stack) - 1)
@@ -326,14 +325,14 @@ class Capturing:
 
 
 class Unittests:
-    """Sees tests of unittest fail where they fail: before their tearDown and cleanups."""
+    """Handles failures of unittest's tests where they occur: before their tearDown and cleanups."""
 
     def __init__(self, capturing: Capturing) -> None:
         self._capturing = capturing
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> None:
-        """Put a look at its exceptions around a test method."""
+        """Wrap a test method so that its exceptions are seen."""
         found: Any = item
         if not _testcase(item) or _expected_to_fail(found):
             return
@@ -381,11 +380,11 @@ def _expected_to_fail(item: Any) -> bool:
     return marked or not hasattr(item.obj, "__self__")
 
 
-# What is looked at.
+# The failing frame.
 
 
 def _traceback(error: BaseException, trace: TracebackType | None) -> TracebackType | None:
-    """Return where it was raised; a doctest has that in its exception."""
+    """Return the traceback of the error; a doctest has it in its exception."""
     inner = getattr(error, "exc_info", None)
     found = inner[2] if isinstance(inner, tuple) and len(inner) == 3 else None
     return found if isinstance(found, TracebackType) else trace
@@ -399,7 +398,7 @@ def _frame(trace: TracebackType) -> tuple[FrameType, int]:
 
 
 def _hidden(frame: FrameType) -> bool:
-    """Whether pytest leaves a frame out of tracebacks, too: helpers that say so, and those of unittest."""
+    """Return whether pytest hides a frame from tracebacks: helpers that say so, and those of unittest."""
     return frame.f_locals.get("__tracebackhide__", False) is True or "__unittest" in frame.f_globals
 
 
@@ -437,7 +436,7 @@ def _signal(pids: list[int], number: int) -> None:
 
 @contextlib.contextmanager
 def _stopped(others: list[int]) -> Iterator[None]:
-    """Keep the other workers still, in copies until the debugger is left."""
+    """Stop the other workers, in copies until the debugger is left."""
     _signal(others, signal.SIGSTOP)
     try:
         yield
@@ -447,9 +446,9 @@ def _stopped(others: list[int]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _terminal(alone: bool) -> Iterator[bool]:
-    """Have the controlling terminal as standard input and output; False if there is none.
+    """Use the controlling terminal as standard input and output; yield False if there is none.
 
-    `alone`: in a process group of its own, so that Ctrl-C is the debugger's and not the run's.
+    `alone`: in a process group of its own, so that Ctrl-C goes to the debugger and not to the run.
     """
     try:
         terminal = os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC)
@@ -479,8 +478,8 @@ def _terminal(alone: bool) -> Iterator[bool]:
 
 
 def _to_front(terminal: int, group: int) -> None:
-    """Go to a process group, which may be gone, and have the terminal for it."""
-    # Who is not in front would be stopped for this.
+    """Join a process group, which may be gone, and give it the terminal."""
+    # A background process would be stopped for this.
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
     try:
         with contextlib.suppress(OSError):
@@ -490,10 +489,10 @@ def _to_front(terminal: int, group: int) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
-def _stand_still(test: str) -> None:
-    """Without a terminal there is no debugger, but files, servers and memory can be looked at."""
+def _wait_frozen(test: str) -> None:
+    """Wait forever: there is no terminal for a debugger, but files, servers and memory can be inspected."""
     sys.stderr.write(
-        f"holdfast: {test} stands still here, pid {os.getpid()}: there is no terminal for a debugger\n"
+        f"holdfast: {test} is paused here, pid {os.getpid()}: there is no terminal for a debugger\n"
     )
     sys.stderr.flush()
     while True:

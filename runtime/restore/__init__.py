@@ -1,1 +1,1 @@
-"""From a snapshot to a running session."""
+"""Restore: from a snapshot to a running session."""

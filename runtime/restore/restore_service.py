@@ -1,7 +1,7 @@
-"""Restores a snapshot into new sessions, or resumes a suspended one: all or nothing.
+"""The restore of a snapshot into new sessions, or the resumption of a suspended one, as one operation.
 
-What is made on the way carries the operation's id, so that `recovery` can take it back; the steps are in
-`restoring`.
+Everything it makes carries the operation's id, so that `recovery` can undo it; the steps are in
+`restore_session`.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def restore(
     network: str | None = None,
     allow: Sequence[str] = (),
 ) -> list[SessionRow]:
-    """Make `count` sessions that go on from a snapshot: called name, or name-1, name-2, …
+    """Make `count` sessions that continue from a snapshot: called name, or name-1, name-2, …
 
-    They reach what the snapshot says, or `network`, and `allow` as well.
+    They have the snapshot's network options, or `network`, and `allow` in addition.
 
     Raises:
-        InvalidArgument: the network cannot be like that.
-        LiveUnsupported: that, or the rung that was asked for, is not possible on this machine.
+        InvalidArgument: the network options are not valid.
+        LiveUnsupported: live sessions, or the requested rung, are not possible on this machine.
         SessionExists, SnapshotDamaged, RestoreFailed: nothing is left of any of them.
     """
     if snapshot.state == "pending":
@@ -65,7 +65,7 @@ def restore(
 
 
 def resume(context: Context, session: SessionRow) -> SessionRow:
-    """Let a suspended session go on under its name and id."""
+    """Resume a suspended session under its name and id."""
     with turn(context, session, "resume", usable=False) as session:
         if session.state != "suspended" or session.parent_snapshot_id is None:
             raise SessionError(f"cannot resume session {session.name}: it is not suspended")

@@ -1,7 +1,7 @@
-"""Brings snapshots back: as new sessions, or as the suspended session they were taken of.
+"""The steps of a restore: into new sessions, or into the suspended session a snapshot was taken of.
 
 The files are checked while the containers are created; nothing of a snapshot is used before its digests
-match. A container of a live snapshot starts with nothing but its first process, waiting for the tree.
+match. A container of a live snapshot starts with only its first process, which waits for the tree.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotRow
 
-# Below this, loading the memory at once takes no longer than setting up to load it on demand. Bytes.
+# Bytes below which loading the memory at once takes no longer than setting up to load it on demand.
 LAZY_FROM = 64 << 20
-# Restores at the same time. Each is bound by one processor for a moment; more only wait for each other.
+# Concurrent restores. Each is bound by one processor for a while; more would only wait for each other.
 AT_ONCE = 4
 
 
 class Restoring:
-    """One restore of a snapshot into one or more sessions."""
+    """The restore of a snapshot into one or more sessions."""
 
     def __init__(
         self,
@@ -73,11 +73,15 @@ class Restoring:
 
     @property
     def rung(self) -> Name:
-        """What of the snapshot is brought back."""
+        """The part of the snapshot that is restored."""
         return self._chosen.rung
 
     def options(self, network: str | None = None, allow: Sequence[str] = ()) -> dict[str, Any]:
-        """Those of the sessions to be made, with what was chosen of their network. Raises InvalidArgument."""
+        """Return the options of the sessions to be made, with the chosen network options.
+
+        Raises:
+            InvalidArgument: they are not valid.
+        """
         if network is None and not allow:
             return self.kept.options
         chosen = network_changes.changed(self.kept.options, network=network, allow=allow)
@@ -85,10 +89,10 @@ class Restoring:
         return chosen
 
     def bring_up(self, rows: Sequence[SessionRow]) -> list[SessionRow]:
-        """Make all of these rows running sessions, in parallel, and return them as they are then.
+        """Bring up sessions for all of these rows, in parallel, and return their new rows.
 
         Raises:
-            SnapshotDamaged, RestoreFailed, EngineError, SessionError: the first that went wrong.
+            SnapshotDamaged, RestoreFailed, EngineError, SessionError: the first failure.
         """
         containers = self.containers(rows)
         store = self.context.store
@@ -103,7 +107,7 @@ class Restoring:
         return [store.session(row.id) for row in rows]
 
     def containers(self, rows: Sequence[SessionRow]) -> list[str]:
-        """Bring up a container that answers for each of these rows. Raises as `bring_up` does."""
+        """Bring up a container that answers for each of these rows; raises as `bring_up` does."""
         with (
             raw.held(self._folder),
             self._network.ahead(SessionOptions.parse(**rows[0].options)),
@@ -147,7 +151,7 @@ class Restoring:
         if processes is not None:
             found = self._restore_tree(container, processes)
         with ThreadPoolExecutor(1, thread_name_prefix="rules") as beside:
-            # What was restored runs by now: its rules can be looked at once more while it wakes up.
+            # The restored tree already runs: its rules can be checked once more while it wakes up.
             looked = beside.submit(self._network.check, container, network if processes is not None else None)
             provision.await_guest(engine, container, folder)
             looked.result()

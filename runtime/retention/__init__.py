@@ -1,1 +1,1 @@
-"""Which snapshots are taken by themselves, which are kept for how long, and what is cleared away."""
+"""Retention: how long automatic snapshots are kept, quotas, and garbage collection."""

@@ -1,6 +1,6 @@
-"""Which automatic snapshots are kept for how long, and which go when there is no room.  Pure.
+"""Expiry of automatic snapshots: by age, and for lack of room.  Pure.
 
-What somebody asked for by hand, what is pinned, and what something still needs is never among them.
+Snapshots that were taken by hand, are pinned, or are still needed never expire.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 
 def automatic(row: SnapshotRow) -> bool:
-    """Whether nobody asked for it by hand."""
+    """Check whether the snapshot was taken automatically."""
     return isinstance(row.details.get("auto"), dict)
 
 
 def needed(sessions: Iterable[SessionRow]) -> set[str]:
-    """Snapshots that sessions which are there were made from, or are suspended in."""
+    """Return the snapshots that existing sessions were made from, or are suspended in."""
     return {row.parent_snapshot_id for row in sessions if row.parent_snapshot_id and row.state != "removed"}
 
 
 def removable(snapshots: Iterable[SnapshotRow], keep: Collection[str]) -> list[SnapshotRow]:
-    """Those that may go by themselves, the oldest first."""
+    """Return the snapshots that may be removed automatically, oldest first."""
     found = [row for row in snapshots if automatic(row) and not row.pinned and row.id not in keep]
     return sorted((row for row in found if row.state != "pending"), key=lambda row: (row.created_at, row.id))
 
@@ -33,15 +33,15 @@ def removable(snapshots: Iterable[SnapshotRow], keep: Collection[str]) -> list[S
 def expired(
     snapshots: Sequence[SnapshotRow], policy: Policy, needs: Collection[str], now: datetime
 ) -> list[SnapshotRow]:
-    """Those of one session that its policy does not keep any longer, the oldest first.
+    """Return the snapshots of one session that its policy no longer keeps, oldest first.
 
-    What one rule keeps, is kept. Times are compared with `now`; a snapshot from the future is young.
+    A snapshot that any rule keeps is kept. Times are compared with `now`; one from the future is young.
 
     Args:
-        snapshots: of one session, all of them.
-        policy: the session's.
-        needs: ids that something needs.
-        now: in UTC.
+        snapshots: all snapshots of the session.
+        policy: the session's policy.
+        needs: ids that are still needed.
+        now: the present, in UTC.
     """
     mine = sorted((row for row in snapshots if automatic(row)), key=lambda row: (row.created_at, row.id))
     kept = {row.id for row in mine[max(0, len(mine) - policy.keep) :]}
@@ -54,7 +54,7 @@ def expired(
 
 
 def _last_of_each(snapshots: Sequence[SnapshotRow], count: int, form: str) -> set[str]:
-    """The last of each of the latest `count` hours or days in which there are any."""
+    """Return the last snapshot of each of the latest `count` hours or days that have any."""
     last = {row.created_at.strftime(form): row.id for row in snapshots}
     return {last[when] for when in sorted(last, reverse=True)[:count]}
 
@@ -62,9 +62,9 @@ def _last_of_each(snapshots: Sequence[SnapshotRow], count: int, form: str) -> se
 def room(
     snapshots: Sequence[SnapshotRow], quota: int, wanted: int, keep: Collection[str]
 ) -> tuple[list[SnapshotRow], int]:
-    """What is to go so that `wanted` bytes more fit into a quota, and how many bytes are missing then.
+    """Return what to remove so that `wanted` more bytes fit into a quota, and how many are still missing.
 
-    If they do not fit whatever goes, nothing is to go.
+    If they do not fit in any case, nothing is removed.
     """
     over = sum(row.bytes for row in snapshots) + wanted - quota
     going: list[SnapshotRow] = []

@@ -1,9 +1,9 @@
-"""What is left of things that are gone: found, and removed one by one.
+"""Garbage collection: leftovers of things that are gone, found and removed one by one.
 
-Everything is looked for in an order that makes a mistake impossible while others work: first what is there,
-then what says that it is needed. A capture writes its row before its image and folder, and a removal takes
-the row last; so what has no row when the rows are read after it was seen, is nobody's. Each removal may be
-cut short and repeated.
+The order of the search makes it safe while other processes work: first the objects are listed, then the rows
+that need them are read. A capture writes its row before its image and folder, and a removal deletes the row
+last; so an object without a row in a later reading belongs to nothing. Each removal may be cut short and
+repeated.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SnapshotRow
 
 MOST = 100_000
-"""Files of one folder that are counted."""
+"""The most files of one folder that are counted."""
 OLD = timedelta(days=7)
-"""Images of other versions that were made longer ago than this are stale; so are ended operations."""
+"""Age at which images of other versions and ended operations are stale."""
 IDLE_TRANSFER = 3600.0
-"""Seconds after which nobody goes on with what is between here and a registry; it would come again."""
+"""Age in seconds at which an unfinished transfer from or to a registry is not resumed any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """One thing that nothing needs: its kind, its name, its size in bytes where that is known, and why."""
+    """One thing that nothing needs: kind, name, size in bytes if known, and why."""
 
     kind: str
     name: str
@@ -52,7 +52,7 @@ class Garbage:
 
 
 def find(context: Context, older: timedelta = OLD) -> Iterator[Garbage]:
-    """All there is, one after the other: what is yielded may be removed before the next is looked for."""
+    """Yield all garbage, one by one: each item may be removed before the next is searched for."""
     yield from _expired(context)
     yield from _containers(context)
     yield from _images(context)
@@ -66,15 +66,15 @@ def find(context: Context, older: timedelta = OLD) -> Iterator[Garbage]:
 
 
 def collect(context: Context, *, dry_run: bool = False, older: timedelta = OLD) -> list[Garbage]:
-    """Find it and remove it, except when it is only to be told; then also pages of memory in packs.
+    """Find garbage and remove it, unless it is a dry run; then also free pages of memory in packs.
 
     Raises:
-        SessionBusy: another one collects.
-        HoldfastError: the engine or the store cannot be asked. What was removed until then was nobody's.
+        SessionBusy: another process is collecting.
+        HoldfastError: the engine or the store does not answer. What was removed until then was garbage.
     """
     found: list[Garbage] = []
     with (
-        ballast.given_up(context.home),
+        ballast.given_up(context.home.root),
         locks.exclusive(context.home.locks, "gc", "collect garbage"),
     ):
         for one in find(context, older):
@@ -101,7 +101,7 @@ def _expired(context: Context) -> Iterator[Garbage]:
 
 
 def _pages(context: Context) -> Iterator[Garbage]:
-    """Pages of memory in packs; those of what was removed just now are among them."""
+    """Yield pages of memory in packs, including those that were freed just now."""
     wasted = snapshot_storage.waste(context)
     if wasted:
         sweep = partial(snapshot_storage.sweep, context, deep=True)
@@ -109,7 +109,7 @@ def _pages(context: Context) -> Iterator[Garbage]:
 
 
 def _containers(context: Context) -> Iterator[Garbage]:
-    """Containers of sessions that have others, or are not there."""
+    """Yield containers of sessions that have another container, or do not exist."""
     engine, store = context.engine, context.store
     found = engine.containers(holdfast_home=context.home.digest, holdfast_role="session")
     going_on = {row.id for row in store.operations.open()}
@@ -122,7 +122,7 @@ def _containers(context: Context) -> Iterator[Garbage]:
 
 
 def _images(context: Context) -> Iterator[Garbage]:
-    """Images of snapshots that are not there."""
+    """Yield images of snapshots that do not exist."""
     engine = context.engine
     found = engine.client.api.images(
         filters={"label": [f"holdfast.home={context.home.digest}", "holdfast.role=snapshot"]}
@@ -162,7 +162,7 @@ def _folders(context: Context) -> Iterator[Garbage]:
     known |= {f"snapshot-{row.id}" for row in store.snapshots(pending=True)}
     for name in locked:
         if ids.ID.fullmatch(name.removeprefix("snapshot-")) and name not in known:
-            yield Garbage("lock", name, "what it stood for is gone", 0, _unlocked(home.locks, name))
+            yield Garbage("lock", name, "its subject is gone", 0, _unlocked(home.locks, name))
 
 
 def _running(context: Context) -> set[str]:
@@ -170,7 +170,7 @@ def _running(context: Context) -> set[str]:
 
 
 def _scratch(context: Context) -> Iterator[Garbage]:
-    """What restores left that no checkpointer serves any more."""
+    """Yield what restores left behind and no checkpointer serves any more."""
     home = context.home
     seen = sorted((home.root / "scratch").glob("*")) + sorted((home.root / "checkpointer").glob("*"))
     if context.engine.containers(holdfast_home=home.digest, holdfast_role="checkpointer"):
@@ -182,7 +182,7 @@ def _scratch(context: Context) -> Iterator[Garbage]:
 
 
 def transfers(home: Home) -> Iterator[Garbage]:
-    """What was on its way from or to registries, where nobody goes on with it."""
+    """Yield transfers from or to registries that nothing resumes."""
     root = home.root
     for path in [*sorted(root.glob("downloads/*")), *sorted(root.glob("uploads/*"))]:
         with suppress(OSError):

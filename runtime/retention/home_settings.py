@@ -1,4 +1,4 @@
-"""What was chosen for a whole home: how many bytes its snapshots may take."""
+"""Settings of a whole home: the quota of its snapshots."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ FILE = "settings.json"
 
 
 def quota(home: Home) -> int | None:
-    """Bytes that all snapshots may take; None if nobody set a limit.
+    """Return the bytes that all snapshots may take; None without a limit.
 
     Raises:
-        StoreError: the file cannot be read. A limit that is not known is not taken for none.
+        StoreError: the file cannot be read. An unknown limit does not count as none.
     """
     path = home.root / FILE
     try:
@@ -31,7 +31,7 @@ def quota(home: Home) -> int | None:
 
 
 def set_quota(home: Home, size: int | None) -> None:
-    """Set or lift the limit, in one step.
+    """Set or lift the limit atomically.
 
     Raises:
         StoreError: the file cannot be written.

@@ -13,10 +13,10 @@ _FLAGS = ("before_risky", "on_failure")
 
 
 def policy(text: str) -> dict[str, Any]:
-    """A policy in one word: `every=20,before-risky,idle=10m,keep=20`; `off` is none.
+    """Parse a policy in one word: `every=20,before-risky,idle=10m,keep=20`; `off` for none.
 
     Raises:
-        InvalidArgument: a part of it is not understood.
+        InvalidArgument: a part of it is not valid.
     """
     found: dict[str, Any] = {}
     for part in (piece.strip() for piece in text.split(",")):
@@ -41,7 +41,7 @@ def policy(text: str) -> dict[str, Any]:
 
 
 def told(found: Policy) -> list[str]:
-    """A policy as lines for people."""
+    """Format a policy as lines for people."""
     when = []
     if found.every:
         when.append(f"after every {found.every} commands and cells")
@@ -64,7 +64,7 @@ def told(found: Policy) -> list[str]:
 
 
 def span(seconds: float) -> str:
-    """A time in its largest whole unit."""
+    """Format a duration in its largest whole unit."""
     for length, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= length and seconds % length == 0:
             return f"{seconds / length:g} {unit}"

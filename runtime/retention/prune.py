@@ -1,4 +1,4 @@
-"""Lets go of automatic snapshots: what a policy does not keep any longer, and what is over a quota."""
+"""Pruning of automatic snapshots that a policy no longer keeps, or that exceed a quota."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def overdue(context: Context, session: SessionRow) -> list[SnapshotRow]:
-    """The automatic snapshots of a session that its policy does not keep any longer."""
+    """Return the automatic snapshots of a session that its policy no longer keeps."""
     store = context.store
     mine = [row for row in store.snapshots() if row.session_id == session.id]
     needs = expiry.needed(store.sessions())
@@ -26,15 +26,15 @@ def overdue(context: Context, session: SessionRow) -> list[SnapshotRow]:
 
 
 def expire(context: Context, session: SessionRow) -> list[SnapshotRow]:
-    """Remove them; what is used at this moment goes the next time."""
+    """Remove the overdue snapshots; those in use are removed the next time."""
     return let_go(context, overdue(context, session))
 
 
 def check_room(context: Context, session: SessionRow) -> None:
-    """Before a capture: do nothing if there is room, or would be without automatic snapshots.
+    """Check before a capture that there is room, or would be without automatic snapshots.
 
     Raises:
-        QuotaExceeded: there would be none.
+        QuotaExceeded: there would not be enough.
     """
     for whose, rows, quota in _limits(context, session):
         _, missing = expiry.room(rows, quota, 1, _needs(context))
@@ -43,16 +43,16 @@ def check_room(context: Context, session: SessionRow) -> None:
 
 
 def make_room(context: Context, session: SessionRow, taken: SnapshotRow, *, must: bool = False) -> None:
-    """After a capture: remove the oldest automatic snapshots until all fit; if they cannot, the new one.
+    """Remove the oldest automatic snapshots after a capture until all fit; the new one if they cannot.
 
     Args:
-        context: whose home it is.
-        session: that was captured.
+        context: the context of the call.
+        session: the session that was captured.
         taken: the new snapshot.
-        must: keep it all the same, because the session is nowhere else.
+        must: keep the new snapshot in any case, because it holds the only copy of the session.
 
     Raises:
-        QuotaExceeded: it did not fit, and is gone.
+        QuotaExceeded: the new snapshot did not fit, and was removed.
     """
     for whose, rows, quota in _limits(context, session):
         going, missing = expiry.room(rows, quota, 0, {*_needs(context), taken.id})
@@ -64,7 +64,7 @@ def make_room(context: Context, session: SessionRow, taken: SnapshotRow, *, must
 
 
 def let_go(context: Context, rows: Iterable[SnapshotRow]) -> list[SnapshotRow]:
-    """Remove snapshots, except those that are in use just now."""
+    """Remove snapshots, except those in use."""
     gone = []
     for row in rows:
         with contextlib.suppress(SnapshotInUse):
@@ -78,7 +78,7 @@ def _needs(context: Context) -> set[str]:
 
 
 def _limits(context: Context, session: SessionRow) -> list[tuple[str, Sequence[SnapshotRow], int]]:
-    """Whose limit, what counts, and how many bytes."""
+    """Return the limits that apply: whose, the snapshots that count, and the bytes."""
     own, all_ = Policy.of(session.details).quota, home_settings.quota(context.home)
     if own is None and all_ is None:
         return []

@@ -1,8 +1,8 @@
-"""Which commands are risky: those that destroy what is there, or change what is installed.  Pure.
+"""Detection of risky commands: those that destroy data, or change what is installed.  Pure.
 
-A command is looked at as text, word by word. That finds what is written out: in a pipe, behind `sudo`, in a
-loop, in the quotes of `bash -c`; not what a script or an alias does. A false alarm costs a snapshot, so what
-is only printed (`echo rm -r x`) may be one. The time it takes grows with the length of the text alone.
+A command is examined as text, word by word. That finds what is written out: in a pipe, after `sudo`, in a
+loop, in the quotes of `bash -c`; not what a script or an alias does. A false alarm costs only a snapshot, so
+text that is merely printed (`echo rm -r x`) may raise one. The time is linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 MOST = 1 << 16
-"""Characters of a command that are looked at."""
+"""The most characters of a command that are examined."""
 LEADERS = frozenset(
     re.findall(
         r"\S+",
@@ -23,14 +23,14 @@ LEADERS = frozenset(
     )
 )
 BEHIND = 6
-"""Words behind a leader that may still be its own options."""
+"""The most words after a leader that may still be its own options."""
 
 Words = Sequence[str]
 Rule = Callable[[Words], bool]
 
 
 def _short(args: Words, letters: str, *long: str) -> bool:
-    """Whether there is an option of one of these letters, alone or among others, or one of these words."""
+    """Check for an option with one of these letters, alone or combined, or for one of these words."""
     return any(
         (word[:1] == "-" and word[:2] != "--" and any(letter in word for letter in letters))
         or word.split("=")[0] in long
@@ -39,7 +39,7 @@ def _short(args: Words, letters: str, *long: str) -> bool:
 
 
 def _verb(*verbs: str) -> Rule:
-    """The first word that is no option is one of these."""
+    """Check whether the first word that is not an option is one of these."""
     return lambda args: next((word for word in args if word[:1] not in ("-", "+")), "") in verbs
 
 
@@ -116,7 +116,7 @@ RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (("alembic",), _verb("upgrade", "downgrade")),
     (("manage.py", "django-admin"), _any("migrate", "flush")),
 )
-# Statements of other languages, anywhere in the text: they stand in quotes, or in cells.
+# Statements of other languages, anywhere in the text: they occur in quotes, or in cells.
 ANYWHERE = (
     re.compile(r"\b(?:drop|truncate)\s{1,9}(?:table|database|schema|index|view)\b", re.IGNORECASE),
     re.compile(r"\bdelete\s{1,9}from\b", re.IGNORECASE),
@@ -130,10 +130,10 @@ _ASSIGNMENT = re.compile(r"\w+=")
 
 
 def risky(command: str, more: Sequence[str] = ()) -> str | None:
-    """What makes a command risky, as it stands in it; None if nothing does.
+    """Return the part of a command that makes it risky; None if there is none.
 
     Args:
-        command: as bash or a kernel is given it.
+        command: the text for bash or a kernel.
         more: the session's own regular expressions, searched in the text.
     """
     text = command[:MOST].replace("\\\n", " ")
@@ -150,7 +150,7 @@ def risky(command: str, more: Sequence[str] = ()) -> str | None:
 
 
 def _simple(text: str) -> Iterator[list[str]]:
-    """The words of each simple command: with quotes left out, and with what is in them as commands, too."""
+    """Yield the words of each simple command, without quotes, and of the commands within quotes."""
     for form in dict.fromkeys((_QUOTES.sub("", text), _QUOTES.sub("\n", text))):
         for part in _BREAKS.split(form):
             if words := part.replace("$", " ").split():
@@ -158,7 +158,7 @@ def _simple(text: str) -> Iterator[list[str]]:
 
 
 def _starts(words: list[str]) -> Iterator[list[str]]:
-    """Where the program may be: at the beginning, or behind words that lead another command."""
+    """Yield the positions where the program may be: the beginning, or after words that lead a command."""
     at = 0
     while at < len(words) and _ASSIGNMENT.match(words[at]):
         at += 1

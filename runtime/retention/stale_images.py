@@ -1,7 +1,7 @@
-"""Images of sessions and of the toolbox that an older version of Holdfast built and nothing needs.
+"""Stale images: built for sessions or the toolbox by an older version of Holdfast, and not needed any more.
 
-An engine is shared by homes and by versions; so only what is named as ours, is not what this version wants,
-is old, and is used by no container of anybody, goes. It is built anew should somebody want it again.
+Homes and versions share an engine. So an image is removed only if it has a name of ours, this version does
+not want it, it is old, and no container uses it. It is built again when it is needed again.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ KINDS = ("session", "toolbox", "gateway")
 
 
 def stale(image: Mapping[str, Any], needed: frozenset[str], used: frozenset[str], before: float) -> list[str]:
-    """The tags of an image that may go. Pure.
+    """Return the tags of an image that may be removed. Pure.
 
     Args:
-        image: as the engine lists it.
+        image: the engine's listing of it.
         needed: tags that this version or a session of this home wants.
         used: ids and names of images that containers were made from.
-        before: Unix seconds; what was made later stays.
+        before: Unix seconds; images made later stay.
     """
     tags = [tag for tag in image.get("RepoTags") or [] if not tag.startswith("<none>")]
     ours = [tag for tag in tags if tag.rpartition(":")[0] in {f"holdfast/{kind}" for kind in KINDS}]
@@ -39,7 +39,7 @@ def stale(image: Mapping[str, Any], needed: frozenset[str], used: frozenset[str]
 
 
 def find(context: Context, older: timedelta) -> Iterator[Garbage]:
-    """Tags that may go."""
+    """List the tags that may be removed."""
     from holdfast.runtime.retention.garbage import Garbage
 
     engine = context.engine
@@ -55,7 +55,7 @@ def find(context: Context, older: timedelta) -> Iterator[Garbage]:
 
 
 def untag(engine: Engine, ref: str) -> None:
-    """Take a name from an image, the image too if it was the last; refused while a container needs it."""
+    """Remove a tag, and the image with its last tag; refused while a container needs it."""
     import docker.errors
 
     from holdfast.engine import engine_faults

@@ -1,1 +1,1 @@
-"""What must not leave this machine in clear: rules, and what they do to text and to other data."""
+"""Removal of secrets from what leaves this machine: rules, and their application to text and other data."""

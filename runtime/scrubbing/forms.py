@@ -1,4 +1,4 @@
-"""How a known value may be written: as it is, by lines, as URLs, JSON and base64 have it. Pure."""
+"""The forms in which a known value may be written: as is, by lines, as in URLs, JSON and base64. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 SHORTEST = 4
-"""Characters of a value below which hiding it would garble ordinary text."""
+"""Minimal length of a value; hiding shorter ones would garble ordinary text."""
 SHORTEST_LINE = 8
 _WORDS = frozenset(
     {"true", "false", "none", "null", "always", "never", "auto", "default", "enabled", "disabled"}
@@ -16,12 +16,12 @@ _WORDS = frozenset(
 
 
 def hidden(value: str) -> bool:
-    """Whether a value can be hidden without garbling what is no secret."""
+    """Return whether a value can be hidden without garbling text that is not secret."""
     return len(value) >= SHORTEST and value.lower() not in _WORDS
 
 
 def of(value: str) -> Iterator[str]:
-    """All forms of a value; some may be equal."""
+    """Return all forms of a value; some may be equal."""
     yield value
     stripped = value.strip()
     if len(stripped) >= SHORTEST:

@@ -1,7 +1,7 @@
-"""The rules that need not be told: tokens that say by their form what they are. Pure.
+"""The built-in rules: tokens whose form shows what they are. Pure.
 
-Forms are those their makers document, as far as they do. They are wide in length, for makers make tokens
-longer now and then. Placeholders are left: `ghp_xxxx…`, AWS's own EXAMPLE keys.
+The forms are those their makers document, as far as they do. They are wide in length, because makers make
+tokens longer now and then. Placeholders are left alone: `ghp_xxxx…`, AWS's own EXAMPLE keys.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from holdfast.runtime.scrubbing.rule import Rule
 
 _TOKEN = 8
-"""Of 16 random letters of an alphabet of 32, one in 20 000 has so few different ones."""
+"""Of 16 random letters of an alphabet of 32, one in 20 000 has so few distinct ones."""
 # Base64 in lines; line ends and quotes as texts in JSON, YAML and source code have them; headers of old PEM.
 BODY = r"(?:[A-Za-z0-9+/=\s:,.\\\"']|-[A-Za-z0-9])"
 _PLACEHOLDERS = frozenset(
@@ -93,7 +93,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "password in a url",
-        # Variables and templates ($, {, <, %) are no password, nor is what was masked before.
+        # Variables and templates ($, {, <, %) are not passwords, nor are values that are masked already.
         r"://[A-Za-z0-9._~%+!=-]{0,100}:"
         r"(?P<secret>[A-Za-z0-9._~%+!=&;,^()?#-]{4,200})@[A-Za-z0-9\[]",
         hints=("://",),

@@ -1,7 +1,7 @@
-"""Finds what rules are about, in bytes that are there as a whole. Pure.
+"""Finds the matches of rules in bytes that are available as a whole. Pure.
 
-One automaton for all rules decides in one pass that there is nothing, which is nearly always so. Only where
-it finds something the rules are asked one by one.
+One automaton for all rules decides in one pass that there is no match, which is nearly always so. Only where
+it finds one are the rules tried individually.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from holdfast.errors import InvalidArgument
 from holdfast.runtime.scrubbing.rule import Rule, compiled
 
 LONGEST = 8 << 10
-"""Bytes of the longest match that is found whole wherever data is cut; of longer ones the beginning is."""
+"""Bytes of the longest match found whole wherever data is cut; of longer ones the beginning is found."""
 _GROUP = re.compile(r"(?<!\\)\(\?P?<[A-Za-z_]\w*>")
 _WIDE = r"(?:[\t\n\r\x20-\x7e]\x00){12,}"
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A secret: from where to where, by which rule. `begin` is where what tells of it begins."""
+    """A secret: its range and its rule. `begin` is the start of the text that identifies it."""
 
     start: int
     end: int
@@ -35,8 +35,9 @@ class Matcher:
 
     Args:
         rules: earlier ones win where two match at the same place.
-        allowed: expressions of what is no secret although a rule matches it; all of a secret must match.
-        wide: also find what begins in a known way where it is written in UTF-16, as memory has it.
+        allowed: expressions for text that is not secret although a rule matches it; all of a secret must
+            match.
+        wide: also find matches with a known beginning in UTF-16, as memory has it.
 
     Raises:
         InvalidArgument: they are too much for one automaton.
@@ -58,12 +59,12 @@ class Matcher:
             raise InvalidArgument(f"the rules cannot be used together: {error}") from None
 
     def without(self, rule: Rule) -> Matcher:
-        """The same without one of the rules."""
+        """Return a matcher without one of the rules."""
         left = [each for each in self.rules if each != rule]
         return Matcher(left, self.allowed, wide=self.wide)
 
     def find(self, data: bytes, start: int = 0) -> Iterator[Match]:
-        """Secrets in data from `start` on, one after the other; what is before counts as what precedes."""
+        """Yield the secrets in data from `start` on, in order; earlier bytes only count as context."""
         while self._any is not None and (found := self._any.search(data, start)):
             yield from self._judged(data, found.start(), found.end())
             start = max(found.end(), start + 1)
@@ -88,5 +89,5 @@ class Matcher:
 
 
 def escaped(text: bytes) -> str:
-    """An expression for exactly these bytes."""
+    """Return an expression for exactly these bytes."""
     return "".join(f"\\x{byte:02x}" for byte in text)

@@ -1,7 +1,7 @@
-"""Which file of a tar archive is at an offset, while the archive passes by. Pure.
+"""The file of a tar archive at an offset, determined while the archive passes. Pure.
 
-Only for naming a place: what is malformed has no name, and nothing is believed of it. Names are those of
-ustar, of GNU tar's long names, and of pax.
+Only used to name a place: malformed members have no name, and nothing in the archive is trusted. Names are
+those of ustar, of GNU tar's long names, and of pax.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ BLOCK = 512
 MOST_NAME = 64 << 10
 _MOST_KEPT = 40_000
 _BACK = 16 << 20
-"""Bytes behind the end of what passed for which names are kept."""
+"""Bytes before the end of what has passed for which names are kept."""
 _LONG, _PAX = b"L", b"x"
 _BESIDES = (b"K", b"g")
 _EMPTY = (b"1", b"2", b"3", b"4", b"5", b"6")
-"""Kinds of members that have no content, whatever size they name: links, devices, folders."""
+"""Kinds of members without content, whatever size they state: links, devices, folders."""
 
 
 class Members:
@@ -36,7 +36,7 @@ class Members:
         self._names: list[str] = []
 
     def feed(self, data: bytes) -> None:
-        """The next bytes."""
+        """Process the next bytes."""
         at = 0
         while at < len(data):
             if self._skip:
@@ -57,7 +57,7 @@ class Members:
         self._at += len(data)
 
     def name_at(self, offset: int) -> str:
-        """The path of the file that has this byte; a question mark if it is unknown."""
+        """Return the path of the file that has this byte; a question mark if it is unknown."""
         found = bisect_right(self._starts, offset) - 1
         return self._names[found] if found >= 0 else "?"
 
@@ -86,7 +86,7 @@ class Members:
             del self._starts[:gone], self._names[:gone]
 
     def _described(self) -> None:
-        """A name or size of the next member is complete."""
+        """Take the complete name or size of the next member."""
         size = self._size or 0
         text = bytes(self._taken[:size])
         if self._kind == _LONG:
@@ -107,7 +107,7 @@ def _ustar_name(head: bytes) -> str:
 
 
 def _number(field: bytes) -> int:
-    """A size as tar writes it: octal, or GNU's base 256."""
+    """Return a size as tar writes it: octal, or GNU's base 256."""
     if field[0] & 0x80:
         return int.from_bytes(field[4:], "big")
     digits = field.strip(b"\0 ")

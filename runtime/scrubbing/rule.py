@@ -1,7 +1,7 @@
-"""What one rule is: an expression for a kind of secret, and what of a match counts. Pure.
+"""A rule: an expression for a kind of secret, and which part of a match counts. Pure.
 
-Expressions are those of RE2: the time for a text grows with its length only, whatever is in it. They work on
-bytes (as ISO 8859-1), for what they are looked for in is memory as often as text.
+Expressions are those of RE2: the time for a text only grows with its length, whatever it contains. They work
+on bytes (as ISO 8859-1), because they search memory as often as text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ _MEMORY = 64 << 20
 
 
 def compiled(pattern: str | bytes) -> Any:
-    """An expression, ready to be searched for in bytes. Raises ValueError with the reason."""
+    """Return a compiled expression.
+
+    Raises:
+        ValueError: it is not valid; the message is the reason.
+    """
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
     options.log_errors = False
@@ -29,7 +33,7 @@ def compiled(pattern: str | bytes) -> Any:
     try:
         return re2.compile(text, options)
     except re2.error as error:
-        [why] = error.args or ("it is not an expression",)
+        [why] = error.args or ("it is not a valid expression",)
         raise ValueError(why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)) from None
 
 
@@ -38,13 +42,14 @@ class Rule:
     """A kind of secret.
 
     Attributes:
-        name: as it is told.
-        pattern: of RE2. What its group called `secret` has is the secret; without one, all of a match.
-        begins: texts with one of which each match begins; by them it is found in UTF-16, too.
-        hints: texts in lower case of which a line has one when it has a match, or the beginning of one. By
-            them a stream is held up no longer than it must be; () if that cannot be said.
-        distinct: different characters that a secret has at least; fewer are a placeholder such as `xxxx`.
-        placeholders: secrets that are none, in lower case.
+        name: the name that reports use.
+        pattern: of RE2. Its group called `secret` matches the secret; without one, the whole match is.
+        begins: texts with one of which each match begins; they also find it in UTF-16.
+        hints: texts in lower case, one of which is in every line with a match or the beginning of one.
+            They keep a stream from being delayed needlessly; () if there are none.
+        distinct: minimal number of distinct characters in a secret; fewer are a placeholder such as
+            `xxxx`.
+        placeholders: values that are not secret, in lower case.
     """
 
     name: str
@@ -56,11 +61,11 @@ class Rule:
 
     @property
     def told_by(self) -> tuple[str, ...]:
-        """The hints, which for what begins in a known way need not be said."""
+        """The hints; by default, the known beginnings."""
         return self.hints or tuple(text.lower() for text in self.begins)
 
     def is_secret(self, found: bytes) -> bool:
-        """Whether what was matched has the look of a secret, and not of an example."""
+        """Return whether a match looks like a secret, and not like an example."""
         if self.distinct and len(set(found)) < self.distinct:
             return False
         text = found.decode("latin-1").lower()
@@ -68,7 +73,11 @@ class Rule:
 
 
 def checked(name: str, pattern: str) -> Rule:
-    """A rule that somebody wrote. Raises InvalidArgument: it cannot be used."""
+    """Return a user's rule.
+
+    Raises:
+        InvalidArgument: it cannot be used.
+    """
     if not (name and len(name) <= NAME_LENGTH and name.isprintable() and "]" not in name):
         raise InvalidArgument(f"a name has 1 to {NAME_LENGTH} printable characters without ]")
     if len(pattern) > PATTERN_LENGTH:
@@ -78,5 +87,5 @@ def checked(name: str, pattern: str) -> Rule:
     except ValueError as error:
         raise InvalidArgument(f"the regex of '{name}' cannot be used: {error}") from None
     if empty:
-        raise InvalidArgument(f"the regex of '{name}' matches where nothing is")
+        raise InvalidArgument(f"the regex of '{name}' matches empty text")
     return Rule(name, pattern.encode().decode("latin-1"))

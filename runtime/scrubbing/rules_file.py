@@ -1,13 +1,13 @@
-"""The rules of a home: `scrub.json`, which people write, and the forms that need not be told.
+"""The scrubbing rules of a home: `scrub.json`, which people write, and the built-in forms.
 
     {"action": "refuse",                     warn (default), refuse or ignore
      "env": ["DEPLOY_*"],                    variables of this host whose values are secret
      "patterns": [{"name": "...", "regex": "..."}],
      "files": ["~/.netrc", "**/.npmrc"],     files that hold credentials, wherever a session has them
-     "allow": ["ghp_0000.*"],                what is no secret although a rule matches it
-     "without": ["json web token"]}          built-in rules that do not count
+     "allow": ["ghp_0000.*"],                text that is not secret although a rule matches it
+     "without": ["json web token"]}          built-in rules to switch off
 
-No value need be written in it. It knows no snapshots.
+It never needs to contain a secret value. This module knows no snapshots.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _File(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What counts as a secret in a home, and what is done about it.
+    """The definition of secrets in a home, and the action on them.
 
     `env` are patterns of names of variables, `allow` expressions of RE2, `files` patterns of paths.
     """
@@ -67,15 +67,19 @@ class Rules:
     action: Action = "warn"
 
     def matcher(self) -> Matcher:
-        """What finds secrets in text. Raises InvalidArgument."""
+        """Return the matcher that finds secrets in text.
+
+        Raises:
+            InvalidArgument: the rules cannot be used.
+        """
         return Matcher(self.rules, self.allow)
 
 
 def read(home: Home) -> Rules:
-    """The rules of a home; only the built-in ones if there is no file.
+    """Return the rules of a home; only the built-in ones if there is no file.
 
     Raises:
-        StoreError: the file cannot be read, or others can.
+        StoreError: the file cannot be read, or other users can read or change it.
         InvalidArgument: it is not of that form.
     """
     path = home.root / NAME
@@ -93,12 +97,16 @@ def read(home: Home) -> Rules:
         return parse(data)
     except InvalidArgument as error:
         raise InvalidArgument(
-            f"cannot use {path}: {error}", hint="docs/scrubbing.md says what may be in it"
+            f"cannot use {path}: {error}", hint="docs/scrubbing.md describes its form"
         ) from None
 
 
 def parse(data: bytes) -> Rules:
-    """What a file says. Raises InvalidArgument."""
+    """Return the rules in a file's text.
+
+    Raises:
+        InvalidArgument: they are not valid.
+    """
     if len(data) > LARGEST:
         raise InvalidArgument(f"it has more than {LARGEST >> 20} MiB")
     try:
@@ -121,12 +129,20 @@ def parse(data: bytes) -> Rules:
 
 
 def action(given: str | None, rules: Rules) -> Action:
-    """What is to be done: as somebody says, else as the rules say. Raises InvalidArgument."""
+    """Return the action: the caller's, else that of the rules.
+
+    Raises:
+        InvalidArgument: there is no such action.
+    """
     return rules.action if given is None else checked_action(given)
 
 
 def checked_action(given: str) -> Action:
-    """One of ACTIONS. Raises InvalidArgument."""
+    """Return one of ACTIONS.
+
+    Raises:
+        InvalidArgument: it is not one of them.
+    """
     if given not in ACTIONS:
         raise InvalidArgument(
             f"cannot do '{plain(given, 40)}' about secrets", hint="--secrets warn, refuse or ignore"
@@ -135,7 +151,7 @@ def checked_action(given: str) -> Action:
 
 
 def path_pattern(glob: str) -> str:
-    """An expression for paths such as `~/.netrc`, `**/.npmrc`, `/etc/*.key` and, in any folder, `.pgpass`."""
+    """Return an expression for paths like `~/.netrc`, `**/.npmrc`, `/etc/*.key` and, anywhere, `.pgpass`."""
     begin, rest = r"/(?:.*/)?", glob
     if glob.startswith("~/"):
         begin, rest = _HOMES, glob[2:]
@@ -148,7 +164,7 @@ def path_pattern(glob: str) -> str:
 
 
 def paths(globs: tuple[str, ...]) -> Any:
-    """One expression for all of them; None if there are none."""
+    """Return one expression for all of them; None if there are none."""
     joined = "|".join(f"(?:{path_pattern(each)})" for each in globs)
     return compiled(joined.encode()) if globs else None
 

@@ -1,4 +1,4 @@
-"""Takes secrets out of text that leaves this machine: values of JSON, failure records, whole texts. Pure."""
+"""Removes secrets from text that leaves this machine: JSON values, failure records, whole texts. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Json = TypeVar("Json", bound=Any)
 
 
 class Scrubber:
-    """Replaces what a matcher finds, and counts it by rule."""
+    """Replaces the matches of a matcher, and counts them by rule."""
 
     def __init__(self, matcher: Matcher) -> None:
         self.matcher = matcher
         self.counts: Counter[str] = Counter()
 
     def data(self, data: bytes, start: int = 0) -> bytes:
-        """Bytes from `start` on, without secrets; what is before only counts as what precedes."""
+        """Return bytes from `start` on, without secrets; earlier bytes only count as context."""
         pieces, at = [], start
         for match in self.matcher.find(data, start):
             pieces += [data[at : match.start], mark(match.rule.name)]
@@ -28,18 +28,18 @@ class Scrubber:
         return b"".join([*pieces, data[at:]]) if pieces else data[start:]
 
     def text(self, text: str) -> str:
-        """Text without secrets."""
+        """Return text without secrets."""
         encoded = text.encode("utf-8", "surrogatepass")
         scrubbed = self.data(encoded)
         if scrubbed == encoded:
             return text
         try:
             return scrubbed.decode("utf-8", "surrogatepass")
-        except UnicodeDecodeError:  # an expression of somebody's own ends within a character
+        except UnicodeDecodeError:  # a user's expression ends within a character
             return scrubbed.decode("utf-8", "replace")
 
     def value(self, value: Json) -> Json:
-        """A JSON value in which no text holds a secret, keys included."""
+        """Return a JSON value in which no text holds a secret, keys included."""
         found: Any = value
         if isinstance(value, str):
             found = self.text(value)
@@ -50,10 +50,10 @@ class Scrubber:
         return found  # type: ignore[no-any-return]
 
     def failure(self, record: Failure) -> Failure:
-        """A failure record without secrets."""
+        """Return a failure record without secrets."""
         return Failure.model_validate(self.value(record.as_details()))
 
 
 def mark(rule: str) -> bytes:
-    """What stands where something was taken out."""
+    """Return the mark that replaces a secret."""
     return f"[scrubbed: {rule}]".encode()

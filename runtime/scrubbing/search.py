@@ -1,7 +1,7 @@
-"""Finds secrets in data that only passes by and cannot be altered, wherever it is cut. Pure.
+"""Finds secrets in data that passes by and cannot be altered, wherever it is cut. Pure.
 
-What is found is counted by place, never kept. Who writes the data may write a flood of what looks like
-secrets: a rule that has found so many in one source is not looked for in the rest of it, others are.
+Matches are counted by place, never kept. The author of the data may write a flood of apparent secrets: a rule
+with too many matches in one source is not searched for in the rest of it; the others are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from holdfast.runtime.scrubbing.matcher import LONGEST, Matcher
 
 MOST = 2000
-"""Finds of one rule in one source that are counted."""
+"""Limit of counted matches of one rule in one source."""
 _ZEROS = bytes(1 << 20)
 
 
@@ -20,8 +20,8 @@ class Search:
     """One source: a file, a layer, the memory of a process.
 
     Args:
-        matcher: what is looked for.
-        place: says which part of the source an offset is in.
+        matcher: the rules to search for.
+        place: returns the part of the source that an offset is in.
     """
 
     def __init__(self, matcher: Matcher, place: Callable[[int], str] = lambda _at: "") -> None:
@@ -32,34 +32,34 @@ class Search:
         self._from = 0
         self._counts: Counter[str] = Counter()
         self.found: Counter[tuple[str, str]] = Counter()
-        """How often, by rule and place."""
+        """Number of matches, by rule and place."""
 
     @property
     def more(self) -> frozenset[str]:
-        """Rules of which so many were found that not all were counted."""
+        """The rules of which not all matches were counted."""
         return frozenset(rule for rule, count in self._counts.items() if count >= MOST)
 
     def feed(self, data: bytes) -> None:
-        """The next bytes."""
+        """Process the next bytes."""
         if data == _ZEROS[: len(data)]:
             self.skip(len(data))
         else:
             self._look(self._held + data, last=False)
 
     def skip(self, size: int) -> None:
-        """So many zeros, in which nothing is, and over which nothing goes."""
+        """Skip this many zeros, which hold no match and which no match spans."""
         if self._held:
             self._look(self._held + b"\0", last=True)
         self._begin += len(self._held) + size - (1 if self._held else 0)
         self._held, self._from = b"", 0
 
     def end(self) -> None:
-        """There is no more."""
+        """Process the end of the data."""
         self._look(self._held, last=True)
         self._held = b""
 
     def _look(self, data: bytes, *, last: bool) -> None:
-        """Count what begins early enough to be here as a whole; the rest waits for what follows."""
+        """Count matches that begin early enough to be here as a whole; the rest waits for what follows."""
         sure = len(data) if last else len(data) - LONGEST
         after = self._from
         while match := next(self._matcher.find(data, after), None):
@@ -70,7 +70,7 @@ class Search:
             self._counts[match.rule.name] += 1
             if self._counts[match.rule.name] >= MOST:
                 self._matcher = self._matcher.without(match.rule)
-        # One byte stays in front, for expressions that ask what precedes.
+        # One byte stays in front, for expressions that check what precedes.
         keep = max(0, after - 1, sure - 1)
         self._held = data[keep:]
         self._from = max(after, sure, 0) - keep

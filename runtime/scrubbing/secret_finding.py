@@ -1,4 +1,4 @@
-"""What was found in what cannot be altered, in values and words: rule, place, number; never the secret."""
+"""Secrets found in data that cannot be altered, as values and text: rule, place, number; never the secret."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from holdfast.runtime.scrubbing.scrubber import Scrubber
 
 SHOWN = 12
 MOST = 500
-"""Findings that are kept of one snapshot."""
+"""Limit of findings kept per snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Finds of one rule in one place.
+    """Matches of one rule in one place.
 
     Attributes:
         rule: the name of the rule.
-        count: how often; of very many, how many were counted.
-        where: a path in the session, or whose memory it is.
-        kind: `layer`, `memory`, `shared memory`, `images` (what pipes, sockets, terminals and deleted files
-            held), `record`.
+        count: the number of matches that were counted.
+        where: a path in the session, or the process whose memory it is.
+        kind: `layer`, `memory`, `shared memory`, `images` (contents of pipes, sockets, terminals and
+            deleted files), `record`.
         more: there may be more than were counted.
     """
 
@@ -41,7 +41,7 @@ class Finding:
         return f"{count} × {self.rule} in {self.where}{about}"
 
     def as_dict(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the finding for programs."""
         found = {"rule": self.rule, "count": self.count, "where": self.where, "kind": self.kind}
         return found | ({"more": True} if self.more else {})
 
@@ -49,7 +49,7 @@ class Finding:
 def of(
     counts: Mapping[tuple[str, str], int], kind: str, matcher: Matcher, more: Collection[str] = ()
 ) -> list[Finding]:
-    """Findings of counts by rule and place; of the rules in `more` not all were counted.
+    """Return the findings of counts by rule and place; of the rules in `more` not all were counted.
 
     A place may itself hold what `matcher` finds: programs name files after addresses and tokens.
     """
@@ -61,7 +61,7 @@ def of(
 
 
 def ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:
-    """One for each rule and place, files first; bounded."""
+    """Return one finding for each rule and place, files first; bounded."""
     counts: Counter[tuple[str, str, str]] = Counter()
     more: set[tuple[str, str, str]] = set()
     for one in found:
@@ -75,13 +75,13 @@ def ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def listed(found: Sequence[Finding], most: int = 4) -> str:
-    """The first of them in one line."""
+    """Return the first of them in one line."""
     rest = len(found) - most
     return ", ".join(str(one) for one in found[:most]) + (f", and {rest} more" if rest > 0 else "")
 
 
 def sentences(found: Sequence[Finding], scrubbed: Mapping[str, int]) -> list[str]:
-    """What is told when it leaves."""
+    """Return the lines that report an export's secrets."""
     told = [f"found: {one}" for one in found[:SHOWN]]
     if len(found) > SHOWN:
         told.append(f"found: secrets in {len(found) - SHOWN} more places")

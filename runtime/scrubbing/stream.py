@@ -1,6 +1,6 @@
-"""Takes secrets out of a stream that comes in pieces, and holds it up no longer than it must. Pure.
+"""Removes secrets from a stream that comes in pieces, delaying it no longer than necessary. Pure.
 
-A line that has no hint of a rule passes as it comes. One that has waits for its end, and the beginning of a
+A line without a hint of a rule passes as it comes. A line with one waits for its end, and the beginning of a
 private key for its last line.
 """
 
@@ -12,7 +12,7 @@ from holdfast.runtime.scrubbing.rule import compiled
 from holdfast.runtime.scrubbing.scrubber import Scrubber
 
 MOST_HELD = 64 << 10
-"""Bytes that wait at most."""
+"""Limit of bytes that wait."""
 _ENDS = b"\n\r"
 _BEGIN = b"-----BEGIN "
 _UNFINISHED = compiled(rf"{PRIVATE_KEY}{BODY}*(?:-[A-Z0-9 -]*)?")
@@ -31,19 +31,19 @@ class Stream:
         self._before = b""
 
     def feed(self, data: bytes) -> bytes:
-        """More of the stream; what can be shown by now."""
+        """Process more of the stream; return what can be shown by now."""
         data = self._held + data
         sure = self._sure(data)
         if len(data) - sure > MOST_HELD:
             sure = len(data) - LONGEST
-            # What begins before that and ends behind is one match, and goes as a whole.
+            # A match that spans this place is removed as a whole.
             spans = ((match.begin, match.end) for match in self._scrubber.matcher.find(data))
             sure = next((end for start, end in spans if start < sure < end), sure)
         self._held = data[sure:]
         return self._scrubbed(data[:sure])
 
     def end(self) -> bytes:
-        """What was held back when the stream ended."""
+        """Return what was held back when the stream ended."""
         held, self._held = self._held, b""
         return self._scrubbed(held)
 
@@ -52,7 +52,7 @@ class Stream:
         return self._scrubber.data(before + data, len(before))
 
     def _sure(self, data: bytes) -> int:
-        """Where the part begins that may be, or become, a match."""
+        """Return the beginning of the part that may be, or become, a match."""
         line = 1 + max(data.rfind(bytes([end])) for end in _ENDS)
         key = data.rfind(_BEGIN)
         if key >= 0 and _UNFINISHED.fullmatch(data[key:]):
@@ -67,6 +67,6 @@ class Stream:
         return len(data)
 
     def _word(self, data: bytes, line: int, at: int) -> int:
-        """The beginning of the word that is at a place: some expressions ask what precedes."""
+        """Return the beginning of the word at a place: some expressions check what precedes."""
         space = max(data.rfind(blank, line, at) for blank in (b" ", b"\t"))
         return line if space < 0 else space + 1

@@ -1,6 +1,6 @@
-"""Rules for values that are known: those of variables whose names tell that they are secret. Pure.
+"""Rules for known values: those of variables whose names say that they are secret. Pure.
 
-The values are in the rules that come of this, and so in memory; they are written down nowhere.
+The values are in the resulting rules, and so in memory; they are never written to disk.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from holdfast.runtime.scrubbing.matcher import escaped
 from holdfast.runtime.scrubbing.rule import Rule
 
 SHORTEST = 8
-"""Characters of a value that is looked for: shorter ones are in gigabytes of memory by chance."""
+"""Minimal length of a value that is searched for: gigabytes of memory have shorter ones by chance."""
 MOST = 500
 MOST_CHARACTERS = 4096
-"""Of one value; of a longer one the beginning is looked for."""
+"""Limit per value; only the beginning of a longer one is searched for."""
 
 
 def rules(variables: Mapping[str, str], names: Sequence[str]) -> Iterator[Rule]:
-    """A rule for each variable whose name fits one of `names`, in which `*` is anything."""
+    """Return a rule for each variable whose name fits one of `names`, in which `*` matches anything."""
     chosen = [
         (name, value)
         for name, value in sorted(variables.items())

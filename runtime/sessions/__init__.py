@@ -1,1 +1,1 @@
-"""The life of one session: created, found healthy or not, named, told who it is, torn down."""
+"""The parts of one session: options, container settings, health, identity messages, shared folder."""

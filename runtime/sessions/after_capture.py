@@ -1,8 +1,8 @@
-"""What became of a session whose capture was cut short: it answers again, or is said not to.
+"""The state of a session after its capture was cut short: it answers again, or is marked as unreachable.
 
-A capture that is killed in the middle lets the session's processes go on, almost always as if nothing had
-been. What was injected into them just then may have broken one. If it was the supervisor, nobody can reach
-the session any more; that is found out here and kept with the session, so that whoever comes next is told.
+A capture that is killed half-way lets the session's processes continue, almost always unharmed. Code that was
+injected into them at that instant may have broken one. If it was the supervisor, the session cannot be
+reached any more; that is detected here and recorded with the session, so that later callers learn why.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
 
-PATIENCE = 5.0
-"""Seconds a supervisor has to answer when nothing holds it any more. It takes milliseconds."""
+REPLY_SECONDS = 5.0
+"""How long a supervisor may take to answer once nothing holds it any more. It takes milliseconds."""
 GLANCE = 1.0
 """The same for one that did not answer before."""
-_POLL = 0.01
+POLL_SECONDS = 0.01
 
 KEY = "unhealthy"
-"""In the details of a session: which container of it cannot be reached, and why."""
+"""Key in the details of a session: which container of it cannot be reached, and why."""
 
 _PAUSED = re.compile(re.escape(layout.paused_name("")) + r"([0-9a-f]{32})")
-# A session may put any number of files there.
+# A session can put any number of files there.
 _LOOKED_AT = 1000
 
 
 def look(context: Context, row: SessionRow, *, cut: bool = False) -> None:
-    """See whether a running session answers after a capture of it failed, and remember if it does not.
+    """Check whether a running session answers after its capture failed, and record if it does not.
 
-    With `cut`, the checkpointer had begun to capture its processes, and may have died over it.
+    With `cut`, the checkpointer had begun to capture its processes, and may have died doing so.
     """
     if cut:
         _mend(context, row)
@@ -51,23 +51,23 @@ def look(context: Context, row: SessionRow, *, cut: bool = False) -> None:
     for token in _pauses(folder):
         with suppress(StoreError):
             identity_messages.wake(folder, row, token, "aborted")
-    if answers(folder, PATIENCE):
+    if answers(folder, REPLY_SECONDS):
         return
     from holdfast.runtime.journal import host_events
 
-    why = "a capture of it was cut short, and its supervisor does not answer since"
+    why = "a capture of it was cut short, and its supervisor has not answered since"
     context.store.keep_details(row.id, **{KEY: {"container": row.container_id, "why": why}})
     host_events.note(context, row.id, KEY, actor="system", why=why)
 
 
 def trouble(row: SessionRow) -> str:
-    """Why a session cannot be reached; nothing if that is not known, or was so of an earlier container."""
+    """Return why a session cannot be reached; empty if it can, or if that was an earlier container of it."""
     mark = row.details.get(KEY)
     return str(mark["why"]) if mark and mark["container"] == row.container_id else ""
 
 
 def recovered(context: Context, row: SessionRow) -> bool:
-    """Whether a session that did not answer does now; then that is remembered, too."""
+    """Check whether a session that did not answer does now, and record that."""
     if not answers(context.home.run_dir(row.id), GLANCE):
         return False
     context.store.keep_details(row.id, **{KEY: None})
@@ -75,7 +75,7 @@ def recovered(context: Context, row: SessionRow) -> bool:
 
 
 def answers(folder: Path, patience: float) -> bool:
-    """Whether the supervisor says who it is within so many seconds."""
+    """Check whether the supervisor answers within `patience` seconds."""
     client = GuestClient(folder)
     deadline = time.monotonic() + patience
     while (left := deadline - time.monotonic()) > 0:
@@ -83,12 +83,12 @@ def answers(folder: Path, patience: float) -> bool:
             connection.socket.settimeout(left)
             connection.ask("hello")
             return True
-        time.sleep(_POLL)
+        time.sleep(POLL_SECONDS)
     return False
 
 
 def _mend(context: Context, row: SessionRow) -> None:
-    """What a checkpointer that died could not put right itself."""
+    """Repair what a checkpointer that died left behind."""
     with suppress(HoldfastError, Refused):
         state = context.engine.inspect(row.container_id or "")
         if state is not None and state.running:
@@ -98,6 +98,6 @@ def _mend(context: Context, row: SessionRow) -> None:
 
 
 def _pauses(folder: Path) -> list[str]:
-    """The tokens of pauses that nobody ended."""
+    """Return the tokens of pauses that were never ended."""
     names = run_dir.names(folder, _LOOKED_AT)
     return [found.group(1) for name in names if (found := _PAUSED.fullmatch(name))]

@@ -1,6 +1,6 @@
-"""Whether a session can be used: what its row says, compared with what the engine says of its container.
+"""The health of a session: its row compared with the state of its container.
 
-A container may end or be removed behind our back; the session is found to be dead when somebody looks.
+A container may end or be removed behind our back; the session is found dead at the next check.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def check(context: Context, session_id: str) -> None:
-    """Do nothing if the session's container runs.
+    """Check that the session's container runs.
 
     Raises:
-        SessionError, SessionDead, SessionNotFound: why it cannot be used, and what to do about it.
+        SessionError, SessionDead, SessionNotFound: why the session cannot be used, and what to do about it.
     """
     row = context.session_row(session_id)
     if row.state == "running" and row.container_id is not None:
@@ -39,7 +39,11 @@ def check(context: Context, session_id: str) -> None:
 
 
 def check_usable(context: Context, row: SessionRow) -> None:
-    """Do nothing if the session is said to run and to answer. Raises as `check` does."""
+    """Check that the session's row says that it runs and answers.
+
+    Raises:
+        SessionError, SessionDead, SessionNotFound: as for `check`.
+    """
     if row.state == "running":
         if "unhealthy" in row.details:
             _check_answers(context, row)
@@ -54,7 +58,7 @@ def check_usable(context: Context, row: SessionRow) -> None:
 
 
 def observe_all(context: Context) -> list[SessionRow]:
-    """The rows of all sessions as they are now, oldest first."""
+    """Return the rows of all sessions as they are now, oldest first."""
     rows = context.store.sessions()
     if any(row.state == "running" for row in rows):
         running = context.engine.running(holdfast_home=context.home.digest)
@@ -63,7 +67,7 @@ def observe_all(context: Context) -> list[SessionRow]:
 
 
 def observed(context: Context, row: SessionRow, running: set[str]) -> SessionRow:
-    """The row as it is now; `running` are containers that are known to run and need not be asked for."""
+    """Return the row as it is now; `running` are containers that are known to run and need no inspection."""
     if row.state != "running" or row.container_id in running:
         return row
     # It may have been removed, suspended or restored since the list was read.
@@ -87,7 +91,7 @@ def _check_answers(context: Context, row: SessionRow) -> None:
 def _mark_dead(context: Context, row: SessionRow, why: str) -> SessionRow:
     from holdfast.runtime.journal import host_events
 
-    # A resume may have given it another container in this very moment.
+    # A resume may have given it another container in the meantime.
     now = context.store.session(row.id)
     if now.state == "running" and now.container_id == row.container_id:
         dead = context.store.update_session(row.id, state="dead")

@@ -1,6 +1,6 @@
-"""What a session is told when it begins or goes on: who it is, and what of; and what came of its hooks.
+"""Identity messages sent when a session starts or resumes, and the results of its hooks.
 
-The form of these messages is here; the guest reads them in `identity/identity.py` and
+The format of these messages is defined here; the guest reads them in `identity/identity.py` and
 `identity/identity_files.py`.
 """
 
@@ -28,7 +28,7 @@ SHOWN = 2000
 
 @dataclass(frozen=True, slots=True)
 class HookOutcome:
-    """What came of a hook: a program's path or `pid N`. `trouble` is empty if all is well."""
+    """The result of a hook: a program's path or `pid N`. `trouble` is empty if it succeeded."""
 
     hook: str
     event: str
@@ -38,13 +38,17 @@ class HookOutcome:
 
 
 def who(row: SessionRow) -> dict[str, Any]:
-    """Who a session is, and in which container."""
+    """Return the identity of a session and its container."""
     told = {"session": row.id, "name": row.name, "generation": row.generation}
     return {**told, "container": row.container_id} if row.container_id else told
 
 
 def say_who(folder: Path, row: SessionRow, kept: Manifest | None = None) -> None:
-    """Leave for a supervisor that begins who it is, and the snapshot its files are of. Raises StoreError."""
+    """Write the identity, and the snapshot of the files, for a supervisor that starts.
+
+    Raises:
+        StoreError: they cannot be written.
+    """
     chosen: dict[str, Any] = {"user": row.options.get("user"), "workdir": row.options.get("workdir")}
     if kept is not None:
         before = {"session": kept.session, "name": kept.session_name, "generation": kept.generation}
@@ -53,23 +57,23 @@ def say_who(folder: Path, row: SessionRow, kept: Manifest | None = None) -> None
 
 
 def wake(folder: Path, row: SessionRow, token: str, event: str, snapshot: str = "") -> None:
-    """End a pause. `event` is restored (in a copy), resumed, or aborted: nothing was taken."""
+    """End a pause. `event` is `restored` (in a copy), `resumed`, or `aborted` (nothing was captured)."""
     told = {"token": token, "event": event, "snapshot": snapshot, **who(row)}
     run_dir.write_json(folder, layout.WAKE_NAME, told)
 
 
 def hooks(folder: Path) -> list[HookOutcome]:
-    """Wait until the hooks of a session are over, for which it has an end, and return what came of them."""
+    """Wait for the session's (time-limited) hooks and return their results."""
     try:
         told = Frame({"event": "hooks", **wire_fields.body(GuestClient(folder).request("hooks"))})
         return [_outcome(Frame({"event": "hook", **one})) for one in wire_fields.rows(told, "outcomes")]
     except GuestError as error:
-        # A supervisor of an older version has no hooks; one that hangs up is found out about soon.
+        # A supervisor of an older version has no hooks; one that hangs up is detected by the next call.
         return [] if "no such operation" in str(error) else [_unknown(str(error))]
 
 
 def told(progress: Callable[[str], None], session: str, folder: Path) -> list[str]:
-    """Wait for the hooks of a session, tell what went wrong, and return it as sentences."""
+    """Wait for the hooks of a session, report failures, and return them as sentences."""
     found = [sentence(one) for one in hooks(folder) if one.trouble]
     for each in found:
         progress(f"session {session}: {each}")
@@ -77,7 +81,7 @@ def told(progress: Callable[[str], None], session: str, folder: Path) -> list[st
 
 
 def sentence(outcome: HookOutcome) -> str:
-    """A hook that went wrong, for people."""
+    """Describe a hook that failed, for people."""
     last = outcome.output.strip().rpartition("\n")[2]
     return f"hook {outcome.hook}: {outcome.trouble}" + (f" ({last[:200]})" if last else "")
 

@@ -1,9 +1,9 @@
-"""What an image may say about the containers made of it, and what a session takes from that: its files alone.
+"""The settings of an image that a session takes over, which are its files and its variables.
 
-An engine lets an image name labels, which other programs on the host act upon; volumes, whose contents are in
-no snapshot; a health check, which the engine runs with the container's own capabilities; and more. Whatever
-`session_options` does not set itself is answered here. Variables are kept: only programs of the session see
-them. Pure.
+An image can also set labels, which other programs on the host act upon; volumes, whose contents are in no
+snapshot; a health check, which the engine runs with the container's own capabilities; and more. All settings
+that `session_options` does not set itself are overridden here. Variables are kept: only programs of the
+session see them. Pure.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ STOP_SIGNAL = "SIGTERM"
 
 
 def check(name: str, config: Mapping[str, Any]) -> None:
-    """See that a session can be made of an image, by its configuration as the engine tells it.
+    """Check by the image's configuration that a session can be made of it.
 
     Raises:
-        ImageError: it has volumes.
+        ImageError: it declares volumes.
     """
     volumes = sorted(config.get("Volumes") or {})
     if volumes:
@@ -35,6 +35,6 @@ def check(name: str, config: Mapping[str, Any]) -> None:
 
 
 def without_labels(config: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, str]:
-    """A container's own labels, and its image's emptied: an engine cannot leave those out."""
+    """Return a container's own labels, and its image's with empty values: an engine cannot omit those."""
     inherited = {str(name): "" for name in config.get("Labels") or {} if not str(name).startswith(_OURS)}
     return {**inherited, **labels}

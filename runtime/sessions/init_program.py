@@ -1,9 +1,8 @@
-"""The program that every session's container is started with: a file of the home, of the checkpointer's
-image.
+"""The init program of every session's container: a file of the home, taken from the checkpointer's image.
 
-A session can replace any file of its image, so its first process is never one of those: this file is mounted
-read-only over whatever is in its place (`session_options`), and the checkpointer, before it does anything
-privileged, asks the kernel whether the first process runs it (`checkpointer/first_process.py`).
+A session can replace any file of its image, so its first process never runs one of those: this file is
+mounted read-only over its path (`session_options`). Before it does anything privileged, the checkpointer asks
+the kernel whether the first process runs this file (`checkpointer/first_process.py`).
 """
 
 from __future__ import annotations
@@ -25,17 +24,16 @@ if TYPE_CHECKING:
 
 IN_IMAGE = "/opt/holdfast/init"
 _LARGEST = 16 << 20
-"""Bytes. It is linked statically, and has less than one million."""
+"""Upper bound in bytes. The program is linked statically and has less than a million."""
 
 
 def obtain(engine: Engine, home: Home, progress: Callable[[str], None]) -> Path:
-    """The file, named by its digest below a folder named by the image; taken out of that if it is not there
-    yet.
+    """Return the file, named by its digest below a folder named by the image; extract it if it is missing.
 
     Raises:
         ImageError: the image cannot be built, or lacks the program.
         EngineError: the engine refuses.
-        StoreError: it cannot be written.
+        StoreError: the file cannot be written.
     """
     from holdfast.images import build
 
@@ -47,9 +45,9 @@ def obtain(engine: Engine, home: Home, progress: Callable[[str], None]) -> Path:
 
 
 def is_another(home: Home, pid: int) -> bool:
-    """Whether a process is known to run something else than one of these programs.
+    """Check whether a process is known to run another program than one of these.
 
-    It cannot be told by whoever may not trace the process: that takes CAP_SYS_PTRACE (proc(5)).
+    A user who may not trace the process cannot know; that takes CAP_SYS_PTRACE (proc(5)).
     """
     try:
         running = os.stat(f"/proc/{pid}/exe")  # noqa: PTH116 - a magic link, not a path
@@ -67,7 +65,7 @@ def _known(folder: Path) -> Path | None:
 
 
 def _taken_out(engine: Engine, home: Home, image: str) -> bytes:
-    """Read it from a container of the image that is never started."""
+    """Read the program from a container of the image that is never started."""
     labels = {"holdfast.home": home.digest, "holdfast.role": "init"}
     program = b""
     with held():
@@ -83,10 +81,9 @@ def _taken_out(engine: Engine, home: Home, image: str) -> bytes:
 
 
 def _write(folder: Path, program: bytes) -> Path:
-    """Under a name of its own first: a container may be started from the file at any moment.
+    """Write the program under a temporary name and link it: a container may start from it at any time.
 
-    Another process may write it at the same time. The first stays: a container that was started from it is
-    known by its inode.
+    If another process does the same, the first file stays: containers started from it are known by its inode.
     """
     place = folder / hashlib.sha256(program).hexdigest()
     new = folder / f".{secrets.token_hex(6)}"

@@ -1,6 +1,6 @@
-"""What a person opens for a session: HOST:PORT, where HOST is an address, a network or a name. Pure.
+"""Exceptions to a session's network rules: HOST:PORT, where HOST is an address, a network or a name. Pure.
 
-Names are looked up when the rules are made, by the function the caller passes in.
+Names are resolved when the rules are made, by a function that the caller passes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from holdfast.errors import InvalidArgument
 from holdfast.snapshots.checkpointer.netrules import Network, Opening
 
 Lookup = Callable[[str], list[str]]
-"""The addresses of a name, as text; none if it has none."""
+"""A function that returns the addresses of a name as text, none if it has none."""
 
 MOST = 100
-"""Items for one session."""
-# RFC 1123, with underscores, which occur in names of hosts all the same.
+"""The most exceptions for one session."""
+# RFC 1123, and underscores, which occur in host names nevertheless.
 _NAME = re.compile(
     r"(?=.{1,253}\Z)[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})(?:\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})*\.?"
 )
@@ -27,17 +27,17 @@ _NAME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """One item. Its text is normalized, so that equal items are equal texts."""
+    """One exception. Its text is normalized, so that equal exceptions are equal texts."""
 
     host: str
     port: int
 
     @classmethod
     def parse(cls, text: str) -> Allowed:
-        """From `name:443`, `10.1.2.3:5432`, `10.0.0.0/8:443` or `[fd00::1]:443`.
+        """Parse `name:443`, `10.1.2.3:5432`, `10.0.0.0/8:443` or `[fd00::1]:443`.
 
         Raises:
-            InvalidArgument: it is none of these.
+            InvalidArgument: the text has another form.
         """
         host, colon, port = text.strip().rpartition(":")
         bracketed = host.startswith("[") and host.endswith("]")
@@ -57,18 +57,18 @@ class Allowed:
 
     @property
     def is_name(self) -> bool:
-        """Whether it must be looked up."""
+        """True if the host must be resolved."""
         return _network(self.host) is None
 
     def openings(self, lookup: Lookup) -> list[Opening]:
-        """What it opens; nothing if it is a name without an address."""
+        """Return the addresses and ports it opens; none if it is a name without an address."""
         network = _network(self.host)
         found = [network] if network is not None else [_network(one) for one in lookup(self.host)]
         return [Opening(one, self.port) for one in found if one is not None]
 
 
 def openings(items: Iterable[Allowed], lookup: Lookup) -> tuple[list[Opening], list[str]]:
-    """What these open, each once; and the names among them that have no address."""
+    """Return what these exceptions open, each once, and the names among them that have no address."""
     found: dict[Opening, None] = {}
     unknown: list[str] = []
     for item in items:

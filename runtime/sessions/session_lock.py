@@ -1,6 +1,6 @@
-"""One thing at a time is done to a session as a whole: who comes second waits for the turn, not forever.
+"""The lock of a session: operations on the whole session take turns, and wait for a limited time.
 
-Knows nothing of what is done.
+Knows nothing of the operations.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 
 def session_lock(context: Context, session_id: str, what: str) -> AbstractContextManager[None]:
-    """Hold the exclusive lock of a session; waits up to `locks.PATIENCE` seconds for its holder.
+    """Hold the exclusive lock of a session; wait up to `locks.LOCK_SECONDS` seconds for its holder.
 
     Raises:
         SessionBusy: it is still held; the message is "cannot <what>: …".
     """
-    return locks.exclusive(context.home.locks, session_id, what, locks.PATIENCE)
+    return locks.exclusive(context.home.locks, session_id, what, locks.LOCK_SECONDS)
 
 
 @contextmanager
 def turn(context: Context, session: SessionRow, verb: str, *, usable: bool = True) -> Iterator[SessionRow]:
-    """Have a session for oneself; yields its row as it is when the turn has come.
+    """Acquire the session's lock and yield its current row.
 
-    Others may have suspended or removed it meanwhile. With `usable` it must be one that runs.
+    Another caller may have suspended or removed the session meanwhile. With `usable` it must run.
 
     Raises:
-        SessionBusy: somebody else had it for all of `locks.PATIENCE`; "cannot <verb> session …".
-        SessionNotFound, SessionError, SessionDead: it is gone, or does not run (any more).
+        SessionBusy: the lock was held for all of `locks.LOCK_SECONDS`; "cannot <verb> session …".
+        SessionNotFound, SessionError, SessionDead: the session is gone, or does not run (any more).
     """
     with session_lock(context, session.id, f"{verb} session {session.name}"):
         row = context.session_row(session.id)
@@ -49,7 +49,7 @@ def turn(context: Context, session: SessionRow, verb: str, *, usable: bool = Tru
 
 
 def _check_after(context: Context, session_id: str, error: HoldfastError) -> None:
-    """If what failed left the session so that nobody can reach it, that is what matters."""
+    """Raise SessionError instead if the failed operation left the session unreachable."""
     rows = [row for row in context.store.sessions() if row.id == session_id]
     if rows and "unhealthy" in rows[0].details and not isinstance(error, SessionUnhealthy):
         try:

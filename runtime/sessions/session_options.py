@@ -1,7 +1,6 @@
-"""What a person may choose about a session, and what the engine is told because of it.
+"""The options of a session, and their translation into container settings.
 
-Pure: the defaults, the checks and the translation live here; nothing is asked of an engine or a host except
-what the caller passes in.
+Pure: defaults, validation and translation live here; facts about the engine and the host are passed in.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from holdfast.base.quantities import parse_size
 from holdfast.base.text import plain
 from holdfast.engine import disk_limits
 from holdfast.errors import InvalidArgument
@@ -30,9 +30,8 @@ T = TypeVar("T", bound=BaseModel)
 MIB = 1 << 20
 # The supervisor, a shell and a kernel need about 150 MiB; less than this would be killed at the start.
 MEMORY_LEAST = 256 * MIB
-_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": MIB, "g": 1 << 30, "t": 1 << 40}
 
-# What package managers and servers need. Not NET_ADMIN: the rules for the network are set from outside.
+# What package managers and servers need. Not NET_ADMIN: network rules are set from outside.
 CAPABILITIES = (
     "CHOWN",
     "DAC_OVERRIDE",
@@ -47,14 +46,14 @@ CAPABILITIES = (
     "SYS_CHROOT",
 )
 RESOLVER = "/etc/resolv.conf"
-# Limits that let a program run before others without a capability; an engine's defaults may be higher.
+# Limits that would let a program raise its priority without a capability; engines may default to more.
 NO_PRIORITY = ("nice", "rtprio")
-# Places of the container that a mount would break.
+# Paths in the container that a mount would break.
 RESERVED = ("/proc", "/sys", "/dev", str(layout.RUN_DIR), str(layout.STATE_DIR), "/opt/holdfast")
 
 
 class Mount(BaseModel):
-    """A file or folder of the host that the session sees."""
+    """A file or folder of the host that is mounted into the session."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -64,10 +63,10 @@ class Mount(BaseModel):
 
     @classmethod
     def parse(cls, text: str) -> Mount:
-        """From SRC:DST or SRC:DST:ro.
+        """Parse SRC:DST or SRC:DST:ro.
 
         Raises:
-            InvalidArgument: it is neither.
+            InvalidArgument: the text has another form.
         """
         parts = text.split(":")
         mode = parts.pop() if len(parts) == 3 and parts[2] in ("ro", "rw") else "rw"
@@ -98,7 +97,7 @@ class Mount(BaseModel):
 
 
 class SecretOption(BaseModel):
-    """A secret as a session knows it: which variable has its placeholder, and the hosts it is for."""
+    """A secret as the session knows it: the variable that has its placeholder, and the hosts it is for."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -118,15 +117,15 @@ class SecretOption(BaseModel):
 
 
 class SessionOptions(BaseModel):
-    """Everything that can be chosen when a session is made; what is left out is safe.
+    """All options of a new session; the defaults are safe.
 
-    network is what it reaches: the `internet` and nothing else, `none`, or also what is around the host
-    (`open`); `default`, of earlier versions, is `internet`. With `domains` it is those names and nothing
-    else, through the gateway. allow are exceptions, HOST:PORT. secrets are variables with placeholders, for
-    which the gateway puts the values into requests to their hosts.
+    network is what it can reach: `internet` (nothing else), `none`, or `open` (also the networks around the
+    host); `default`, of earlier versions, means `internet`. With `domains` it reaches those names and nothing
+    else, through the gateway. allow lists exceptions, HOST:PORT. secrets are variables with placeholders; the
+    gateway puts the values into requests to their hosts.
 
     memory and disk are in bytes (or text such as `512m`), cpus counts cores, pids counts processes and
-    threads. disk is what the session may write to its own files; None is what the engine can do about it.
+    threads. disk limits the session's own files; with None the engine's limit applies, if it has one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -147,10 +146,10 @@ class SessionOptions(BaseModel):
 
     @classmethod
     def parse(cls, **chosen: Any) -> SessionOptions:
-        """Check what was chosen.
+        """Validate options.
 
         Raises:
-            InvalidArgument: one line that names the option and what is wrong with it.
+            InvalidArgument: names the option and what is wrong with it, in one line.
         """
         if unknown := sorted(set(chosen) - set(cls.model_fields)):
             raise InvalidArgument(
@@ -187,7 +186,7 @@ class SessionOptions(BaseModel):
 
     @property
     def by_gateway(self) -> bool:
-        """Whether the session calls out through the gateway."""
+        """True if the session's outgoing calls go through the gateway."""
         return self.network == "domains" or bool(self.secrets)
 
     @model_validator(mode="after")
@@ -213,10 +212,9 @@ class SessionOptions(BaseModel):
     def _size(cls, value: Any) -> Any:
         if not isinstance(value, str):
             return value
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)([bkmgt]?)(?:i?b)?", value.strip().lower())
-        if not match:
+        if (size := parse_size(value)) is None:
             raise ValueError("must be a number of bytes, or a size such as 512m or 4g")
-        return int(float(match[1]) * _UNITS[match[2]])
+        return size
 
     @field_validator("user")
     @classmethod
@@ -266,13 +264,17 @@ def container_options(
     disk: int | None = None,
     trust: Path | None = None,
 ) -> dict[str, Any]:
-    """What the SDK's `containers.create` is given for a session.
+    """Return the arguments of the SDK's `containers.create` for a session.
 
-    `network` is the name of the sessions' bridge, `mptcp` whether the host's kernel has multipath TCP:
-    such sockets cannot be checkpointed, so they are switched off. `ipv6`: whether it has that; `localhost`
-    is ::1 too then, which engines switch off. `resolver` is the file to be its resolv.conf, in place of
-    the engine's, whose resolver knows the names of other containers. `disk`: the bytes the engine limits its
-    files to, if it does. `trust` is the folder of a session with secrets that says whom it trusts.
+    Args:
+        network: the name of the sessions' bridge.
+        mptcp: True if the host's kernel has multipath TCP. Its sockets cannot be checkpointed, so it is
+            switched off.
+        ipv6: True if the host's kernel has IPv6. `localhost` is then ::1 also, which engines switch off.
+        resolver: the file that becomes its resolv.conf, instead of the engine's, whose resolver knows the
+            names of other containers.
+        disk: the bytes to which the engine limits its files, if it can.
+        trust: the folder with the certificates that a session with secrets trusts.
     """
     sysctls = {"net.mptcp.enabled": "0"} if mptcp else {}
     if ipv6:
@@ -301,7 +303,7 @@ def container_options(
         "shm_size": options.memory // 4,
         "mounts": [
             _bind(str(run_dir), str(layout.RUN_DIR), read_only=False),
-            # Over whatever the image has there: what a session wrote must not be its own first process.
+            # Mounted over the image's file: a file that a session wrote must not become its first process.
             _bind(str(init), str(layout.INIT), read_only=True),
         ]
         + [_bind(m.source, m.target, read_only=m.read_only) for m in options.mounts],
@@ -326,7 +328,7 @@ def container_options(
 
 
 def _gateway_environment(options: SessionOptions, trust: bool) -> dict[str, str]:
-    """What makes programs use the gateway."""
+    """Return the variables that make programs use the gateway."""
     if not options.by_gateway:
         return {}
     found = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), gateway_paths.PROXY)

@@ -1,11 +1,11 @@
-"""Makes and removes the folder that a session shares with the host, on a small file system of its own.
+"""The folder that a session shares with the host: made and removed, on a small file system of its own.
 
-A session can fill that and nothing else (`snapshots/checkpointer/rooms.py` has the sizes). A controller that
-is root mounts it; for other users the checkpointer does. Where neither can, because the engine would not see
-the mount, the folder is an ordinary one without a limit: its creation and `doctor` say so. What is in the
-folder is the business of `run_dir.py`.
+A session can fill that file system and nothing else (`snapshots/checkpointer/rooms.py` has the sizes). A
+controller that runs as root mounts it; for other users the checkpointer does. Where neither can, because the
+engine would not see the mount, the folder is an ordinary one without a limit; its creation and `doctor` say
+so. The contents of the folder are the business of `run_dir.py`.
 
-    HOME/run/ID/              ours alone; may be renamed while the session runs
+    HOME/run/ID/              never seen by the container; may be renamed while the session runs
     HOME/run/ID/room/         the mount point
     HOME/run/ID/room/shared/  what the container sees at /run/holdfast
 """
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 def make(engine: Engine, home: Home, name: str, progress: Callable[[str], None] = lambda _line: None) -> Path:
-    """Make the folder of a session, or of a container that is to take a session's place, and return it.
+    """Make the folder of a session, or of a container that will take a session's place, and return it.
 
     Raises:
-        StoreError: it cannot be made.
+        StoreError: the folder cannot be made.
     """
     folder = home.run_dir(name)
     point = folder.parent
@@ -50,7 +50,7 @@ def make(engine: Engine, home: Home, name: str, progress: Callable[[str], None] 
 
 
 def remove(engine: Engine, home: Home, name: str) -> None:
-    """Remove the folder with all that is in it. What cannot be removed now is garbage, which `gc` finds."""
+    """Remove the folder and its contents. What cannot be removed now is garbage, which `gc` finds."""
     outer = home.run / name
     point = outer / rooms.POINT
     if rooms.mounted(point):
@@ -63,7 +63,7 @@ def remove(engine: Engine, home: Home, name: str) -> None:
 
 
 def trouble(engine: Engine, home: Home) -> str:
-    """Why shared folders made from here would have no limit; empty if they have one."""
+    """Return why shared folders made by this process would have no limit; empty if they have one."""
     name = f"{os.getpid():012x}.try"
     try:
         folder = make(engine, home, name)
@@ -74,7 +74,7 @@ def trouble(engine: Engine, home: Home) -> str:
 
 
 def _mount(engine: Engine, home: Home, point: Path) -> str:
-    """Mount the room at its place. Returns why it could not be mounted, empty if it is."""
+    """Mount the room; return why it could not be mounted, empty if it is."""
     try:
         if _direct(engine):
             rooms.mount(point, os.getuid(), os.getgid())
@@ -86,7 +86,7 @@ def _mount(engine: Engine, home: Home, point: Path) -> str:
 
 
 def _direct(engine: Engine) -> bool:
-    """Whether this process may mount, and the engine sees it: both are in one mount namespace."""
+    """Check whether this process may mount and the engine would see it: both share one mount namespace."""
     if os.geteuid() != 0:
         return False
     with suppress(OSError):
@@ -96,9 +96,9 @@ def _direct(engine: Engine) -> bool:
 
 
 def _engine_process(path: str) -> int:
-    """The process that listens on the engine's socket (unix(7), SO_PEERCRED): the engine, or systemd for it.
+    """Return the process that listens on the engine's socket (unix(7), SO_PEERCRED): the engine, or systemd.
 
-    0: it is in another PID namespace, or the engine is not reached over a socket of this machine.
+    0 if it is in another PID namespace, or the engine is not reached through a socket of this machine.
     """
     if not path:
         return 0
@@ -110,7 +110,7 @@ def _engine_process(path: str) -> int:
 
 
 def _ask(engine: Engine, home: Home, name: str, *, make: bool) -> None:
-    from holdfast.snapshots import service  # 30 ms that a controller of root need not spend
+    from holdfast.snapshots import service  # 30 ms that a controller running as root need not spend
     from holdfast.snapshots.link import Refused
 
     pid = _engine_process(engine.socket)

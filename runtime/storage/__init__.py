@@ -1,1 +1,1 @@
-"""What snapshots take on the disk: counted, swept, verified, repaired."""
+"""Disk storage of snapshots: accounting, sweeping, verification, repair."""

@@ -1,4 +1,4 @@
-"""Deletes snapshots."""
+"""Deletion of snapshots."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def remove_snapshot(context: Context, snapshot: SnapshotRow) -> None:
     """Delete a snapshot: image, files, row, in this order, so that a removal cut short can be repeated.
 
     Raises:
-        SnapshotInUse: a suspended session needs it, or it is being restored.
+        SnapshotInUse: a suspended session needs the snapshot, or it is being restored.
     """
     for session in context.store.sessions():
         if session.state == "suspended" and session.parent_snapshot_id == snapshot.id:
@@ -25,7 +25,7 @@ def remove_snapshot(context: Context, snapshot: SnapshotRow) -> None:
                 f"cannot remove snapshot {snapshot.name}: session {session.name} is suspended in it",
                 hint=f"`holdfast resume {session.name}` or `holdfast rm {session.name}` first",
             )
-    with ballast.given_up(context.home), held(), snapshot_lock.removing(context, snapshot):
+    with ballast.given_up(context.home.root), held(), snapshot_lock.removing(context, snapshot):
         context.engine.images.remove(image_ref(snapshot.id))
         snapshot_storage.sweep_images(context)
         shutil.rmtree(context.home.snapshots / snapshot.id, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Who uses a snapshot, and who may remove it: any number of restores, or one removal."""
+"""The lock of a snapshot: held by any number of restores, or by one removal."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def used(context: Context, snapshot: SnapshotRow) -> Iterator[None]:
-    """Nobody removes the snapshot meanwhile.
+    """Keep the snapshot from being removed during the block.
 
     Raises:
-        SnapshotNotFound: it is being removed, or was.
+        SnapshotNotFound: it is being removed, or was removed.
     """
     gone = SnapshotNotFound(f"cannot use snapshot {snapshot.name}: it was removed just now")
     try:
@@ -34,10 +34,10 @@ def used(context: Context, snapshot: SnapshotRow) -> Iterator[None]:
 
 @contextmanager
 def removing(context: Context, snapshot: SnapshotRow) -> Iterator[None]:
-    """Nobody restores the snapshot meanwhile; after the block there is none.
+    """Keep the snapshot from being restored during the block, which removes it.
 
     Raises:
-        SnapshotInUse: it is being restored, or removed by another.
+        SnapshotInUse: it is being restored, or removed by another caller.
     """
     name = _name(snapshot)
     try:

@@ -1,4 +1,4 @@
-"""Keeps what the store says of snapshots' sizes in step with what is on the disk, and sweeps.
+"""Storage accounting: keeps the sizes in the store in step with the disk, and sweeps.
 
 `snapshots.storage` does the work; it knows no rows.
 """
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SnapshotRow
 
 DEEP = 0.9
-PATIENCE = 60.0
+STORE_LOCK_SECONDS = 60.0
 
 
 def image_ref(snapshot_id: str) -> str:
-    """The name of a snapshot's image."""
+    """Return the name of a snapshot's image."""
     return f"holdfast/snapshot:{snapshot_id}"
 
 
 def details(stored: Stored, grown: int) -> dict[str, Any]:
-    """What a snapshot's row remembers of its storage.
+    """Return what a snapshot's row records of its storage.
 
-    Bytes of its images as they are (`raw`), of what is kept for them (`own`), of pages that older snapshots
-    need, too (`shared`), and of everything else (`besides`).
+    Bytes of its process images uncompressed (`raw`), of what is stored for them alone (`own`), of pages that
+    older snapshots also need (`shared`), and of everything else (`besides`).
     """
     told = {"raw": stored.raw, "own": stored.own, "shared": stored.shared, "besides": grown + stored.files}
     return {"storage": {**told, "packed": stored.packed}}
 
 
 def settle(context: Context, taken: SnapshotRow) -> SnapshotRow:
-    """After a snapshot: pack it if that was put off, and see that the unpacked ones are not too many.
+    """Pack a new snapshot if that was postponed, and evict unpacked images beyond the limit.
 
-    Whatever goes wrong here can be done at another time: the snapshot is whole.
+    Errors are ignored, since this can be done later: the snapshot is complete.
     """
     home, folder = context.home, context.home.snapshots / taken.id
     with suppress(HoldfastError, OSError):
@@ -53,19 +53,19 @@ def settle(context: Context, taken: SnapshotRow) -> SnapshotRow:
 
 
 def sweep(context: Context, *, deep: bool = False) -> Swept:
-    """Give back what no snapshot needs any more, and count anew what each one takes.
+    """Free what no snapshot needs any more, and count again what each one takes.
 
     Args:
-        deep: also write packs anew of which only a little is not needed.
+        deep: also rewrite packs of which only a little is no longer needed.
 
     Raises:
-        SnapshotError: a snapshot's recipe is damaged, so that what it needs cannot be told.
+        SnapshotError: a snapshot's recipe is damaged, so that what it needs is not known.
         StoreError: the folder cannot be used.
     """
     if deep:
         for row in context.store.snapshots():
             settle(context, row)
-    thin, patience = (DEEP, PATIENCE) if deep else (THIN, 0.0)
+    thin, patience = (DEEP, STORE_LOCK_SECONDS) if deep else (THIN, 0.0)
     try:
         done = storage.sweep(context.home, thin=thin, patience=patience)
     except RecipeDamaged as error:
@@ -80,14 +80,14 @@ def sweep(context: Context, *, deep: bool = False) -> Swept:
 
 
 def waste(context: Context) -> int:
-    """Bytes that a deep sweep would give back, about; 0 if that cannot be told."""
+    """Return roughly how many bytes a deep sweep would free; 0 if that is not known."""
     with suppress(RecipeDamaged, OSError):
         return storage.waste(context.home, DEEP)
     return 0
 
 
 def tidy(context: Context) -> None:
-    """`sweep` after something else was done, which is done even if this cannot be."""
+    """Run `sweep` after another operation, which succeeds even if this fails."""
     with suppress(HoldfastError, OSError):
         sweep(context)
 
@@ -116,15 +116,15 @@ def _resized(context: Context, row: SnapshotRow, own: int, shared: int, *, packe
 def sweep_images(context: Context) -> None:
     """Remove images of snapshots that are gone and that no container needs any more.
 
-    A session restored from a snapshot keeps the image alive without a name when the snapshot is removed. One
-    with a name but no snapshot was asked for by a process that died before the engine had made it.
+    A session restored from a snapshot keeps its image alive, without a name, when the snapshot is removed. An
+    image with a name but without a snapshot was requested by a process that died before the engine made it.
     """
     engine, store = context.engine, context.store
     found = engine.images.having(holdfast_home=context.home.digest, holdfast_role="snapshot")
-    # In this order: what is begun after the first look is no business of this one.
+    # In this order, so that operations that start after the first listing are left alone.
     known = {image_ref(row.id) for row in store.snapshots(pending=True)}
     needed = {row.image_id for row in store.snapshots()} | {row.image for row in store.sessions()}
     for image_id, tags in found.items():
         if image_id not in needed and not known.intersection(tags):
-            with suppress(EngineError):  # a container still runs on it
+            with suppress(EngineError):  # a container still uses it
                 engine.images.remove(image_id)

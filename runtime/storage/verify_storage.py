@@ -1,8 +1,8 @@
-"""Looks at everything snapshots are made of, says what is damaged and whom it hurts, and repairs what it can.
+"""Verification of everything snapshots are made of: reports damage and the snapshots affected, and repairs.
 
-A snapshot is whole if its manifest is valid, the engine has its image with all layers, the files beside it
-match their digests, and its process images can be had: from the packs, or plain. What is there in one of the
-two ways is made whole in the other.
+A snapshot is intact if its manifest is valid, the engine has its image with all layers, its other files match
+their digests, and its process images exist: packed, or plain. If one of the two forms is intact, the other is
+repaired from it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is not as it was. `snapshot` is whom it concerns, empty for what all share."""
+    """Damage that was found. `snapshot` is the id concerned, empty for shared storage."""
 
     snapshot: str
     name: str
@@ -44,7 +44,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Verified:
-    """What a look at everything came to. `bytes` of pages and of plain files were compared."""
+    """The outcome of a verification. `bytes` counts the pages and plain files that were compared."""
 
     snapshots: int = 0
     bytes: int = 0
@@ -52,12 +52,12 @@ class Verified:
 
     @property
     def ok(self) -> bool:
-        """Whether every snapshot can be restored, if need be after a repair."""
+        """True if every snapshot can be restored, possibly after a repair."""
         return not self.damaged
 
     @property
     def damaged(self) -> list[str]:
-        """Names of the snapshots that cannot be restored."""
+        """The names of snapshots that cannot be restored."""
         return sorted({one.name for one in self.findings if one.snapshot and not one.repaired})
 
 
@@ -65,13 +65,13 @@ def verify(context: Context, chosen: Sequence[SnapshotRow]) -> Verified:
     """Check snapshots and all packs, repair, and mark what cannot be repaired.
 
     Raises:
-        EngineUnavailable: the images cannot be asked for.
-        StoreError: another process changes what is stored and does not end.
+        EngineUnavailable: the images cannot be inspected.
+        StoreError: another process keeps changing what is stored.
     """
     told = Verified(len(chosen))
     with Chunks(context.home.root) as chunks:
         if chunks.packs.is_dir():
-            # What is damaged is taken out at once: nothing new may rely on it.
+            # Damaged pages are taken out at once, so that nothing new relies on them.
             with chunks.changing():
                 found = checking.check(chunks)
                 names = checking.mend(chunks, found)
@@ -86,7 +86,7 @@ def verify(context: Context, chosen: Sequence[SnapshotRow]) -> Verified:
 
 
 class _Look:
-    """At one snapshot."""
+    """The verification of one snapshot."""
 
     def __init__(
         self, context: Context, chunks: Chunks, found: Findings, row: SnapshotRow, told: Verified
@@ -99,7 +99,7 @@ class _Look:
         self._folder: Path = context.home.snapshots / row.id
 
     def run(self) -> None:
-        """Find, repair, mark."""
+        """Find damage, repair it, and mark the snapshot."""
         try:
             with raw.held(self._folder):
                 self._check()
@@ -130,7 +130,7 @@ class _Look:
             raise SnapshotDamaged("cannot use snapshot: its image is gone from the engine")
         layers = engine.images.layers(kept.image)
         missing = [layer for layer in layers if not os.path.lexists(layer)]
-        # If there is none at all, they are where this process cannot look.
+        # If none exists at all, they are where this process cannot look.
         if 0 < len(missing) < len(layers):
             raise SnapshotDamaged(
                 f"cannot use snapshot: its image lacks {len(missing)} of its layers: {missing[0]} is gone"
@@ -155,7 +155,7 @@ class _Look:
             self._tell(f"{why}; packed again from its plain files", repaired=True)
 
     def _packed(self, kept: Manifest) -> tuple[bool, str]:
-        """Whether the packs have all of it; if not, why, unless it was never packed."""
+        """Check whether the packs have all of it; if not, record why, unless it was never packed."""
         try:
             found = recipe.read(self._folder, kept.id)
         except RecipeDamaged as error:
@@ -164,7 +164,7 @@ class _Look:
             return False, ""
         wanted = {one.name: one.bytes for one in kept.files if one.name.startswith(f"{raw.IMAGES}/")}
         if {name: file.bytes for name, file in found.files.items()} != wanted:
-            return False, "its recipe is not of its files"
+            return False, "its recipe is for other files"
         why = self._found.damage(self._chunks, found)
         return why is None, why or ""
 
@@ -191,9 +191,13 @@ class _Look:
 
 
 def refuse(row: SnapshotRow) -> None:
-    """Refuse a snapshot that was found damaged. Raises SnapshotDamaged."""
+    """Refuse a snapshot that was found damaged.
+
+    Raises:
+        SnapshotDamaged: the snapshot is marked as damaged.
+    """
     if row.state == "damaged" and row.details.get("damage"):
         raise SnapshotDamaged(
             f"cannot use snapshot {row.name}: {row.details['damage']}",
-            hint=f"`holdfast verify {row.name}` looks again; `holdfast rmi {row.name}` removes it",
+            hint=f"`holdfast verify {row.name}` checks again; `holdfast rmi {row.name}` removes it",
         )

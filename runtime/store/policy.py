@@ -11,16 +11,13 @@ from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Any
 
+from holdfast.base.quantities import parse_duration, parse_size
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 
 KEY = "policy"
 KEEP = 20
 """Automatic snapshots of a session that are kept if nothing else is said."""
-_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
-_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|w)")
-_SIZES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([bkmgt]?)(?:i?b)?")
 MOST_PATTERNS = 100
 MOST_NUMBER = 1_000_000
 
@@ -99,8 +96,7 @@ def seconds(text: str | float, what: str = "time") -> float:
     Raises:
         InvalidArgument: it is none.
     """
-    match = _TIME.fullmatch(text.strip().lower()) if isinstance(text, str) else None
-    found = float(match[1]) * _UNITS[match[2]] if match else text
+    found = parse_duration(text, unit_required=True) if isinstance(text, str) else text
     if isinstance(found, timedelta):
         found = found.total_seconds()
     if isinstance(found, bool) or not isinstance(found, int | float) or not 1 <= found < 1e10:
@@ -116,8 +112,7 @@ def size(text: str | int, what: str = "quota") -> int:
     Raises:
         InvalidArgument: it is none.
     """
-    match = _SIZE.fullmatch(text.strip().lower()) if isinstance(text, str) else None
-    found = int(float(match[1]) * _SIZES[match[2]]) if match else text
+    found = parse_size(text) if isinstance(text, str) else text
     if isinstance(found, bool) or not isinstance(found, int) or not 0 < found < 1 << 60:
         raise InvalidArgument(
             f"cannot set {what}: '{plain(str(text), 40)}' is not a size", hint="such as 500m, 2g"

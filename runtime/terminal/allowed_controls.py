@@ -1,16 +1,17 @@
-"""Which control functions of a guest may reach a person's terminal.  Pure.
+"""The control functions of a guest that may reach a person's terminal.  Pure.
 
-Only what is on these lists is passed. What is not on them, and why:
+Only what is on these lists is passed. Left out, and why:
 
-- whatever makes a terminal send something, which its shell would take for typed: reports of its state, its
-  cursor, its colours, its title, its contents (DSR, DA, DECRQM, DECRQSS, DECRQCRA, XTWINOPS, OSC queries …);
+- functions that make a terminal send something, which its shell would take for typed input: reports of
+  its state, its cursor, its colors, its title, its contents (DSR, DA, DECRQM, DECRQSS, DECRQCRA, XTWINOPS,
+  OSC queries …);
 - all strings: clipboard (OSC 52), titles, palette, notifications, file transfer, graphics, programmable keys.
-  Also hyperlinks (OSC 8): a link may show one address and open another, and files;
-- what drops the lines a person can scroll back to: they were there before the guest (ED 3, RIS);
-- what changes the terminal and is not undone: size and place of its window, fonts, levels of conformance,
+  Also hyperlinks (OSC 8): a link may show one address and open another, even a file;
+- functions that drop the lines a person can scroll back to: they were there before the guest (ED 3, RIS);
+- changes of the terminal that are not undone: size and place of its window, fonts, levels of conformance,
   8-bit answers, locked keyboards, forms of keys (modifyOtherKeys, kitty), printing, saved modes.
 
-What each does: xterm's ctlseqs (https://invisible-island.net/xterm/ctlseqs/ctlseqs.html), ECMA-48.
+Reference: xterm's ctlseqs (https://invisible-island.net/xterm/ctlseqs/ctlseqs.html), ECMA-48.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from holdfast.runtime.terminal.vt_parser import Control, Escape, Function, Seque
 
 
 class Use(Enum):
-    """What a terminal is used for: only to show, or also to type into what it shows."""
+    """The use of a terminal: only to show, or also to type into what it shows."""
 
     SHOW = "show"
     ATTACH = "attach"
@@ -30,7 +31,7 @@ class Use(Enum):
 
 # Bell, backspace, tab, line feeds, carriage return, shifts to and from the second character set.
 CONTROLS = frozenset("\a\b\t\n\v\f\r\x0e\x0f")
-# Behind ESC: save and restore the cursor, index, next line, set a tab stop, reverse index.
+# After ESC: save and restore the cursor, index, next line, set a tab stop, reverse index.
 ESCAPES = frozenset("78DEHM")
 # Application and numeric keypad.
 KEYPAD = frozenset("=>")
@@ -42,13 +43,13 @@ NUMBERED = frozenset("@ABCDEFGHIJKLMPSTXZ`abdefg")
 ANSI_MODES = frozenset({4})
 # Reverse video, origin, wrap, blinking and visible cursor, second screen.
 SHOWN_MODES = frozenset({5, 6, 7, 12, 25, 47, 1047, 1048, 1049})
-# Cursor keys, mouse and its reports, focus, bracketed paste: of use only for typing into the program. They
+# Cursor keys, mouse and its reports, focus, bracketed paste: useful only for typing into the program. They
 # make the terminal send what its own shell would read as input.
 TYPED_MODES = frozenset({1, 9, 1000, 1002, 1003, 1004, 1005, 1006, 1015, 2004})
-# No terminal is larger. What repeats or scrolls by more than that only costs time.
+# No terminal is larger. Repeating or scrolling by more than that only costs time.
 GREATEST = 9999
 
-# What most output is made of: text, and functions that are passed as they are, wherever.
+# Most output consists of this: text, and functions that are always passed unchanged.
 ORDINARY = re.compile(
     r"(?:[^\x00-\x1f\x7f-\x9f]++|[\a-\r]"
     r"|\x1b\[(?:[0-9;:]{0,64}m|[0-9]{0,4}(?:[@-GKLMPXd]|;[0-9]{0,4}H|H)|[0-2]?J))++"
@@ -58,7 +59,7 @@ _STYLES = re.compile(r"[0-9;:]*\Z")
 
 
 def passed(function: Function, use: Use) -> str:
-    """The function as a terminal may have it, in its 7-bit form; empty if it may not."""
+    """Return the function as a terminal may get it, in its 7-bit form; empty if it may not."""
     if isinstance(function, Text):
         return function.text
     if isinstance(function, Control):
@@ -98,7 +99,7 @@ def _numbered(parameters: str, final: str) -> str:
         return _modes("", final, parameters, ANSI_MODES)
     if final == "J" and parameters not in ("", "0", "1", "2"):
         return ""
-    # With more parameters SD is a question for the mouse (xterm, highlight tracking), and SCOSC sets margins.
+    # With more parameters SD is a mouse query (xterm, highlight tracking), and SCOSC sets margins.
     most = {"H": 2, "f": 2, "r": 2, "s": 0, "u": 0}.get(final, 1 if final in NUMBERED else -1)
     if len(values) > max(most, 1) or (most == 0 and parameters) or most < 0:
         return ""
@@ -116,6 +117,6 @@ def _private(parameters: str, final: str, use: Use) -> str:
 
 
 def _modes(prefix: str, final: str, parameters: str, known: frozenset[int]) -> str:
-    """Each of them is judged alone: one that is good must not bring in others."""
+    """Judge each mode on its own: an allowed one must not bring in others."""
     good = [value for value in parameters.split(";") if 0 < len(value) < 6 and int(value) in known]
     return f"\x1b[{prefix}{';'.join(good)}{final}" if good else ""

@@ -1,8 +1,8 @@
-"""A terminal without a screen: what a terminal would hold after some output.
+"""A terminal without a screen: the state a terminal would have after some output.
 
-pyte does most of it. Added are what programs that know xterm rely on and pyte lacks: the second screen,
+pyte does most of it. Added is what pyte lacks and programs made for xterm rely on: the second screen,
 private modes, scrolling and repeating, wide characters that are half overwritten; and sequences that pyte
-would take for text are kept from it. The output is the guest's and may be anything.
+would take for text are withheld from it. The output is the guest's and may be anything.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pyte.screens import Char, wcwidth
 
 # Private modes that switch to a second screen and back (xterm ctlseqs: 47, 1047, 1049).
 ALTERNATE = frozenset({47, 1047, 1049})
-# Private modes a redraw brings back besides the second screen: application cursor keys, origin, wrap,
+# Private modes a redraw restores besides the second screen: application cursor keys, origin, wrap,
 # blinking and visible cursor, mouse reports and their forms, focus reports, bracketed paste.
 MODES = (1, 6, 7, 12, 25, 9, 1000, 1002, 1003, 1004, 1005, 1006, 1015, 2004)
 INSERT = 4
 # pyte numbers private modes by shifting them five bits.
 SHIFT = 5
-# What pyte raises on sequences it has no handler for or parameters it did not expect.
+# The errors pyte raises on sequences it has no handler for or parameters it did not expect.
 UNEXPECTED = (TypeError, ValueError, LookupError, AttributeError, NotImplementedError, OverflowError)
 # Strings for the terminal itself (DCS, SOS, PM, APC), private sequences other than `?`, ones with
 # intermediate bytes, and designations: pyte would print parts of them, or take them for others.
@@ -65,20 +65,20 @@ class Emulator(pyte.Screen):
 
     @property
     def alternate(self) -> bool:
-        """Whether the second screen is shown."""
+        """True if the second screen is shown."""
         return self.first is not None
 
     @property
     def unfinished(self) -> bytes:
-        """The end of what was given that means nothing yet: the beginning of a sequence or a character."""
+        """The incomplete end of the output: the beginning of a sequence or a character."""
         return self._stream.utf8_decoder.getstate()[0] + self._begun
 
     def private(self, mode: int) -> bool:
-        """Whether a private mode is on."""
+        """Return whether a private mode is on."""
         return mode << SHIFT in self.mode
 
     def feed_bytes(self, output: bytes) -> None:
-        """Take output; a sequence that was begun before may go on in it."""
+        """Process output; it may continue a sequence that was begun before."""
         output, self._begun = self._begun + output, b""
         if begun := _BEGUN.search(output, max(0, len(output) - _LONGEST)):
             output, self._begun = output[: begun.start()], output[begun.start() :]
@@ -86,7 +86,7 @@ class Emulator(pyte.Screen):
             self.keypad = found[1] == b"="
         if b"\x1b" in output:
             output = _SUB_PARAMETERS.sub(_plain_parameters, _FOREIGN.sub(b"", output))
-        # In pieces: a sequence that pyte cannot digest loses the rest of its piece only.
+        # In pieces: a sequence that pyte cannot process only loses the rest of its piece.
         for start in range(0, len(output), 1024):
             try:
                 self._stream.feed(output[start : start + 1024])
@@ -94,7 +94,7 @@ class Emulator(pyte.Screen):
                 self._stream = _Stream(self)
 
     def cells(self, row: int) -> list[Char]:
-        """The characters of a row; one of width two is followed by an empty one."""
+        """Return the characters of a row; one of width two is followed by an empty one."""
         line = self.buffer[row]
         found: list[Char] = []
         column = 0
@@ -105,12 +105,12 @@ class Emulator(pyte.Screen):
                 found += [char, char._replace(data="")]
                 column += 2
                 continue
-            # Half of a wide character is what nobody can show.
+            # Half of a wide character cannot be shown.
             found.append(char._replace(data=" ") if wide or not char.data else char)
             column += 1
         return found
 
-    # What pyte calls.
+    # Called by pyte.
 
     def set_mode(self, *modes: int, **kwargs: Any) -> None:
         """Switch modes on."""
@@ -131,13 +131,13 @@ class Emulator(pyte.Screen):
             self.cursor.hidden = hidden
 
     def reset(self) -> None:
-        """Begin anew, on the first screen."""
+        """Start over, on the first screen."""
         super().reset()
         self.first = None
         self.keypad = False
 
     def draw(self, data: str) -> None:
-        """Show text. What has no width and combines with nothing is left out."""
+        """Show text, without characters that have no width and combine with nothing."""
         if data.isascii():
             super().draw(data)
         else:
@@ -189,14 +189,14 @@ class Emulator(pyte.Screen):
         self.restore_cursor()
 
     def report_device_attributes(self, mode: int = 0, **kwargs: Any) -> None:
-        """A question to the terminal: somebody else's to answer."""
+        """Ignore a query to the terminal, which is answered elsewhere."""
 
     def report_device_status(self, mode: int = 0, **kwargs: Any) -> None:
-        """A question to the terminal: somebody else's to answer."""
+        """Ignore a query to the terminal, which is answered elsewhere."""
 
 
 def _plain_parameters(found: re.Match[bytes]) -> bytes:
-    """SGR with colons (ISO 8613-6) as pyte knows it: one style of underline, colours without their space."""
+    """Return SGR with colons (ISO 8613-6) in pyte's form: one underline style, colors without their space."""
     return b"\x1b[" + b";".join(_parameter(part) for part in found[1].split(b";")) + b"m"
 
 
@@ -212,6 +212,6 @@ def _parameter(part: bytes) -> bytes:
 
 
 def rows_of(terminal: Emulator) -> Iterator[str]:
-    """The lines that a terminal shows."""
+    """Return the lines that a terminal shows."""
     for row in range(terminal.lines):
         yield "".join(char.data for char in terminal.cells(row))

@@ -44,7 +44,7 @@ NAMED = {
 
 
 def key(name: str) -> bytes:
-    """The bytes of one key.
+    """Return the bytes of one key.
 
     Raises:
         InvalidArgument: no key has that name.
@@ -65,12 +65,12 @@ def key(name: str) -> bytes:
 
 
 def keys(names: Iterable[str]) -> bytes:
-    """The bytes of several keys, one after the other."""
+    """Return the bytes of several keys, one after the other."""
     return b"".join(key(name) for name in names)
 
 
 def _control(rest: str) -> bytes | None:
-    """Control with a character clears the bits above the fifth: C-a is 1, C-[ is 27."""
+    """Return a character's byte with Control, which clears the bits above the fifth: C-a is 1, C-[ is 27."""
     if rest.lower() == "space":
         return b"\0"
     if rest == "?":

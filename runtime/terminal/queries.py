@@ -1,8 +1,8 @@
-"""Questions of programs to their terminal, and what `attach` answers in place of the person's.  Pure.
+"""Queries of programs to their terminal, and the answers `attach` gives in its place.  Pure.
 
-A terminal's own answers arrive as typed input, for any program that reads by then, and tell a guest about the
-person's machine. These reveal nothing: apart from the cursor position they are the same for everybody.
-Queries for more (colours, capabilities) stay unanswered, as on older terminals.
+A terminal's own answers arrive as typed input, for any program that reads by then, and reveal the person's
+machine to a guest. These reveal nothing: apart from the cursor position they are the same for everyone.
+Queries for more (colors, capabilities) stay unanswered, as on older terminals.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from holdfast.runtime.terminal.vt_parser import Function, Sequence
 
-# DA1: a VT220 with ANSI colours. Programs also send it behind other questions, to see these unanswered.
+# DA1: a VT220 with ANSI colors. Programs also send it after other queries, to see those unanswered.
 DEVICE = b"\x1b[?62;22c"
 # DA2: xterm, patch 277, the first one whose mouse reports in SGR form Vim relies on.
 VERSION = b"\x1b[>41;277;0c"
@@ -22,9 +22,9 @@ Place = Callable[[], tuple[int, int]]
 
 
 def answer(function: Function, cursor: Place) -> bytes:
-    """The answer to a function, empty if it is no question or stays unanswered.
+    """Return the answer to a function, empty if it is not a query or stays unanswered.
 
-    `cursor` gives its row and column, from 0; it is called only if it is asked for (DSR 6, CPR).
+    `cursor` gives its row and column, from 0; it is called only for a query of the cursor (DSR 6, CPR).
     """
     match function:
         case Sequence("", "" | "0", "", "c"):
@@ -40,5 +40,5 @@ def answer(function: Function, cursor: Place) -> bytes:
 
 
 def is_question(function: Function) -> bool:
-    """Whether there is an answer."""
+    """Return whether a function has an answer."""
     return bool(answer(function, lambda: (0, 0)))

@@ -1,7 +1,7 @@
-"""What to send to a real terminal so that it shows and does what an emulated one does. Pure.
+"""The bytes that make a real terminal show and do what an emulated one does. Pure.
 
-The picture comes first, then what decides how the next bytes are taken: scroll region, modes, colours, the
-place of the cursor. Nothing in it makes a terminal answer, or names it: its title is the person's.
+The picture comes first, then the state that decides how the next bytes are taken: scroll region, modes,
+colors, the place of the cursor. None of it makes a terminal answer, or sets its title, which is the person's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BRIGHT = {**{f"bright{name}": n for n, name in enumerate(_COLORS)}, "bfightmage
 
 
 def redraw(terminal: Emulator, *, rows: int | None = None, cols: int | None = None) -> bytes:
-    """The bytes. A terminal with fewer rows or columns gets the part with the cursor's row."""
+    """Return the bytes. A terminal with fewer rows or columns gets the part with the cursor's row."""
     rows, cols = min(rows or terminal.lines, terminal.lines), min(cols or terminal.columns, terminal.columns)
     out = [RESET, b"\x1b[H\x1b[2J"]
     if terminal.first is not None:
@@ -37,7 +37,7 @@ def redraw(terminal: Emulator, *, rows: int | None = None, cols: int | None = No
             out += [_picture(terminal, rows, cols), _cursor(terminal, terminal.cursor, rows, cols, 0)]
         finally:
             terminal.buffer, terminal.cursor = second, cursor
-        # On the way back the cursor and its colours are those of now.
+        # 1049 saves the cursor and its colors as they are here, for the return to the first screen.
         out.append(b"\x1b[?1049h\x1b[0m\x1b[H\x1b[2J")
     out.append(_picture(terminal, rows, cols))
     top = 0
@@ -81,11 +81,11 @@ def _picture(terminal: Emulator, rows: int, cols: int) -> bytes:
 
 
 def _cursor(terminal: Emulator, cursor: Cursor, rows: int, cols: int, top: int) -> bytes:
-    """Where the next character goes, and how it looks."""
+    """Return the bytes that set the place and the looks of the next character."""
     row, column = cursor.y - _skipped(cursor, rows), min(cursor.x, cols - 1)
     out = b"\x1b[%d;%dH" % (row - top + 1, column + 1)
     if cursor.x >= terminal.columns and cols == terminal.columns:
-        # Behind the last column: the next character wraps. Only a character written there leads to that.
+        # After the last column: the next character wraps. Only a character written there leads to that state.
         cells = terminal.cells(cursor.y)
         at = column if cells[column].data else column - 1
         out = b"\x1b[%d;%dH" % (row - top + 1, at + 1) + _sgr(cells[at]) + _text(cells[at].data)
@@ -93,7 +93,7 @@ def _cursor(terminal: Emulator, cursor: Cursor, rows: int, cols: int, top: int) 
 
 
 def _skipped(cursor: Cursor, rows: int) -> int:
-    """Rows at the top that are left out, so that the cursor's is seen."""
+    """Return the number of rows left out at the top, so that the cursor's row is visible."""
     return max(0, cursor.y - rows + 1)
 
 

@@ -1,4 +1,4 @@
-"""What puts a terminal back after a guest's program.  Pure."""
+"""Sequences that reset a terminal after a guest's program.  Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ RESET = (
     b"\x1b[?1049l\x1b[?9l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1005l\x1b[?1006l\x1b[?1015l"
     b"\x1b[?2004l\x1b[?1l\x1b[?6l\x1b[?12l\x1b[?7h\x1b[4l\x1b>\x1b[r\x1b[?25h\x1b[0m"
 )
-# What a redraw leaves to the program, a shell does not expect: character sets, reverse video, shape of the
-# cursor.
+# State that a redraw leaves to the program and a shell does not expect: character sets, reverse video,
+# shape of the cursor.
 CHARSETS = b"\x1b(B\x1b)B\x0f"
 LEAVE = RESET + CHARSETS + b"\x1b[?5l\x1b[0 q"
 # In place of a full reset (RIS), which would also drop what a person can scroll back to.

@@ -1,7 +1,7 @@
-"""Output of a guest as a person's terminal may have it: bytes in, safe bytes out.  Pure.
+"""Output of a guest as a person's terminal may get it: bytes in, safe bytes out.  Pure.
 
-The result consists of text, harmless control characters, and complete control functions that `allowed.py`
-permits, rewritten in canonical form. So every terminal reads it the same way, however malformed the input.
+The result consists of text, harmless control characters, and complete control functions permitted by
+`allowed_controls.py`, in canonical form. So all terminals read it the same way, however malformed the input.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from holdfast.runtime.terminal.allowed_controls import ORDINARY, Use, passed
 from holdfast.runtime.terminal.resets import BELOW, CHARSETS, CLEARED
 from holdfast.runtime.terminal.vt_parser import Control, Escape, Function, Parser, Sequence, Text
 
-# How each mode is put back that a shell would stumble over. The others stay until a program changes them.
+# The resets of the modes that would disturb a shell. The others stay until a program changes them.
 _SCREENS = frozenset({"?47", "?1047", "?1049"})
 _UNDONE_BY = {"?5": "\x1b[?5l", "?6": "\x1b[?6l", "?7": "\x1b[?7h", "?25": "\x1b[?25h", "4": "\x1b[4l"}
 _ON_AT_FIRST = frozenset({"?7", "?25"})
 _NO_STYLE = "\x1b[0m"
-# RIS. It is done by other means, for it also drops what a person can scroll back to.
+# RIS. Done by other means, because it also drops what a person can scroll back to.
 _FULL_RESET = Escape("", "c")
 
 
@@ -41,18 +41,18 @@ class SafeOutput:
         self._undo: dict[str, str] = {}
 
     def feed(self, data: bytes) -> bytes:
-        """What can be shown now."""
+        """Return what can be shown now."""
         return self._bytes(self._shown(self._parser.feed(data)))
 
     def feed_text(self, text: str) -> str:
-        """As `feed`, for output that is decoded already."""
+        """Do the same as `feed`, for output that is decoded already."""
         return self._shown(self._parser.feed_text(text))
 
     def end(self) -> bytes:
-        """What puts the terminal back, after the last output. What was begun and not ended is dropped."""
+        """Return the reset of the terminal after the last output. An unfinished sequence is dropped."""
         self._parser = Parser(ORDINARY)
         undo, self._undo = self._undo, {}
-        # The screen first, for what follows is that screen's; the region moves no cursor that is not its own.
+        # The screen first, because what follows belongs to it; the region moves no cursor but its own.
         first = [undo.pop(key, "") for key in ("screen", "?6", "region")]
         below = BELOW.decode() if first[1] else ""
         return self._bytes("".join([*first, below, *undo.values()]))
@@ -75,12 +75,12 @@ class SafeOutput:
         return "".join(out)
 
     def _note(self, function: Function, text: str) -> None:
-        """Remember how what was passed is undone."""
+        """Remember how to undo what was passed."""
         match function:
             case Control("\x0e") | Escape("(" | ")", "0"):
                 self._undo["charsets"] = CHARSETS.decode()
             case Text() if "\x1b" in text:
-                self._undo["style"] = _NO_STYLE  # there may be colours in it
+                self._undo["style"] = _NO_STYLE  # there may be colors in it
             case Sequence() if ORDINARY.fullmatch(text):
                 self._undo["style"] = _NO_STYLE
             case Sequence("", parameters, "", "r"):

@@ -1,6 +1,6 @@
-"""Output as text that a terminal would show in the end, with what has scrolled off its top.  Pure.
+"""Output as the text a terminal would show in the end, including what has scrolled off its top.  Pure.
 
-Most output is text and colours already; only what moves the cursor is drawn. The result has no control
+Most output is text and colors already; only output that moves the cursor is drawn. The result has no control
 characters but newlines and tabs.
 """
 
@@ -19,7 +19,7 @@ _MOVES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def plain_text(output: bytes, rows: int, cols: int) -> str:
-    """What a terminal of that size would show after this output, which began in its first column."""
+    """Return what a terminal of that size would show after this output, which began in its first column."""
     text = output.decode("utf-8", "replace")
     if not _MOVES.search(without := _COLOUR.sub("", text)):
         return without
@@ -29,7 +29,7 @@ def plain_text(output: bytes, rows: int, cols: int) -> str:
 
 
 class _Scroll(Emulator):
-    """A terminal that keeps what leaves its first screen at the top, and knows which lines are one."""
+    """A terminal that keeps what leaves its first screen at the top, and knows which rows form one line."""
 
     def __init__(self, rows: int, cols: int) -> None:
         self._gone: list[tuple[str, bool]] = []
@@ -37,8 +37,8 @@ class _Scroll(Emulator):
         super().__init__(rows, cols)
 
     def text(self) -> str:
-        """All of it; lines that were too long for the terminal are whole again."""
-        if self.alternate:  # the program has ended or not: what it drew there is no output
+        """Return all of the text; lines that were too long for the terminal are whole again."""
+        if self.alternate:  # whether or not the program has ended: what it drew there is not output
             self.reset_mode(1049, private=True)
         shown = [*self._gone, *(self._row(row) for row in range(self.lines))]
         parts = [text if goes_on else text.rstrip() + "\n" for text, goes_on in shown]
@@ -51,13 +51,13 @@ class _Scroll(Emulator):
         self._drawing = False
 
     def linefeed(self) -> None:
-        """Begin the next line, which is the same one if it only was too long."""
+        """Begin the next line, which continues this one if that was only too long."""
         line: Any = self.buffer[self.cursor.y]
         line.goes_on = self._drawing
         super().linefeed()
 
     def erase_in_line(self, how: int = 0, private: bool = False) -> None:
-        """Erase; what is erased does not go on."""
+        """Erase; an erased line does not continue."""
         line: Any = self.buffer[self.cursor.y]
         line.goes_on = False
         super().erase_in_line(how, private)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 PIECE = 1 << 16
-"""Bytes that are dropped at once; smaller pieces would take more memory each than they have bytes."""
+"""Bytes dropped at a time; smaller pieces would take more memory each than they have bytes."""
 
 
 class Uncook:
@@ -20,13 +20,13 @@ class Uncook:
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
-        """More of the stream; a carriage return at its end waits for what follows."""
+        """Process more of the stream; a carriage return at its end waits for what follows."""
         data = self._held + data
         self._held = b"\r" if data.endswith(b"\r") else b""
         return data[: len(data) - len(self._held)].replace(b"\r\n", b"\n")
 
     def end(self) -> bytes:
-        """What was held back when the stream ended."""
+        """Return what was held back when the stream ended."""
         held, self._held = self._held, b""
         return held
 
@@ -42,7 +42,7 @@ class Tail:
         self._size = 0
 
     def feed(self, data: bytes) -> None:
-        """More of the stream."""
+        """Process more of the stream."""
         self._size += len(data)
         self._newest += data
         if len(self._newest) >= PIECE:
@@ -52,7 +52,7 @@ class Tail:
             self._drop(len(self._pieces.popleft()))
 
     def value(self) -> bytes:
-        """What is kept."""
+        """Return what is kept."""
         kept = b"".join((*self._pieces, self._newest))
         excess = max(0, self._size - self.limit)
         self._drop(excess)

@@ -2,8 +2,8 @@
 
 The state machine is that of Paul Williams (https://vt100.net/emu/dec_ansi_parser), which describes what DEC's
 VT500 terminals do, on characters instead of bytes as xterm does in UTF-8 mode: C1 controls are U+0080 to
-U+009F, and control characters inside a sequence are executed at once. It knows which functions there are, and
-nothing of what they do. The contents of strings (OSC, DCS, SOS, PM, APC) are never kept, so that memory is
+U+009F, and control characters inside a sequence are executed at once. It knows the forms of functions, and
+nothing of their effects. The contents of strings (OSC, DCS, SOS, PM, APC) are never kept, so that memory is
 bounded however long one is.
 """
 
@@ -15,18 +15,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
-# A longer sequence is dropped up to its final character. xterm takes 30 parameters; a colour with all of its
+# A longer sequence is dropped up to its final character. xterm takes 30 parameters; a color with all of its
 # sub-parameters has 7.
 LONGEST = 256
 
 CAN, SUB, ESC, DEL, ST = "\x18", "\x1a", "\x1b", "\x7f", "\x9c"
 _PLAIN = re.compile(r"[^\x00-\x1f\x7f-\x9f]+")
-# What ends a string, or may: OSC also ends with BEL (xterm).
+# The terminators of strings: OSC also ends with BEL (xterm).
 _STRING_END = re.compile("[\x18\x1a\x1b\x9c]")
 _OSC_END = re.compile("[\x07\x18\x1a\x1b\x9c]")
-# A whole control sequence without anything odd in it. It saves time only: the machine gives the same.
+# A whole, ordinary control sequence. This only saves time: the state machine has the same result.
 _WHOLE = re.compile(r"\x1b\[([<-?]?)([0-9;:]{0,128})([ -/]{0,2})([@-~])")
-# Characters that begin a string, as C1 control or behind ESC; `k` is tmux's and screen's, for a title.
+# Characters that begin a string, as C1 control or after ESC; `k` is tmux's and screen's, for a title.
 _STRINGS = "PX^_k"
 
 
@@ -46,7 +46,7 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Escape:
-    """`ESC`, intermediate characters, a final one; a C1 control has this form, too."""
+    """`ESC`, intermediate characters, a final one; a C1 control also has this form."""
 
     intermediates: str
     final: str
@@ -75,25 +75,25 @@ class _State(Enum):
 
 
 class Parser:
-    """Takes output in pieces, and gives what is complete.
+    """Takes output in pieces, and returns what is complete.
 
-    What `known` matches in ground state is reported as one `Text`, for callers that need not see each
-    function. It is an optimisation, and must match complete functions only.
+    Whatever `known` matches in ground state is reported as one `Text`, for callers that need not see each
+    function. It is an optimization, and must match complete functions only.
     """
 
     def __init__(self, known: re.Pattern[str] = _PLAIN) -> None:
         self._known = known
-        # Overlong forms, surrogates and lone bytes become U+FFFD, so no terminal decodes them as it pleases.
+        # Overlong forms, surrogates and lone bytes become U+FFFD, so that all terminals decode them alike.
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._state = _State.GROUND
-        self._held = ""  # a sequence so far, behind its ESC or CSI
+        self._held = ""  # a sequence so far, after its ESC or CSI
 
     def feed(self, data: bytes) -> Iterator[Function]:
-        """More output."""
+        """Process more output."""
         return self.feed_text(self._decode(data))
 
     def feed_text(self, text: str) -> Iterator[Function]:
-        """More output that is decoded already."""
+        """Process more output that is decoded already."""
         at = 0
         while at < len(text):
             if self._state is _State.GROUND:
@@ -117,7 +117,7 @@ class Parser:
                 at += 1
 
     def _take(self, char: str) -> Iterator[Function]:
-        """One character outside of a string."""
+        """Process one character outside of a string."""
         if char in (CAN, SUB):
             self._enter(_State.GROUND)
         elif char == ESC:
@@ -129,7 +129,7 @@ class Parser:
         elif "\x80" <= char <= "\x9f":
             yield from self._escape("", chr(ord(char) - 0x40))
         elif self._state is _State.GROUND or char > DEL:
-            # In the middle of a sequence it is a mistake: the sequence is given up, the character is text.
+            # In the middle of a sequence it is an error: the sequence is dropped, the character is text.
             self._enter(_State.GROUND)
             yield Text(char)
         elif self._state is _State.ESCAPE:
@@ -169,7 +169,7 @@ class Parser:
             yield Sequence(prefix, parameters, held[len(prefix) + len(parameters) :], char)
 
     def _fits(self, char: str) -> bool:
-        """Whether a control sequence may continue with it: prefix, then parameters, then intermediates."""
+        """Return whether it may continue a control sequence: prefix, then parameters, then intermediates."""
         if len(self._held) >= LONGEST:
             return False
         if char in "<=>?":

@@ -1,5 +1,5 @@
-"""Proves that what a restore made is what was captured, and no more privileged than a session may be.
+"""Verification of restores: the restored state equals the captured one, and has no more privileges.
 
-`taken` writes the record of a capture; `gate` answers the checkpointer while a restore stands still. What is
-allowed and what deviates is decided in `snapshots/snapshot_policy.py` and `snapshots/verification.py`.
+`gate` answers the checkpointer while a restore is paused. `snapshots/snapshot_policy.py` decides what is
+allowed, `snapshots/verification.py` what deviates.
 """

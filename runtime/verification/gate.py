@@ -1,6 +1,6 @@
-"""Answers the checkpointer while a restore stands still: may these images, may this tree run?
+"""The gate of a restore: decides, while it is paused, whether its images may be loaded and its tree may run.
 
-Holds what a restore is compared with. Whatever is not understood may not run.
+Holds the record that a restore is compared with. What it does not understand may not run.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ ALLOWED = Policy.of(CAPABILITIES)
 
 
 _OF_RIGHTS = frozenset({"credentials", "process"})
-"""Deviations that no restore makes: who runs, and with which rights."""
+"""Kinds of deviations that a restore never causes: the user of a process and its privileges."""
 
 
 class Gate:
-    """Of one snapshot, for any number of restores at once. `name` is what the snapshot is called."""
+    """The gate of one snapshot, for any number of restores at once. `name` is the snapshot's."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self._name = name
@@ -38,14 +38,18 @@ class Gate:
 
     @functools.cached_property
     def record(self) -> Record | None:
-        """What is known of the freeze. Raises SnapshotDamaged."""
+        """The record of the freeze.
+
+        Raises:
+            SnapshotDamaged: the record cannot be read.
+        """
         return record.read(self._folder)
 
     def follow(self, link: Link) -> Verification:
-        """Go along with a restore until it is done, and return what was compared.
+        """Follow a restore until it is complete, and return the result of the comparison.
 
         Raises:
-            RestoreFailed: the tree has rights a session may not have; nothing of it ran, and it is gone.
+            RestoreFailed: the tree has privileges that a session may not have; none of it ran, it is gone.
             Refused, LinkLost: the checkpointer failed.
         """
         found = Verification()
@@ -93,7 +97,7 @@ class Gate:
             )
 
     def _check_unaltered(self, given: Tree) -> None:
-        """Within what a session may have, too, nobody gets other rights than at the freeze."""
+        """Refuse changed privileges, even if a session may have them."""
         before = self.record
         altered = (
             [one for one in verification.images(before, given) if one.about in _OF_RIGHTS] if before else []
@@ -127,7 +131,7 @@ class Gate:
 
 
 def clean(found: Verification) -> Verification:
-    """The same fit to be shown: names of processes and files are the session's."""
+    """Return a verification that is safe to show: names of processes and files come from the session."""
     return found.model_copy(
         update={
             "deviations": [one.model_copy(update={"text": plain(one.text, 300)}) for one in found.deviations],
@@ -137,6 +141,6 @@ def clean(found: Verification) -> Verification:
 
 
 def limited(texts: Iterable[str], most: int = 20) -> list[str]:
-    """The first of them, and how many more."""
+    """Return the first `most` texts, and how many more there are."""
     every = list(texts)
     return every if len(every) <= most else [*every[:most], f"{len(every) - most} more"]

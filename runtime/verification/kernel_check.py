@@ -1,7 +1,7 @@
-"""Compares the names of a session's kernels with what they were before the capture.
+"""Comparison of the names in a session's kernels with those before the capture.
 
-What is known of them the session says itself. Only that names are there, and what type they are of, is
-compared: threads and tasks of a kernel change values by themselves, also between the look and the freeze.
+The session itself reports them. Only names and their types are compared: threads and tasks of a kernel change
+values on their own, even between the listing and the freeze.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from holdfast.snapshots.record import Record
 from holdfast.snapshots.verification import Deviation, Verification
 
 MAX_NAMES = 500
-"""Names of a kernel that are kept; a kernel tells of no more."""
-PATIENCE = 1.0
-"""Seconds a restored session may take to tell; an idle one takes milliseconds."""
+"""The most names recorded of a kernel; a kernel reports no more."""
+REPLY_SECONDS = 1.0
+"""How long a restored session may take to report; an idle one takes milliseconds."""
 
 
 def told(held: Holdings | None) -> dict[str, dict[str, Any]]:
-    """What is kept of each kernel: epoch, last journal entry before, names with type and digest."""
+    """Return the record of each kernel: epoch, last journal entry before, names with type and digest."""
     kernels = held.kernels if held is not None else {}
     return {
         name: {"epoch": one.epoch, "seq": held.seq if held is not None else 0, "names": _names(one)}
@@ -35,9 +35,9 @@ def told(held: Holdings | None) -> dict[str, dict[str, Any]]:
 
 
 def compare(folder: Path, record: Record | None, moment: int | None, found: Verification) -> Verification:
-    """Add to a verification how the kernels of the session in `folder` compare.
+    """Add the comparison of the kernels of the session in `folder` to a verification.
 
-    `moment` is the last journal entry before the freeze: what was noted before an entry may not be so since.
+    `moment` is the last journal entry before the freeze: names listed before it may have changed since.
     """
     every = record.kernels if record is not None else {}
     busy = [
@@ -48,10 +48,10 @@ def compare(folder: Path, record: Record | None, moment: int | None, found: Veri
     if not before:
         return found
     if any(one.get("seq") != moment for one in before.values()):
-        return found.plus(skipped=["kernels: something was done between the look at them and the freeze"])
+        return found.plus(skipped=["kernels: something ran between their listing and the freeze"])
     try:
         with GuestClient(folder).connect() as connection:
-            connection.socket.settimeout(PATIENCE)
+            connection.socket.settimeout(REPLY_SECONDS)
             held = holdings.parse(wire_fields.body(connection.ask("holdings")))
     except GuestError:
         return found.plus(skipped=["kernels: the session did not answer in time"])
@@ -61,7 +61,7 @@ def compare(folder: Path, record: Record | None, moment: int | None, found: Veri
 def judge(
     before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Kernel], found: Verification
 ) -> Verification:
-    """The same, with what was told. Pure."""
+    """Compare what a session reported. Pure."""
     compared = 0
     deviations: list[Deviation] = []
     skipped: list[str] = []

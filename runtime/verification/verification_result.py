@@ -1,4 +1,4 @@
-"""Keeps what a restore came to: with the session, in its journal, and in words where something deviates."""
+"""The result of a restore's verification: stored with the session, in its journal, and reported in words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_LINES = 5
 
 
 def keep(context: Context, session: SessionRow, found: Verification) -> None:
-    """Store it, write it down, and say what deviates."""
+    """Store and journal the result, and report deviations."""
     told = found.model_dump(mode="json", exclude_defaults=True)
     context.store.keep_details(session.id, **{DETAIL: told})
     host_events.note(
@@ -38,6 +38,6 @@ def keep(context: Context, session: SessionRow, found: Verification) -> None:
 
 
 def of(session: SessionRow) -> Verification | None:
-    """What was kept of the last restore of a session; None if it was never restored with its processes."""
+    """Return the result of a session's last restore; None if it was never restored with its processes."""
     told = session.details.get(DETAIL)
     return None if told is None else Verification.model_validate(told)

@@ -224,7 +224,7 @@ class Keys:
         self._write(self._folder / "trusted.json", json.dumps(trusted, indent=2, sort_keys=True) + "\n")
 
     def _alone(self) -> AbstractContextManager[None]:
-        return locks.exclusive(self._locks, "keys", "make a key", locks.PATIENCE)
+        return locks.exclusive(self._locks, "keys", "make a key", locks.LOCK_SECONDS)
 
     def _write(self, path: Path, text: str | bytes) -> None:
         try:

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import fcntl
 import os
-import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from holdfast.base import polling
 from holdfast.errors import StoreError
 from holdfast.snapshots.chunks.pack_writer import PART
 from holdfast.snapshots.chunks.packs import SUFFIX, Pack, PackDamaged
@@ -122,7 +122,7 @@ class Chunks:
         except OSError as error:
             raise StoreError(f"cannot use {self.folder}: {error.strerror or error}") from error
         try:
-            _await_lock(lock, time.monotonic() + patience)
+            _await_lock(lock, patience)
             for path in self.packs.glob(f".*{PART}"):
                 path.unlink(missing_ok=True)
             yield
@@ -130,14 +130,12 @@ class Chunks:
             os.close(lock)
 
 
-def _await_lock(lock: int, deadline: float) -> None:
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError as error:
-            if time.monotonic() >= deadline:
-                raise Busy(
-                    "cannot change what is stored: another process is changing it", hint="try again later"
-                ) from error
-            time.sleep(_POLL)
+def _await_lock(lock: int, patience: float) -> None:
+    try:
+        polling.while_raising(
+            BlockingIOError, lambda: fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB), patience, _POLL
+        )
+    except BlockingIOError as error:
+        raise Busy(
+            "cannot change what is stored: another process is changing it", hint="try again later"
+        ) from error

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from holdfast.base.text import plain
 from holdfast.errors import RegistryDenied, RegistryError
 from holdfast.snapshots.registry.challenge import Challenge
 from holdfast.snapshots.registry.registry_login import PASSWORD, USER, Credentials
@@ -109,7 +110,7 @@ class Authorization:
     def user(self) -> str:
         """Who it is for messages; empty for nobody."""
         known = self._who()
-        return "".join(c for c in known.user if c.isprintable())[:100] if known else ""
+        return plain(known.user, 100) if known else ""
 
     def _token(self, scopes: Scopes) -> str:
         token, until = self._tokens.get(scopes, ("", 0.0))

@@ -9,6 +9,7 @@ import ipaddress
 import re
 from dataclasses import dataclass, replace
 
+from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 
 HUB = "docker.io"
@@ -61,8 +62,7 @@ class Reference:
             else ""
         )
         if wrong:
-            shown = "".join(c for c in text if c.isprintable())[:100]
-            raise InvalidArgument(f"cannot use reference '{shown}': {wrong}", hint=_HINT)
+            raise InvalidArgument(f"cannot use reference '{plain(text, 100)}': {wrong}", hint=_HINT)
         return cls(host, name, tag, digest or None)
 
     @property

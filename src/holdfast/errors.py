@@ -1,43 +1,43 @@
-"""What can go wrong, and what a caller can do about it.
+"""Every error a caller can meet, and what it can do about it.
 
 HoldfastError
-  InvalidArgument      also a ValueError: the caller asked for something that cannot be
+  InvalidArgument      also a ValueError: an argument is not valid
   EngineError          the Docker engine refused or failed
     EngineUnavailable  also a ConnectionError: no engine answers
   ImageError           an image is missing and could not be built
   RegistryError        a registry refused or failed
     RegistryUnavailable  also a ConnectionError: it does not answer
-    RegistryDenied     it does not let this user in, or not do this
-    ReferenceNotFound  also a LookupError: it has nothing of that name
+    RegistryDenied     it denies this user access, or this operation
+    ReferenceNotFound  also a LookupError: it has nothing by that name
   StoreError           also an OSError: the state directory cannot be read or written
   SessionError
-    SessionNotFound    also a LookupError: no session of that name or id
+    SessionNotFound    also a LookupError: no session has that name or id
     SessionExists      the name is taken
     SessionDead        the container or its supervisor is gone
-      SessionUnhealthy it runs, but its supervisor does not answer
-    SessionBusy        something else holds the session, shell or kernel
+      SessionUnhealthy the container runs, but its supervisor does not answer
+    SessionBusy        another caller holds the session, shell or kernel
     NetworkNotClosed   its network could not be closed to the host, so nothing was run in it
-    SessionRewound     the session went back to an earlier moment meanwhile
-    OutcomeUnknown     what was run under a key may have run, and nobody can tell what came of it
+    SessionRewound     the session was rewound in the meantime
+    OutcomeUnknown     a command or cell with a key may have run; its outcome is lost
   GuestError
     GuestDisconnected  also a ConnectionError: the connection to the supervisor was lost
-    ProtocolError      the guest sent something that is not the protocol
+    ProtocolError      the guest sent something that violates the protocol
     KernelDied         the kernel's process ended while a cell ran
-    ShellNotFound      also a LookupError, as the next: the session has no shell of that name
+    ShellNotFound      also a LookupError, like the next three: the session has no shell of that name
     KernelNotFound     it has no kernel of that name
-    TaskNotFound       it knows no task of that name or id, or not any more
-    CommandNotFound    it knows no command of that id, or not any more
+    TaskNotFound       it has no task of that name or id, or no longer
+    CommandNotFound    it has no command of that id, or no longer
   SnapshotError
     SnapshotNotFound   also a LookupError
     SnapshotDamaged    a stored file or image is missing or does not match its digest
     SnapshotInUse      something still needs it
-    QuotaExceeded      the snapshots would take more room than they may
+    QuotaExceeded      the snapshots would exceed their quota
     LiveUnsupported    a live snapshot is not possible here or now; lists the reasons
     CaptureFailed      the capture was started, failed, and was undone
     RestoreFailed      the restore was started, failed, and was undone
-    SecretsFound       what was to leave holds secrets, and may not then; nothing of it did; lists them
-    BundleRefused      what was to be imported is damaged, forged, or more than may come in; nothing of it did
-      BundleUntrusted  it is signed by nobody who is trusted, or not at all
+    SecretsFound       an export holds secrets and may not; nothing left the home; lists them
+    BundleRefused      an import is damaged, forged, or over a limit; nothing was imported
+      BundleUntrusted  it is not signed, or not by a trusted key
   Interrupted          a person stopped the operation; what it had begun was undone
 
 A command that exits with 1 is a result, not an error.
@@ -52,8 +52,9 @@ from typing import Any, ClassVar
 class HoldfastError(Exception):
     """Base of all errors of this package.
 
-    `code` is stable and meant for programs; the message is one line for people;
-    `hint` says what to do next, or is empty.
+    `code` is stable and meant for programs; the message is one line for people; `hint` says what to do next,
+    or
+    is empty.
     """
 
     code: ClassVar[str] = "error"
@@ -64,7 +65,7 @@ class HoldfastError(Exception):
 
 
 class InvalidArgument(HoldfastError, ValueError):
-    """The caller asked for something that cannot be."""
+    """An argument is not valid."""
 
     code = "invalid_argument"
 
@@ -94,19 +95,19 @@ class RegistryError(HoldfastError):
 
 
 class RegistryUnavailable(RegistryError, ConnectionError):
-    """The registry does not answer, or only with failures."""
+    """The registry does not answer, or answers only with failures."""
 
     code = "registry_unavailable"
 
 
 class RegistryDenied(RegistryError):
-    """The registry does not let this user in, or not do this."""
+    """The registry denies this user access, or denies this operation."""
 
     code = "registry_denied"
 
 
 class ReferenceNotFound(RegistryError, LookupError):
-    """The registry has nothing of that name."""
+    """The registry has nothing by that name."""
 
     code = "reference_not_found"
 
@@ -121,7 +122,7 @@ class StoreError(HoldfastError, OSError):
 
 
 class SessionError(HoldfastError):
-    """Something about one session."""
+    """An error about one session."""
 
     code = "session_error"
 
@@ -151,7 +152,7 @@ class SessionUnhealthy(SessionDead):
 
 
 class SessionBusy(SessionError):
-    """Something else holds the session, its shell or its kernel."""
+    """Another caller holds the session, its shell or its kernel."""
 
     code = "session_busy"
 
@@ -163,13 +164,13 @@ class NetworkNotClosed(SessionError):
 
 
 class SessionRewound(SessionError):
-    """The session went back to an earlier moment meanwhile; what was under way was left behind."""
+    """The session was rewound in the meantime; the operation under way was abandoned."""
 
     code = "session_rewound"
 
 
 class OutcomeUnknown(SessionError):
-    """What was run under a key may have run, and nobody can tell what came of it."""
+    """A command or cell with a key may have run; its outcome is lost."""
 
     code = "outcome_unknown"
 
@@ -187,7 +188,7 @@ class GuestDisconnected(GuestError, ConnectionError):
 
 
 class ProtocolError(GuestError):
-    """The guest sent something that is not the protocol."""
+    """The guest sent something that violates the protocol."""
 
     code = "protocol_error"
 
@@ -211,19 +212,19 @@ class KernelNotFound(GuestError, LookupError):
 
 
 class TaskNotFound(GuestError, LookupError):
-    """The session knows no task of that name or id, or not any more."""
+    """The session has no task of that name or id, or no longer."""
 
     code = "task_not_found"
 
 
 class CommandNotFound(GuestError, LookupError):
-    """The session knows no command of that id, or not any more."""
+    """The session has no command of that id, or no longer."""
 
     code = "command_not_found"
 
 
 class SnapshotError(HoldfastError):
-    """Something about one snapshot."""
+    """An error about one snapshot."""
 
     code = "snapshot_error"
 
@@ -247,13 +248,13 @@ class SnapshotInUse(SnapshotError):
 
 
 class QuotaExceeded(SnapshotError):
-    """The snapshots would take more room than they may."""
+    """The snapshots would exceed their quota."""
 
     code = "quota_exceeded"
 
 
 class LiveUnsupported(SnapshotError):
-    """A live snapshot is not possible here or now. `findings` are the resources in its way, where known."""
+    """A live snapshot is not possible here or now. `findings` are the obstacles, where known."""
 
     code = "live_unsupported"
 
@@ -263,7 +264,7 @@ class LiveUnsupported(SnapshotError):
 
 
 class CaptureFailed(SnapshotError):
-    """The capture was started, failed, and was undone; the session runs on."""
+    """The capture was started, failed, and was undone; the session keeps running."""
 
     code = "capture_failed"
 
@@ -275,7 +276,7 @@ class RestoreFailed(SnapshotError):
 
 
 class SecretsFound(SnapshotError):
-    """What was to leave holds secrets, and may not then. `findings` say which rules found them where."""
+    """An export holds secrets and may not. `findings` say which rules matched, and where."""
 
     code = "secrets_found"
 
@@ -285,13 +286,13 @@ class SecretsFound(SnapshotError):
 
 
 class BundleRefused(SnapshotError):
-    """What was to be imported is damaged, forged, or more than may come in; nothing of it did."""
+    """An import is damaged, forged, or over a limit; nothing was imported."""
 
     code = "bundle_refused"
 
 
 class BundleUntrusted(BundleRefused):
-    """A bundle is signed by nobody who is trusted, or not at all."""
+    """A bundle is not signed, or not by a trusted key."""
 
     code = "bundle_untrusted"
 

@@ -56,7 +56,7 @@ def test_an_ambiguous_prefix_names_the_candidates() -> None:
     assert "a1b2c3d4e5f6 (work)" in refused.value.hint
 
 
-def test_what_is_unknown_is_not_found() -> None:
+def test_unknown_ids_are_not_found() -> None:
     """No ref, or one that fits nothing, is an error of its kind."""
     with pytest.raises(SessionNotFound):
         resolve("", KNOWN)

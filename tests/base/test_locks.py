@@ -24,7 +24,7 @@ def test_a_held_lock_is_refused(tmp_path: Path) -> None:
         pass
 
 
-def test_who_has_patience_gets_it_when_it_is_free(tmp_path: Path) -> None:
+def test_a_patient_caller_gets_the_lock_when_it_is_free(tmp_path: Path) -> None:
     """The second waits for the first, in another thread here."""
     order: list[str] = []
     held = threading.Event()
@@ -43,7 +43,7 @@ def test_who_has_patience_gets_it_when_it_is_free(tmp_path: Path) -> None:
     thread.start()
     held.wait()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("holdfast.base.locks.time.sleep", tried)
+        patch.setattr("holdfast.base.polling.time.sleep", tried)
         with locks.exclusive(tmp_path, "one", "try", patience=60):
             order.append("second")
     thread.join()

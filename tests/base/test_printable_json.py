@@ -41,7 +41,7 @@ def plain(text: str) -> bool:
     return not any(char in text for char in UNSEEN)
 
 
-def test_what_programs_get_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_values_for_programs_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
     """Results and errors of the command line."""
     printing.emit([{"said": UNSEEN}])
     printing.fail(SessionNotFound("cannot find x" + UNSEEN, hint=UNSEEN), as_json=True)

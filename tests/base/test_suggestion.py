@@ -69,7 +69,7 @@ def test_a_word_stays_the_word_it_is(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [text for text in HOSTILE if text])
-def test_what_thaw_tells_to_run_is_quoted(text: str) -> None:
+def test_commands_that_thaw_suggests_are_quoted(text: str) -> None:
     """Where the debugger is comes from the program that was captured."""
     kept = Debugger(command=text).command or ""
     first, last = suggested(Debugger(command=text))
@@ -82,7 +82,7 @@ def test_what_thaw_tells_to_run_is_quoted(text: str) -> None:
     assert words_of(sent) == [b"holdfast", b"send", b"th", b"--task", kept.encode(), b"-e", b"TEXT"]
 
 
-def test_what_thaw_tells_to_run_brings_no_options() -> None:
+def test_words_in_commands_that_thaw_suggests_are_not_options() -> None:
     """Neither for `exec`, which has --raw, nor for `output`."""
     assert suggested(Debugger(command="--raw x"))[0] == "holdfast exec th ' --raw x'"
     assert suggested(Debugger(task="--raw")) == []
@@ -90,13 +90,13 @@ def test_what_thaw_tells_to_run_brings_no_options() -> None:
     assert suggested(Debugger(command="holdfast-debug 3"))[0] == "holdfast exec th 'holdfast-debug 3'"
 
 
-def test_a_command_that_cannot_be_shown_whole_is_not_told() -> None:
+def test_a_command_that_cannot_be_shown_whole_is_not_suggested() -> None:
     """Without its end it would be another one."""
     assert suggestion.command("exec", "th", "x" * 400) == ""
     assert suggested(Debugger(command="x" * 400)) == ["holdfast attach th"]
 
 
-def test_siblings_are_quoted_too() -> None:
+def test_siblings_are_quoted() -> None:
     """How to answer a task, another way to restore, how a captured test is thawed."""
     asks = State("waiting", "line", since=time.time())
     assert "--task 'x; touch CANARY' -e TEXT" in advice("name", asks, "x; touch CANARY")

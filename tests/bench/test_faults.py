@@ -14,7 +14,7 @@ FOUND = [
 ]
 
 
-def test_hurt_is_counted_by_whether_it_was_told() -> None:
+def test_losses_are_counted_by_whether_they_were_reported() -> None:
     """Of those that were hit; what was not in time hit nothing."""
     assert summary(FOUND) == (
         "5 rounds, 4 of which hit: 2 sessions unhurt (50.0 %), 1 hurt and reported, 1 hurt silently, "
@@ -22,14 +22,14 @@ def test_hurt_is_counted_by_whether_it_was_told() -> None:
     )
 
 
-def test_rows_are_by_who_was_killed() -> None:
+def test_rows_are_grouped_by_what_was_killed() -> None:
     """With the longest time until it was known."""
     rows = table(FOUND).splitlines()
     assert rows[2] == "| CRIU | 2 | 2 | 1 | 1 | 0 | 0 | 0.0 s |"
     assert rows[4] == "| the whole checkpointer | 1 | 1 | 1 | 0 | 0 | 1 | 2.5 s |"
 
 
-def test_what_was_lost_is_listed() -> None:
+def test_losses_are_listed() -> None:
     """With what was told of it; nothing breaks the table."""
     assert "| fork | worker | memory \\| gone |  |" in hurt(FOUND)
     assert "| suspend | checkpointer | left: folder |  |" in hurt(FOUND)

@@ -33,7 +33,7 @@ def test_limits_say_what_they_limit() -> None:
     assert show.limit(None, "s") == ""
 
 
-def test_titles_tell_rows_apart() -> None:
+def test_titles_of_rows_are_unique() -> None:
     """The size is in the title, and so is a statistic other than the median."""
     assert [show.title(EXEC), show.title(FREEZE)] == ["exec true", "freeze, 1 GiB"]
 

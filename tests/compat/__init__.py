@@ -1,1 +1,1 @@
-"""Suites of real projects, run plain, captured while they run, and continued in copies; then compared."""
+"""Real software in sessions: suites of projects (`projects`), and single programs (`programs`)."""

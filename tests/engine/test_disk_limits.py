@@ -36,6 +36,6 @@ def _info(driver: str, below: str, folder: str) -> dict[str, Any]:
         ({}, "its storage, ? on ?, has no quotas"),
     ],
 )
-def test_what_an_engine_can_is_told_by_its_storage(info: dict[str, Any], why: str) -> None:
+def test_disk_limits_depend_on_the_engines_storage(info: dict[str, Any], why: str) -> None:
     """Of overlay2 the options of the file system that holds its folder decide."""
     assert disk_limits.fault(info, MOUNTS) == why

@@ -48,7 +48,7 @@ def test_each_error_becomes_one_of_ours_in_one_line(error: Any, kind: Any) -> No
     assert "\n" not in str(ours)
 
 
-def test_a_refused_connection_inside_the_sdks_own_error_is_no_engine() -> None:
+def test_a_refused_connection_inside_an_sdk_error_means_no_engine() -> None:
     """The SDK wraps what it met on asking for the version; the cause counts."""
     error = docker.errors.DockerException("Error while fetching server API version")
     error.__cause__ = ConnectionRefusedError()

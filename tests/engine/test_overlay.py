@@ -50,7 +50,7 @@ def test_new_changed_and_deleted(layers: tuple[Path, Path, Path]) -> None:
     }
 
 
-def test_a_folder_that_was_made_anew(layers: tuple[Path, Path, Path]) -> None:
+def test_a_folder_that_was_made_again(layers: tuple[Path, Path, Path]) -> None:
     """What was in it before is deleted, but for what has its name again."""
     upper, middle, bottom = layers
     (upper / "d/old").write_text("x")
@@ -81,7 +81,7 @@ def test_links_are_not_followed(layers: tuple[Path, Path, Path], tmp_path: Path)
     }
 
 
-def test_what_cannot_be_read_is_no_answer(tmp_path: Path) -> None:
+def test_unreadable_data_is_not_an_answer(tmp_path: Path) -> None:
     """Without the layer, or with a feature that is not known, the engine must be asked."""
     assert overlay.changes(tmp_path / "nothing", []) is None
     (tmp_path / "upper/d").mkdir(parents=True)
@@ -103,7 +103,7 @@ for number in range(1_000_000):
 """
 
 
-def test_what_vanishes_meanwhile_is_left_out(tmp_path: Path) -> None:
+def test_files_that_vanish_meanwhile_are_left_out(tmp_path: Path) -> None:
     """There is an answer all the same: the engine would read all folders where the session watches them."""
     (tmp_path / "d").mkdir()
     for number in range(200):  # so that it takes time from a name to the file

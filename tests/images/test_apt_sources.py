@@ -1,4 +1,4 @@
-"""The mirror a Debian host was told to use is found in both forms of apt's sources."""
+"""The mirror a Debian host uses is found in both forms of apt's sources."""
 
 from pathlib import Path
 
@@ -47,12 +47,12 @@ def test_deb822_sources_give_the_mirror() -> None:
     assert choose(deb822_sources(DEB822), "bookworm") == FOUND
 
 
-def test_vendor_repositories_are_no_mirror() -> None:
-    """A repository of something else than the host's own release is not asked for Debian."""
+def test_vendor_repositories_are_not_mirrors() -> None:
+    """A repository of anything but the host's own release is not asked for Debian."""
     assert choose([("http://vendor.example/apt", "any")], "bookworm") is None
 
 
-def test_media_are_no_mirror() -> None:
+def test_media_are_not_mirrors() -> None:
     """An installation disc cannot serve another release."""
     assert choose([("cdrom:[Debian]/", "bookworm")], "bookworm") is None
 

@@ -1,4 +1,4 @@
-"""Where a base image comes from: what the engine has, a registry, or a bootstrap, in this order."""
+"""The source of a base image: the engine, a registry, or a bootstrap, in this order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REGISTRY = "debian:trixie-slim"
 
 
 class FakeEngine:
-    """An engine that has some images and whose registry says something."""
+    """An engine that has some images and whose registry answers in a given way."""
 
     def __init__(self, has: tuple[str, ...] = (), registry: Any = ()) -> None:
         self.has = has
@@ -63,7 +63,7 @@ def test_a_base_the_engine_has_is_used_without_asking(bootstrapped: list[str]) -
 
 
 def test_a_registry_that_answers_gives_the_base(bootstrapped: list[str]) -> None:
-    """The pull's status is told, its layers are not."""
+    """The pull's status is reported, its layers are not."""
     said: list[str] = []
     events = [
         {"status": "Pulling from library/debian", "id": "trixie-slim"},
@@ -84,7 +84,7 @@ def test_a_registry_that_answers_gives_the_base(bootstrapped: list[str]) -> None
     ids=["at once", "in the stream"],
 )
 def test_no_registry_means_a_bootstrap(bootstrapped: list[str], registry: Any) -> None:
-    """The reason is told in a few words."""
+    """The reason is reported in a few words."""
     said: list[str] = []
 
     made = obtain(FakeEngine(registry=registry), said)
@@ -97,7 +97,7 @@ def test_no_registry_means_a_bootstrap(bootstrapped: list[str], registry: Any) -
 def test_a_silent_registry_means_a_bootstrap(
     bootstrapped: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A registry that swallows what is sent is not waited for."""
+    """A registry that swallows requests is not waited for."""
     monkeypatch.setattr(base, "REGISTRY_PATIENCE", 0.01)
     never = threading.Event()
 
@@ -111,8 +111,8 @@ def test_a_silent_registry_means_a_bootstrap(
     assert bootstrapped == [made]
 
 
-def test_without_registry_root_or_tool_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The hint names both ways."""
+def test_without_registry_root_or_tool_the_hint_names_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pull the image elsewhere, or install the tool."""
     monkeypatch.setattr(shutil, "which", lambda _name: None)
 
     with pytest.raises(ImageError, match="mmdebstrap is not installed") as caught:
@@ -122,7 +122,7 @@ def test_without_registry_root_or_tool_the_way_out_is_told(monkeypatch: pytest.M
 
 
 def test_a_failed_bootstrap_shows_the_end_of_its_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What mmdebstrap said last is the hint; the host's own mirror is tried first, then the default."""
+    """The last output of mmdebstrap is the hint; the host's own mirror is tried first, then the default."""
     tried: list[list[str]] = []
 
     def lines(command: list[str]) -> Iterator[str | None]:

@@ -1,4 +1,4 @@
-"""What goes into an image, and how its builds take turns."""
+"""The contents of an image, and the order of its builds."""
 
 import threading
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_unknown_kind_is_refused() -> None:
 
 
 def test_builds_of_one_kind_take_turns(tmp_path: Path) -> None:
-    """A second builder says that it waits, and goes on when the first is done."""
+    """A second builder says that it waits, and continues when the first is done."""
     said: list[str] = []
     waits = threading.Event()
 

@@ -55,8 +55,8 @@ def test_archive_holds_the_files_and_their_modes() -> None:
         assert content.read() == b"FROM scratch\n"
 
 
-def test_tree_leaves_out_what_tools_leave_behind(tmp_path: Path) -> None:
-    """Caches, hidden files and backups are no part of an image; file times do not matter."""
+def test_tree_leaves_out_the_leftovers_of_tools(tmp_path: Path) -> None:
+    """Caches, hidden files and backups are not part of an image; file times do not matter."""
     (tmp_path / "__pycache__").mkdir()
     for name in ("a.py", "a.py~", ".a.py.swp", "__pycache__/a.cpython-313.pyc"):
         (tmp_path / name).write_bytes(b"x")

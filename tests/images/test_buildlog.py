@@ -4,7 +4,7 @@ from holdfast.images.buildlog import PACKAGES_PER_LINE, TAIL_LINES, BuildLog
 
 
 def test_steps_that_take_time_are_shown() -> None:
-    """A step that runs something is a line; one that only notes something is not."""
+    """A step that runs something is a line; one that only sets something is not."""
     log = BuildLog()
 
     assert log.feed({"stream": "Step 2/9 : ENV A=b\n"}) == []
@@ -22,7 +22,7 @@ def test_packages_are_counted() -> None:
 
 
 def test_other_output_is_kept_for_the_case_of_failure() -> None:
-    """What is not shown is there when the build fails, the last lines of it."""
+    """Output that is not shown is available when the build fails, its last lines at least."""
     log = BuildLog()
     for number in range(TAIL_LINES + 5):
         assert log.feed({"stream": f"line {number}\n"}) == []
@@ -33,7 +33,7 @@ def test_other_output_is_kept_for_the_case_of_failure() -> None:
 
 
 def test_the_builders_own_lines_are_not_kept() -> None:
-    """What is shown after a failure is what the failed step wrote, without colour."""
+    """After a failure the output of the failed step is shown, without color."""
     log = BuildLog()
     for text in ("Step 1/2 : RUN cc a.c\n", " ---> Running in 0123\n", "\x1b[91mcc1: fatal error\n\x1b[0m"):
         log.feed({"stream": text})
@@ -42,6 +42,6 @@ def test_the_builders_own_lines_are_not_kept() -> None:
     assert log.tail() == "cc1: fatal error"
 
 
-def test_events_without_text_are_nothing() -> None:
-    """Identifiers of layers and progress of pulls are passed over."""
+def test_events_without_text_are_ignored() -> None:
+    """Identifiers of layers and progress of pulls are skipped."""
     assert BuildLog().feed({"aux": {"ID": "sha256:0"}}) == []

@@ -1,4 +1,4 @@
-"""What the host trusts beyond its distribution goes into an image, and nothing else."""
+"""The host's trust beyond its distribution goes into an image, and nothing else."""
 
 import base64
 from pathlib import Path
@@ -27,7 +27,7 @@ def test_only_what_the_distribution_lacks_is_added() -> None:
     assert list(added.values()) == [pem(OURS)]
 
 
-def test_names_end_in_crt_and_tell_certificates_apart() -> None:
+def test_names_end_in_crt_and_differ() -> None:
     """update-ca-certificates reads *.crt only, one certificate to a file."""
     names = list(host_authorities.additions(pem(OURS) + pem(DEBIANS), []))
 
@@ -59,7 +59,7 @@ def test_ssl_cert_file_goes_before_the_system_bundle(tmp_path: Path) -> None:
 
 
 def test_unreadable_ssl_cert_file_is_an_error(tmp_path: Path) -> None:
-    """A bundle that was named and is not there is said, not passed over."""
+    """A bundle that was named and is missing is an error, not skipped."""
     with pytest.raises(ImageError, match="cannot read the certificate bundle"):
         host_authorities.host_bundle({"SSL_CERT_FILE": str(tmp_path / "none")})
 

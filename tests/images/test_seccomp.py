@@ -20,7 +20,7 @@ def test_profile_is_json() -> None:
     assert json.loads(json.dumps(PROFILE)) == PROFILE
 
 
-def test_what_is_not_named_fails() -> None:
+def test_unnamed_calls_fail() -> None:
     """The profile is a list of what is allowed."""
     assert PROFILE["defaultAction"] == "SCMP_ACT_ERRNO"
 
@@ -45,7 +45,7 @@ def test_allowed_whatever_the_arguments(name: str) -> None:
     assert [rule.get("args") for rule in rules(name)] == [None]
 
 
-def test_no_call_stands_in_two_groups() -> None:
+def test_no_call_is_in_two_groups() -> None:
     """Each call has one place in the file."""
     names = [name for group in seccomp.GROUPS for name in group.split()]
 

@@ -30,6 +30,11 @@ registry, password_registry = machines.registry, machines.password_registry
 token_registry, token_server = machines.token_registry, machines.token_server
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark whatever is in this folder: all of it needs the engine."""
+    item.add_marker(pytest.mark.engine)
+
+
 @dataclass(frozen=True)
 class Done:
     """What a run of the command line came to."""

@@ -21,8 +21,6 @@ from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.verification import kernel_check
 from holdfast.snapshots import files, manifest, record, snapshot_policy, verification
 
-pytestmark = pytest.mark.engine
-
 # Runs where CRIU's images can be read and written.
 FORGE = """
 import sys
@@ -166,7 +164,7 @@ def worker(hf: Holdfast) -> int:
 
 
 @pytest.mark.parametrize("who", ["host", "checkpointer"])
-def test_who_goes_away_while_all_stands_still_leaves_nothing_running(
+def test_a_caller_lost_during_the_freeze_leaves_nothing_running(
     hf: Holdfast, running: Session, out: Path, monkeypatch: pytest.MonkeyPatch, who: str
 ) -> None:
     """No answer is a no: what was restored is killed, not resumed."""
@@ -275,12 +273,12 @@ def kill_criu(hf: Holdfast, after: float, ended: threading.Event) -> None:
                 return
 
 
-def test_what_is_restored_is_as_it_was(
+def test_the_restored_state_equals_the_captured_one(
     hf: Holdfast, running: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Processes, rights, descriptors, sockets, terminals, open files, names; said, stored, written down."""
     # A busy machine takes longer than anybody should wait for a restore.
-    monkeypatch.setattr(kernel_check, "PATIENCE", 60.0)
+    monkeypatch.setattr(kernel_check, "REPLY_SECONDS", 60.0)
     running.exec(
         "exec 8</etc/passwd; read -u 8; python3 -m http.server --bind 127.0.0.1 8000 >/dev/null 2>&1 &"
     )
@@ -303,7 +301,7 @@ def test_what_is_restored_is_as_it_was(
     assert len(entries) == 1
 
 
-def test_a_deviation_is_told(hf: Holdfast, running: Session) -> None:
+def test_a_deviation_is_reported(hf: Holdfast, running: Session) -> None:
     """A file that differs from the freeze, for one: a warning, and the restore goes on."""
     running.exec("exec 8<>/srv/book; echo before >&8")
     taken = running.snapshot("taken")

@@ -33,8 +33,6 @@ from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.bundle.sealing import Sealing
 from holdfast.snapshots.bundle.signing import Key
 
-pytestmark = pytest.mark.engine
-
 host = egress.host
 
 SYS_ADMIN = 1 << snapshot_policy.CAPABILITIES.index("SYS_ADMIN")
@@ -138,7 +136,7 @@ def kept(hf: Holdfast) -> list[str]:
     return sorted(found + list(hf.engine.images.having(holdfast_home=hf.home.digest)))
 
 
-def test_nothing_comes_in_from_who_is_not_trusted(
+def test_nothing_is_imported_from_untrusted_signers(
     elsewhere: Holdfast, moment: Moment, hollow: Forgery, tmp_path: Path
 ) -> None:
     """The message has the key, and the command that would trust it; its own key is as good as trusted."""
@@ -154,7 +152,7 @@ def test_nothing_comes_in_from_who_is_not_trusted(
     assert kept(elsewhere) == before
 
 
-def test_a_snapshot_goes_on_in_another_home(trusting: Holdfast, moment: Moment) -> None:
+def test_a_snapshot_continues_in_another_home(trusting: Holdfast, moment: Moment) -> None:
     """Processes, memory, files, shared memory, variables; its journal is known, and where it is from."""
     with pytest.raises(InvalidArgument, match="not a valid name"):
         trusting.import_(moment.file, label="../evil")
@@ -185,7 +183,7 @@ def test_a_snapshot_goes_on_in_another_home(trusting: Holdfast, moment: Moment) 
     came.remove()
 
 
-def test_what_leaves_a_home_comes_back_without_ceremony(
+def test_an_export_is_imported_again_into_its_home(
     trusting: Holdfast, moment: Moment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The first export makes the key, which is as good as any trusted one where it was made."""

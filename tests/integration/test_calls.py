@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from holdfast.runtime.api.session import Session
-
-pytestmark = pytest.mark.engine
 
 # Waits for children that end at once, as fast as it can: the signal of their end comes while it waits.
 PROGRAM = r"""

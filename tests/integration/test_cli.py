@@ -21,8 +21,6 @@ from holdfast import Holdfast, Session
 from holdfast.base.home import Home
 from holdfast.runtime.cli import app
 
-pytestmark = pytest.mark.engine
-
 ERROR = re.compile(r"^holdfast: cannot [^\n]+\n(  hint: [^\n]+\n)?$")
 
 
@@ -306,7 +304,7 @@ def test_bad_input_is_one_line_and_changes_nothing(
     assert shared.exec("echo on").text == "on\n"
 
 
-def test_the_version_is_told(cli: Any) -> None:
+def test_the_version_is_reported(cli: Any) -> None:
     """--version needs no verb."""
     import holdfast
 
@@ -365,7 +363,7 @@ def test_ctrl_c_while_a_session_is_made(hf: Holdfast, cli: Any) -> None:
             assert hf.sessions() == []
 
 
-def test_doctor_tells_what_holds_sessions_here(cli: Any) -> None:
+def test_doctor_lists_what_confines_sessions_here(cli: Any) -> None:
     """Each line of the posture with its reason; what the engine says of itself is in it."""
     asked = cli("doctor", "--security", "--json")
     found = {each["name"]: each for each in json.loads(asked.out)}

@@ -6,14 +6,11 @@ session.
 
 from __future__ import annotations
 
-import pytest
-from tests.compat import running
-from tests.compat.outcome import Outcome
-from tests.compat.project import Project
+from tests.compat.projects import running
+from tests.compat.projects.outcome import Outcome
+from tests.compat.projects.project import Project
 
 from holdfast.runtime.api.controller import Holdfast
-
-pytestmark = pytest.mark.engine
 
 # Draws a moment in the first half of the run.
 SEED = 5
@@ -108,7 +105,7 @@ def test_a_suite_and_a_build_come_to_the_same_end(shared_hf: Holdfast) -> None:
     assert (found.cases, found.files, found.failing, found.unsteady) == (16, 19, 0, ())
 
 
-def test_what_a_copy_does_otherwise_is_told(shared_hf: Holdfast) -> None:
+def test_differences_in_a_copy_are_reported(shared_hf: Holdfast) -> None:
     """By case and file; what is another each time is named, and no difference."""
     found = tried(shared_hf, TELLING)
     assert not found.good

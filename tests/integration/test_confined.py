@@ -8,18 +8,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
-
-pytestmark = pytest.mark.engine
 
 PROGRAM = Path(__file__).parents[1] / "inside" / "confined.py"
 PATIENCE = 60.0
 
 
-def test_nobody_is_less_confined_in_a_copy(hf: Holdfast) -> None:
+def test_no_process_is_less_confined_in_a_copy(hf: Holdfast) -> None:
     """Filters hold; Landlock, sealed memory and PR_SET_MDWE seem absent, here and in copies alike."""
     session = hf.new("confined")
     session.exec(f"cat > /root/confined.py <<'END'\n{PROGRAM.read_text()}\nEND")

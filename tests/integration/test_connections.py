@@ -15,8 +15,6 @@ import pytest
 from holdfast.engine import networks
 from holdfast.runtime.api.controller import Holdfast
 
-pytestmark = pytest.mark.engine
-
 ETH_P_IP, ETH_P_ALL = 0x0800, 0x0003  # if_ether.h
 
 WITHIN = (
@@ -249,7 +247,7 @@ def test_connections_to_outside_end_in_copies_and_live_in_the_parent(
     assert wrong == []
 
 
-def test_who_was_still_connecting_gets_connected(hf: Holdfast) -> None:
+def test_unfinished_connections_are_completed(hf: Holdfast) -> None:
     """The server had no place in its queue. When it has, the parent's call succeeds, and the copy's, too."""
     with socket.create_server(("0.0.0.0", 0), backlog=0) as listener:
         listener.settimeout(60)
@@ -278,7 +276,7 @@ def test_who_was_still_connecting_gets_connected(hf: Holdfast) -> None:
                 assert each.cell("t.join(); print(got)", timeout=120).stdout == "b'welcome'\n"
 
 
-def test_what_was_said_before_hanging_up_is_heard_in_copies(hf: Holdfast) -> None:
+def test_data_sent_before_hanging_up_arrives_in_copies(hf: Holdfast) -> None:
     """The one who said it has gone, and most of it is still in the kernel, when the session is captured."""
     session = hf.new("hearing")
     size = 1_500_000

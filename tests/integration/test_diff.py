@@ -7,8 +7,6 @@ from holdfast.errors import InvalidArgument, SnapshotNotFound
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.history.diff.diff_result import Diff
 
-pytestmark = pytest.mark.engine
-
 
 def files(diff: Diff) -> dict[str, str]:
     return {one.path: one.change for one in diff.files}

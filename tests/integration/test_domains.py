@@ -22,8 +22,6 @@ from holdfast.runtime.doctor import doctor
 from holdfast.runtime.egress import gateway, session_policy
 from holdfast.runtime.restore.restore_session import Restoring
 
-pytestmark = pytest.mark.engine
-
 PATIENCE = 120.0
 
 
@@ -58,9 +56,7 @@ def gateways(hf: Holdfast) -> list[str]:
     return list(hf.engine.containers(holdfast_home=hf.home.digest, holdfast_role="gateway"))
 
 
-def test_what_is_allowed_is_reached_through_the_gateway_and_by_no_other_way(
-    session: Session, world: Hosts
-) -> None:
+def test_allowed_domains_are_reached_only_through_the_gateway(session: Session, world: Hosts) -> None:
     """By its name; neither another, nor an address, nor the resolver; what is opened by address is open."""
     assert web(session, f"https://api.test:{world.api.port}/").endswith("200 200")
     assert web(session, f"http://plain.test:{world.plain.port}/").endswith("200 000")
@@ -84,7 +80,7 @@ def test_what_is_allowed_is_reached_through_the_gateway_and_by_no_other_way(
     )
 
 
-def test_what_was_refused_is_known(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
+def test_refusals_are_known(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
     """By host and port, once; and nothing that was allowed."""
     for _ in range(3):
         web(session, "http://asked.test/")
@@ -118,7 +114,7 @@ def test_the_domains_of_a_running_session_change(shared_hf: Holdfast, session: S
     assert shared_hf.session("narrow").network().domains == told
     assert session_policy.domains(shared_hf.home, session.id) == told
 
-    with pytest.raises(InvalidArgument, match=f"^cannot take domain {name} away"):
+    with pytest.raises(InvalidArgument, match=f"^cannot remove domain {name}"):
         session.disallow_domains(name)
     with pytest.raises(InvalidArgument, match=r"^cannot allow domain '127\.0\.0\.1': it is an address"):
         session.allow_domains("127.0.0.1")
@@ -132,7 +128,7 @@ def test_the_domains_of_a_running_session_change(shared_hf: Holdfast, session: S
     usual.remove()
 
 
-def test_nobody_inherits_a_policy(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
+def test_policies_are_not_inherited(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
     """Who gets the address of a session that is gone begins without one; who is not a session has none."""
     gone = shared_hf.new("gone", network="domains", domains=["api.test"])
     address = said(gone, "hostname -i")
@@ -246,8 +242,8 @@ def test_the_gateway_goes_with_the_last_session_that_needs_it(hf: Holdfast, cli:
     refused: list[tuple[dict[str, Any], str]] = [
         ({"domains": ["api.test"]}, "add --network domains"),
         ({"network": "domains", "domains": ["10.1.2.3"]}, "is an address"),
-        ({"network": "domains", "domains": ["*"]}, "not the name of a host"),
-        ({"secrets": ["TOKEN=12345678"]}, "does not say which hosts"),
+        ({"network": "domains", "domains": ["*"]}, "not a valid host name"),
+        ({"secrets": ["TOKEN=12345678"]}, "does not name the hosts"),
         ({"secrets": ["TOKEN@api.test=12345678"], "env": ["TOKEN=x"]}, "cannot be set twice"),
         ({"secrets": ["TOKEN@api.test=12345678"] * 2}, "cannot be set twice"),
         ({"secrets": ["TOKEN@api.test=12345678"], "network": "none"}, "without a network"),

@@ -14,8 +14,6 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.history.drift.drift_result import Drift
 
-pytestmark = pytest.mark.engine
-
 
 def wheel(version: str) -> str:
     """Text for bash that writes a wheel of one module to /tmp."""

@@ -27,8 +27,6 @@ from holdfast.runtime.sessions.network_exceptions import Allowed
 from holdfast.snapshots import service
 from holdfast.snapshots.checkpointer.netrules import Rules
 
-pytestmark = pytest.mark.engine
-
 PATIENCE = 600.0
 NET_ADMIN = 1 << 12
 
@@ -288,9 +286,7 @@ def test_a_container_that_is_started_by_hand_runs_nothing(hf: Holdfast) -> None:
 # What is chosen.
 
 
-def test_what_is_allowed_is_reached_and_nothing_else_also_in_copies(
-    hf: Holdfast, cli: Any, host: Place
-) -> None:
+def test_only_allowed_destinations_are_reached_also_in_copies(hf: Holdfast, cli: Any, host: Place) -> None:
     """One port of one address; a name counts as its addresses now; the choice goes along with a snapshot."""
     place = f"{host.gateway}:{host.port}"
     assert cli("new", "--name", "some", "--allow", place, "--allow", "localhost:1").code == 0

@@ -9,8 +9,6 @@ from holdfast.runtime.api.session import Session
 from holdfast.snapshots import filing
 from holdfast.snapshots.layer import image
 
-pytestmark = pytest.mark.engine
-
 # Of every kind of change: to files of the image and to new ones.
 MAKE = r"""
 set -e

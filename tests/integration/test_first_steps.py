@@ -19,9 +19,6 @@ from holdfast import (
     TaskNotFound,
 )
 
-pytestmark = pytest.mark.engine
-
-
 # Results.
 
 
@@ -93,7 +90,7 @@ def test_a_result_knows_where_the_shell_is_and_what_was_shown(shared: Session) -
     assert "\x1b" in answered.text
 
 
-def test_a_user_of_its_own_is_told_the_directory_too(hf: Holdfast) -> None:
+def test_another_user_is_also_given_the_directory(hf: Holdfast) -> None:
     """And errexit, and text that cannot be read: with no more rights than that user has."""
     session = hf.new("user", user="nobody")
 
@@ -187,7 +184,7 @@ def test_a_second_caller_may_wait(shared: Session, shared_cli: Any) -> None:
 # Names and arguments.
 
 
-def test_what_is_not_there_is_a_lookup_error(shared: Session) -> None:
+def test_missing_things_are_lookup_errors(shared: Session) -> None:
     """Each has a class of its own, however it is asked for."""
     calls: dict[type[Exception], Any] = {
         ShellNotFound: [lambda: shared.exec("true", shell="two"), lambda: shared.shell("two")],
@@ -202,7 +199,7 @@ def test_what_is_not_there_is_a_lookup_error(shared: Session) -> None:
             assert type(raised.value) is kind
 
 
-def test_what_a_terminal_would_cut_is_refused(shared: Session) -> None:
+def test_lines_that_a_terminal_would_truncate_are_refused(shared: Session) -> None:
     """With how long it may be; nothing of it arrives. What came before it in a long text is said."""
     shared.exec("cat > /srv/typed")
     with pytest.raises(InvalidArgument, match=r"has 10000 bytes.*takes 4095 .*; nothing was typed$"):

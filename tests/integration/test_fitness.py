@@ -19,8 +19,6 @@ from holdfast.snapshots.bundle import form, media
 from holdfast.snapshots.bundle.oci_layout import FileDestination
 from holdfast.snapshots.fitness import Needs
 
-pytestmark = pytest.mark.engine
-
 
 class Foreign:
     """Makes a snapshot one of a machine that could more than this one."""
@@ -77,7 +75,7 @@ def test_a_snapshot_knows_the_machine_it_was_taken_on(shared_hf: Holdfast, taken
     ]
 
 
-def test_what_cannot_go_on_is_refused_before_anything_is_begun(
+def test_an_incompatible_snapshot_is_refused_before_anything_starts(
     shared_hf: Holdfast, shared_cli: Any, foreign: Snapshot
 ) -> None:
     """With all reasons and the command for what is possible; exit code 3; no session, no container."""
@@ -164,7 +162,9 @@ def test_its_files_can_be_had_with_what_was_run(
         session.remove()
 
 
-def test_a_suspended_session_stays_suspended_if_it_cannot_go_on(shared_hf: Holdfast, shared_cli: Any) -> None:
+def test_a_suspended_session_stays_suspended_if_it_cannot_continue(
+    shared_hf: Holdfast, shared_cli: Any
+) -> None:
     """And goes on where it can."""
     session = shared_hf.new("sleeper")
     session.suspend()

@@ -22,8 +22,6 @@ from holdfast.runtime.doctor import doctor
 from holdfast.runtime.sessions import shared_folder
 from holdfast.snapshots.checkpointer import rooms
 
-pytestmark = pytest.mark.engine
-
 FLOODS = {
     "bytes": "head -c 200M /dev/zero > /run/holdfast/fill",
     "inodes": "cd /run/holdfast; seq 5000 | xargs touch; cd /",
@@ -78,7 +76,7 @@ def test_a_session_cannot_fill_the_state_directory(small: tuple[Holdfast, Sessio
     assert cli("snapshot", "a", "--kind", "filesystem", "--label", f"after-{flood}").code == 0
 
 
-def test_what_frees_room_works_on_a_full_disk(small: tuple[Holdfast, Session, Cli]) -> None:
+def test_removals_work_on_a_full_disk(small: tuple[Holdfast, Session, Cli]) -> None:
     """With the disk full to the last byte, `rmi`, `gc` and `rm` work; what needs room says so in one line."""
     hf, a, cli = small
     a.snapshot("old", "filesystem")
@@ -100,7 +98,7 @@ def test_what_frees_room_works_on_a_full_disk(small: tuple[Holdfast, Session, Cl
     assert "old" not in [snapshot.name for snapshot in hf.snapshots()]
 
 
-def test_the_room_of_an_ordinary_user_is_bounded_too(
+def test_the_room_of_an_ordinary_user_is_bounded(
     tmp_path: Path, hf: Holdfast, clear: Callable[[Holdfast], None]
 ) -> None:
     """For a user that may not mount, the checkpointer does; and takes it away again."""
@@ -140,7 +138,7 @@ def test_the_room_of_an_ordinary_user_is_bounded_too(
             hf.engine.kill_remove(container)
 
 
-def test_doctor_tells_whether_shared_folders_are_bounded(hf: Holdfast) -> None:
+def test_doctor_says_whether_shared_folders_are_bounded(hf: Holdfast) -> None:
     """Here they are; from a mount namespace of one's own they are not, and that is said."""
     assert shared_folder.trouble(hf.engine, hf.home) == ""
     program = (
@@ -181,7 +179,7 @@ def test_the_ballast_comes_back(tmp_path: Path) -> None:
         file, filler = home.root / ballast.NAME, tmp_path / "filler"
         assert file.stat().st_blocks * 512 == ballast.SIZE
         fill(filler)
-        with ballast.given_up(home) as roomy:
+        with ballast.given_up(home.root) as roomy:
             assert roomy
             assert not file.exists()
         assert file.stat().st_size >= ballast.ENOUGH

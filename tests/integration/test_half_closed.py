@@ -7,12 +7,8 @@ import os
 import time
 from pathlib import Path
 
-import pytest
-
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
-
-pytestmark = pytest.mark.engine
 
 PROGRAM = Path(__file__).parents[1] / "inside" / "half_closed.py"
 COUNT = 144
@@ -22,7 +18,7 @@ COPIES = int(os.environ.get("HOLDFAST_TEST_COPIES", "2"))
 PATIENCE = 120.0
 
 
-def test_every_state_of_a_connection_goes_on_in_copies(hf: Holdfast) -> None:
+def test_every_state_of_a_connection_continues_in_copies(hf: Holdfast) -> None:
     session = hf.new("ends")
     session.exec(f"mkdir {FOLDER}; cat > ends.py <<'END'\n{PROGRAM.read_text()}\nEND")
     session.exec(f"setsid python3 ends.py {FOLDER} > {FOLDER}/log 2>&1 < /dev/null &")

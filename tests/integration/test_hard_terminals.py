@@ -13,8 +13,6 @@ from holdfast import Holdfast, LiveUnsupported, Session
 from holdfast.runtime.api.task import Task
 from holdfast.snapshots import service
 
-pytestmark = pytest.mark.engine
-
 # /srv/front says whether its terminal is there by both names and in its hands; /srv/pane runs inside tmux.
 SETUP = r"""
 cat > /srv/front <<'END'
@@ -178,7 +176,7 @@ def test_prompts_and_terminals_in_copies_and_in_the_parent(hf: Holdfast) -> None
         assert session.answer("typed\n").text.endswith("got typed\n")
 
 
-def test_what_is_on_its_way_in_a_terminal_stays_in_order(hf: Holdfast) -> None:
+def test_pending_terminal_data_stays_in_order(hf: Holdfast) -> None:
     """Output nobody read yet, more than CRIU keeps; input nobody asked for yet, echoed once."""
     parent = hf.new("queues")
     tasks = {}
@@ -198,9 +196,7 @@ def test_what_is_on_its_way_in_a_terminal_stays_in_order(hf: Holdfast) -> None:
         assert _last_line(session, tasks["ahead"]) == shown
 
 
-def test_what_cannot_be_kept_can_be_left_out(
-    hf: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_obstacles_can_be_left_out(hf: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The copy has something that is at its end in its place, also in a set of epoll; the parent keeps it."""
     tmp_path.chmod(0o755)
     with socket.socket(socket.AF_UNIX) as listener:

@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from holdfast.errors import HoldfastError
 from holdfast.runtime.api import task
 from holdfast.runtime.api.pulse_calls import lineage
@@ -29,8 +27,6 @@ from holdfast.runtime.history.drift import holdings
 from holdfast.runtime.pulse.pulse import Pulse
 from holdfast.runtime.sessions import identity_messages
 from holdfast.runtime.store import entry
-
-pytestmark = pytest.mark.engine
 
 VALUES: tuple[Any, ...] = (
     *(None, True, -1, 10**400, float("inf"), float("nan"), {}, [None], {"a": None}),

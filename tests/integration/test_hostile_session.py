@@ -218,7 +218,7 @@ def _called(name: str) -> Iterator[int]:
                     yield int(folder.name)
 
 
-def test_nothing_of_the_session_runs_while_criu_is_in_it(hf: Holdfast) -> None:
+def test_the_session_does_not_run_while_criu_is_in_it(hf: Holdfast) -> None:
     """From the moment at which CRIU enters the session's mounts, until it lets go of the session."""
     session = hf.new()
     counter = Counter(hf, session)

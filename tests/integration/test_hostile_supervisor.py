@@ -46,8 +46,6 @@ from holdfast.runtime.history.recording.live_recording import LiveRecording
 from holdfast.runtime.lifecycle import teardown
 from holdfast.runtime.sessions import after_capture, identity_messages
 
-pytestmark = pytest.mark.engine
-
 PATIENCE = 0.3
 """Seconds to which all of the host's limits are cut, so that reaching them takes no time."""
 BOUND = 20.0
@@ -294,7 +292,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         reconnect: ("SILENCE_SECONDS",),
         call_deadline: ("OVERDUE",),
         capture_retry: ("AWAKE_SECONDS",),
-        after_capture: ("PATIENCE", "GLANCE"),
+        after_capture: ("REPLY_SECONDS", "GLANCE"),
         capture_requests: ("BEGINNING", "ENDING"),
     }.items():
         for name in names:
@@ -444,7 +442,7 @@ def _cleared(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def test_names_in_the_shared_folder_mislead_nobody(hf: Holdfast, impatient: None) -> None:
+def test_names_in_the_shared_folder_do_not_mislead(hf: Holdfast, impatient: None) -> None:
     """Whatever is there by the names the host uses; such a session can still be removed."""
     session = hf.new("evil")
     folder = hf.home.run_dir(session.id)

@@ -13,8 +13,6 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.cli import printing
 
-pytestmark = pytest.mark.engine
-
 HOOK = """mkdir -p ~/.config/holdfast/hooks.d && cat > ~/.config/holdfast/hooks.d/tell <<'END'
 #!/bin/sh
 echo "$HOLDFAST_EVENT $HOLDFAST_OLD_NAME $HOLDFAST_NAME $HOLDFAST_GENERATION" >> /tmp/told
@@ -89,7 +87,7 @@ def told(session: Session, command: str) -> str:
     return result.text.strip()
 
 
-def test_every_copy_knows_who_it_is(family: Family) -> None:
+def test_every_copy_knows_its_identity(family: Family) -> None:
     """Host name, address, container, files, environment of shells, tasks and kernels are the copy's own."""
     seen = set()
     for number, session in enumerate(family.every):
@@ -137,7 +135,7 @@ def test_no_two_draw_the_same(family: Family) -> None:
         assert len({str(found[kind]) for found in drawn}) == 4, (kind, [found[kind] for found in drawn])
 
 
-def test_hooks_were_told_once_what_happened(family: Family, shared_hf: Holdfast) -> None:
+def test_hooks_were_notified_once(family: Family, shared_hf: Holdfast) -> None:
     """The parent's that it goes on, the copies' that they are copies; what fails is told."""
     assert told(family.parent, "cat /tmp/told") == "resumed id-parent id-parent 0"
     events = "print(events)"
@@ -177,7 +175,7 @@ def test_a_copy_of_a_copy_and_a_session_that_was_suspended(family: Family) -> No
     deeper.remove()
 
 
-def test_a_snapshot_of_files_runs_hooks_too(family: Family) -> None:
+def test_a_snapshot_of_files_runs_hooks(family: Family) -> None:
     """Whoever begins from files alone is told of what they are."""
     taken = family.parent.snapshot("id-files", kind="filesystem")
     begun = taken.restore("id-begun")

@@ -15,8 +15,6 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.snapshots.failure import Failure
 
-pytestmark = pytest.mark.engine
-
 PROGRAM = """
 import os, sys, holdfast_session as hs
 name, secret = sys.argv[1], os.urandom(4).hex()
@@ -43,7 +41,7 @@ def last(text: str, name: str) -> list[str]:
     return [line.split() for line in text.splitlines() if line.startswith(f"{name} ")][-1][1:]
 
 
-def test_nobody_serves(asking: Session) -> None:
+def test_requests_without_a_server_are_refused(asking: Session) -> None:
     """It is said at once, to programs of every language, and in the words of what to do."""
     done = asking.exec("python3 /srv/program.py one; holdfast-capture; echo code $?", timeout=120)
     assert last(done.text, "one")[0] == "CaptureUnavailable"

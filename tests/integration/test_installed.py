@@ -13,9 +13,6 @@ from tests.machines import installed, wheel
 from holdfast.base.home import Home
 from holdfast.images import build
 
-pytestmark = pytest.mark.engine
-
-
 _MADE_OF = """
 import json
 import holdfast

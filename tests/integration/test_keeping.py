@@ -14,8 +14,6 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.capture import activity, autosnapshot
 from holdfast.runtime.store.policy import Policy
 
-pytestmark = pytest.mark.engine
-
 
 def _auto(hf: Holdfast) -> list[tuple[str, str]]:
     """What the automatic snapshots were taken for, oldest first."""
@@ -47,7 +45,7 @@ def test_a_session_is_captured_around_its_commands(hf: Holdfast) -> None:
     assert _auto(hf) == [("failure", "ZeroDivisionError"), ("every", "3 commands")]
 
 
-def test_a_capture_that_fails_is_told_once_and_fails_no_command(hf: Holdfast) -> None:
+def test_a_failed_capture_is_reported_once_and_fails_no_command(hf: Holdfast) -> None:
     """There is no room for snapshots: commands run all the same."""
     said: list[str] = []
     hf.context = replace(hf.context, progress=said.append)
@@ -134,9 +132,7 @@ def test_garbage_is_what_nothing_needs(hf: Holdfast, cli: Any) -> None:
     assert cli("gc", "--dry-run", "--json").json == []
 
 
-def test_idle_sessions_are_captured_when_somebody_looks(
-    hf: Holdfast, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_idle_sessions_are_captured_by_a_pass(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once after a while of nothing done; not again while nothing more is done."""
     work = hf.new("work", policy={"idle": "1h"})
     work.exec("step=1")
@@ -146,7 +142,7 @@ def test_idle_sessions_are_captured_when_somebody_looks(
 
     assert hf.keeping.capture_idle() == ["work"]
     assert hf.keeping.capture_idle() == []
-    assert _auto(hf) == [("idle", "nothing was done for long")]
+    assert _auto(hf) == [("idle", "idle for long")]
     work.exec("step=2")
     assert len(_auto(hf)) == 1
     work.exec("step=3")  # nothing was done before it for two hours, it seems

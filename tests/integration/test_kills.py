@@ -24,8 +24,6 @@ from holdfast.runtime.sessions import after_capture
 from holdfast.snapshots.checkpointer import pidfd_files
 from holdfast.snapshots.link import Link
 
-pytestmark = pytest.mark.engine
-
 TCP_REPAIR = 19  # linux/tcp.h
 
 
@@ -36,7 +34,7 @@ def storm(hf: Holdfast) -> Storm:
     return made
 
 
-def test_kills_at_random_moments_are_survived_or_told(storm: Storm) -> None:
+def test_kills_at_random_moments_are_survived_or_reported(storm: Storm) -> None:
     """Nothing is lost in silence, and nothing is left over."""
     found = [
         storm.round(operation, victim)
@@ -118,7 +116,7 @@ def slow_image(hf: Holdfast) -> Iterator[str]:
     hf.engine.images.remove(ref)
 
 
-def test_a_container_made_after_the_death_of_who_asked_is_removed(hf: Holdfast, slow_image: str) -> None:
+def test_a_container_made_after_its_caller_died_is_removed(hf: Holdfast, slow_image: str) -> None:
     """The engine goes on with a request whose client was killed; until it is done, none can be removed."""
     mine = {"holdfast_home": hf.home.digest, "holdfast_role": "session"}
     # Sessions refuse images with volumes; nothing else makes an engine slow.
@@ -166,12 +164,12 @@ def test_a_session_that_does_not_answer_is_said_not_to(
 ) -> None:
     """After a capture that was cut short; with the way back, until it answers again."""
     session, pid = deaf
-    monkeypatch.setattr(after_capture, "PATIENCE", 0.2)
+    monkeypatch.setattr(after_capture, "REPLY_SECONDS", 0.2)
     monkeypatch.setattr(after_capture, "GLANCE", 0.2)
 
     after_capture.look(hf.context, session.row)
 
-    with pytest.raises(SessionUnhealthy, match="supervisor does not answer since") as refused:
+    with pytest.raises(SessionUnhealthy, match="supervisor has not answered since") as refused:
         hf.session("deaf").exec("echo")
     assert refused.value.hint == "`holdfast rewind deaf before` goes back to when it was captured"
     with pytest.raises(SessionUnhealthy):
@@ -188,7 +186,7 @@ def test_a_session_that_does_not_answer_can_go_back(
 ) -> None:
     """What the message offers works, though nothing can be kept of the present."""
     session, _ = deaf
-    monkeypatch.setattr(after_capture, "PATIENCE", 0.2)
+    monkeypatch.setattr(after_capture, "REPLY_SECONDS", 0.2)
     monkeypatch.setattr(after_capture, "GLANCE", 0.2)
     after_capture.look(hf.context, session.row)
 

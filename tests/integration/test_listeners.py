@@ -10,8 +10,6 @@ import pytest
 
 from holdfast.runtime.api.controller import Holdfast
 
-pytestmark = pytest.mark.engine
-
 # Connections in all states that last, on three addresses: half-closed with bytes on their way, left by a peer
 # that is gone, closed by both with bytes unread, and not accepted yet.
 STATES = """

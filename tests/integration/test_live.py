@@ -19,8 +19,6 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.snapshots import service
 
-pytestmark = pytest.mark.engine
-
 SHELL = r"""
 cd /srv
 export EXPORTED=kept
@@ -144,7 +142,7 @@ def test_history_is_there(three: Three) -> None:
         assert "export EXPORTED=kept" in said(session, "history")
 
 
-def test_jobs_go_on(three: Three) -> None:
+def test_jobs_continue(three: Three) -> None:
     """The shell knows its jobs, and they run."""
     for session in three.all:
         assert "sleep 100000" in said(session, "jobs -r")
@@ -168,7 +166,7 @@ def test_memory_is_equal(three: Three) -> None:
         assert printed(session, "print(hashlib.sha256(block).hexdigest() == digest)") == "True"
 
 
-def test_threads_go_on(three: Three) -> None:
+def test_threads_continue(three: Three) -> None:
     """The counter of a thread still counts."""
     for session in three.all:
         code = "before = count\nwhile count < before + 5: time.sleep(0.001)\nprint(count > before)"
@@ -294,7 +292,7 @@ def test_a_stopped_job_stays_stopped(hf: Holdfast) -> None:
         assert "sleep 100001" in said(each, "bg >/dev/null; jobs -r")
 
 
-def test_a_command_goes_on_across_captures(hf: Holdfast) -> None:
+def test_a_command_continues_across_captures(hf: Holdfast) -> None:
     """Whoever waits for a command gets all of its output once, though its session is captured meanwhile."""
     session = hf.new("busy")
     taken: list[Snapshot] = []

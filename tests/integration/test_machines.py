@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import httpx
-import pytest
 from tests.machines.registry import PASSWORD, USER, Registry
 from tests.machines.relay import Relay
 from tests.machines.second import Machine
@@ -13,8 +12,6 @@ from tests.machines.tokens import TokenServer
 
 from holdfast.images import build
 from holdfast.runtime.api.controller import Holdfast
-
-pytestmark = pytest.mark.engine
 
 
 def test_the_second_machine_shares_nothing(second: Machine, hf: Holdfast) -> None:

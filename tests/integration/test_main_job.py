@@ -16,8 +16,6 @@ import pytest
 
 from holdfast import ExecResult, Holdfast, Session, SessionDead, Snapshot
 
-pytestmark = pytest.mark.engine
-
 TESTS = 40
 MIDDLE = 20
 PATIENCE_SECONDS = 120.0
@@ -186,7 +184,7 @@ def without_times(text: str) -> str:
     return re.sub(r"in [\d.]+s", "", text)
 
 
-def test_who_waited_in_the_killed_session_is_told(job: Job) -> None:
+def test_waiting_callers_learn_of_a_killed_session(job: Job) -> None:
     """A call into a session whose container was killed ends with the reason."""
     assert isinstance(job.told, SessionDead)
 
@@ -199,7 +197,7 @@ def test_the_suite_ends_as_if_it_had_not_been_interrupted(job: Job) -> None:
         assert without_times(result.text) == without_times(job.reference.text)
 
 
-def test_the_kernel_goes_on(job: Job) -> None:
+def test_the_kernel_continues(job: Job) -> None:
     """Its array is equal, and its counter counts on from where it was."""
     for session in job.all:
         assert value(session, "checksum()") == job.checksum

@@ -20,8 +20,6 @@ from holdfast.images import build
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 
-pytestmark = pytest.mark.engine
-
 WITHIN = ("tcp", "tcp6", "tcp-mapped", "tcp-own")
 CAPTURES = 3
 # What is too fast is lost, and sent again. Segments of loopback are large: some megabytes in a second.
@@ -48,7 +46,7 @@ def slow_down(session: Session) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_what_moves_within_a_session_is_captured_whole(hf: Holdfast, witnesses: Any) -> None:
+def test_moving_streams_within_a_session_are_captured(hf: Holdfast, witnesses: Any) -> None:
     session = hf.new("talking")
     witnesses.start(hf, session, *WITHIN)
     slow_down(session)
@@ -132,7 +130,7 @@ def moved(session: Session) -> list[int]:
     return [int(word) for word in session.cell("print(*moved)").stdout.split()]
 
 
-def test_what_moves_to_and_from_outside_does_not_hinder_a_capture(hf: Holdfast, steady: Steady) -> None:
+def test_outside_traffic_does_not_prevent_a_capture(hf: Holdfast, steady: Steady) -> None:
     network = hf.engine.client.api.inspect_network(networks.ensure(hf.engine))
     host = str(network["IPAM"]["Config"][0]["Gateway"])
     session = hf.new("reaching", allow=[f"{host}:{steady.port}"])

@@ -36,8 +36,6 @@ from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.bundle.signing import Key
 from holdfast.snapshots.record import Tree
 
-pytestmark = pytest.mark.engine
-
 PROGRAM = Path(__file__).parents[1] / "inside" / "mutating.py"
 # Between them they have every kind of file, timer and memory that an image can have.
 PROBES = (
@@ -351,7 +349,7 @@ def test_a_restore_refuses_them_as_well(corpus: Corpus, canary: Path) -> None:
         assert remains(corpus.hf) == [], name
 
 
-def test_what_is_not_refused_is_restored_within_its_rights_or_fails(corpus: Corpus, canary: Path) -> None:
+def test_accepted_images_restore_within_their_rights_or_fail(corpus: Corpus, canary: Path) -> None:
     """Images of all kinds, altered at random."""
     restore_mutants(corpus, seed=1, count=3)
 

@@ -20,8 +20,6 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.sessions import init_program
 from holdfast.snapshots.checkpointer.attempts import SIZE
 
-pytestmark = pytest.mark.engine
-
 OUTSIDE4, OUTSIDE6 = "8.8.8.8", "2001:db8:2::1"
 PRIVATE4, PRIVATE6 = "10.1.2.3", "fd00::1"
 IPV6 = """
@@ -233,7 +231,7 @@ def test_a_flood_of_destinations_is_bounded_and_said_to_be_one(shared_hf: Holdfa
     assert set(refused.values()) == {"ECONNREFUSED", "EPERM"}
 
 
-def test_what_is_refused_is_an_event_while_it_is_followed(shared: Session) -> None:
+def test_refusals_are_events_while_followed(shared: Session) -> None:
     """Once for each destination, however often it is tried."""
     followed = shared.events(follow=True, kinds=["refused"])
     shared.exec("for n in 1 2 3; do curl -sm 5 10.44.0.1:4444; done", timeout=PATIENCE)

@@ -22,8 +22,6 @@ from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.store.operations import Operations
 from holdfast.snapshots import manifest, service
 
-pytestmark = pytest.mark.engine
-
 host = egress.host
 DYING = Path(__file__).parents[1] / "inside" / "dying_change.py"
 
@@ -146,7 +144,7 @@ def test_another_kind_of_network_is_had_at_once(hf: Holdfast, cli: Any, host: Pl
     host.service.came.clear()
 
 
-def test_what_cannot_be_changed_is_refused_in_one_line(hf: Holdfast, cli: Any) -> None:
+def test_impossible_changes_are_refused_in_one_line(hf: Holdfast, cli: Any) -> None:
     """Nothing is changed by it."""
     hf.new("alone", network="none")
     work = hf.new("work", allow=["10.0.0.1:80"])

@@ -15,8 +15,6 @@ from holdfast.engine.engine import Engine
 from holdfast.errors import EngineError
 from holdfast.runtime.api.controller import Holdfast
 
-pytestmark = pytest.mark.engine
-
 AT_ONCE = 8
 
 

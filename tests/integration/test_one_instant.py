@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from holdfast.runtime.api.controller import Holdfast
-
-pytestmark = pytest.mark.engine
 
 
 def test_nothing_is_torn_under_every_kind_of_write(hf: Holdfast, witnesses: Any) -> None:

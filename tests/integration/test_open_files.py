@@ -7,12 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
-
-pytestmark = pytest.mark.engine
 
 PROGRAM = Path(__file__).parents[1] / "inside" / "databases.py"
 FOLDER = "/srv/databases"
@@ -22,7 +18,7 @@ BALLAST = 96
 EXCLUDED = ["fine", "database is locked", "fine", "fine"]
 
 
-def test_sqlite_goes_on_in_every_mode(hf: Holdfast) -> None:
+def test_sqlite_continues_in_every_mode(hf: Holdfast) -> None:
     """Idle, reading, writing, in all kinds of journal: each writes on, and connections of one process keep
     each other out, those made in the copy and those from before. So in a copy of a copy, with memory that
     comes on demand, and after a suspension.

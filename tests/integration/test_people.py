@@ -20,7 +20,6 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.attachment.screen import shown
 from holdfast.runtime.terminal.emulator import Emulator
 
-pytestmark = pytest.mark.engine
 PATIENCE = 90
 
 
@@ -33,7 +32,7 @@ def attach(cli: Any, name: str, *options: str, actor: str = "person:alice", size
         timeout=PATIENCE,
     )
     # The line that tells how one stands; the terminal is raw from here on.
-    terminal.expect("You look on|The shell is held")
+    terminal.expect("You are watching|The shell is held")
     return terminal
 
 
@@ -124,7 +123,7 @@ def test_people_and_agents_share_a_shell(hf: Holdfast, cli: Any, tmp_path: Path)
     assert "a session restored from one of its snapshots" in cli("replay", "copy").err
 
 
-def test_what_is_typed_during_a_snapshot_arrives_once(hf: Holdfast, cli: Any) -> None:
+def test_input_during_a_snapshot_arrives_once(hf: Holdfast, cli: Any) -> None:
     """A person types without a pause while snapshots cut the connection: no key is lost or doubled."""
     session = hf.new("busy")
     terminal = attach(cli, "busy")

@@ -19,7 +19,6 @@ from tests.terminals import real
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 
-pytestmark = pytest.mark.engine
 # Modes of the pane that a shell expects: mouse, second screen, insert, keys, keypad, origin; cursor, wrap.
 OFF = ("mouse_any_flag", "alternate_on", "insert_flag", "keypad_cursor_flag", "keypad_flag", "origin_flag")
 ON = ("cursor_flag", "wrap_flag")

@@ -15,8 +15,6 @@ import pytest
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 
-pytestmark = pytest.mark.engine
-
 FORBIDDEN = Path(__file__).parents[1] / "inside" / "forbidden.c"
 RIGHTS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "Seccomp", "Seccomp_filters", "NoNewPrivs")
 # A restored tree has these of its own, where a new session shares them with PID 1 or, of time, with the host.
@@ -127,7 +125,7 @@ def fresh(shared_hf: Holdfast) -> dict[str, Any]:
     return found
 
 
-def test_what_reaches_around_the_container_fails(fresh: dict[str, Any]) -> None:
+def test_attempts_to_leave_the_container_fail(fresh: dict[str, Any]) -> None:
     """Each call by its number, from a program without a library in between."""
     told = [line.split() for line in fresh["calls"].splitlines()]
 

@@ -18,8 +18,6 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.snapshots import service
 from holdfast.snapshots.bundle.keys import Keys
 
-pytestmark = pytest.mark.engine
-
 OTHER = 4322
 """A user who may use the engine, but not this home."""
 

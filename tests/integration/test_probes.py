@@ -8,11 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from holdfast import Holdfast, Session
-
-pytestmark = pytest.mark.engine
 
 # Hundreds of processes: in the long tests.
 LARGE = {"many", "deep"}

@@ -1,38 +1,27 @@
-"""Real programs go on after a capture: some of the catalog, and how the command speaks of them."""
+"""Real programs go on after a capture: some of the catalog, as `make programs` tries them."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.compat.__main__ import app
 
 from holdfast.runtime.api.controller import Holdfast
-from holdfast.runtime.cli import app
-from holdfast.runtime.programs import catalog
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 QUICK = ("bash-jobs", "zombies", "other-user", "python-asyncio", "pdb", "c-files")
 
 
-def test_programs_go_on_in_parent_and_copies(
+def test_programs_continue_in_parent_and_copies(
     hf: Holdfast, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Six at once, by the command: the result is JSON on standard output and a page, progress is told."""
+    """Six at once: each result and a page; progress is told apart from them."""
     page = tmp_path / "page.md"
-    code = app.call(["doctor", "--programs", "--only", ",".join(QUICK), "--json", "--markdown", str(page)])
+    assert app(["programs", "run", *QUICK, "--write", str(page)], standalone_mode=False) in (None, 0)
     out, told = capsys.readouterr()
-    found = json.loads(out)
-    assert [(one["name"], one["reason"]) for one in found if one["result"] != "works"] == [], told
-    assert code == 0
-    assert {one["together"] for one in found} == {len(QUICK)}, told
-    assert all(f"works: {name}" in told for name in QUICK)
+    *found, counts = out.splitlines()
+    assert [line for line in found if not line.startswith("works: ")] == [], told
+    assert {line.split(": ")[1] for line in found} == set(QUICK)
+    assert counts == f"{len(QUICK)} programs: {len(QUICK)} work, 0 are refused by name, 0 are red."
+    assert [line.count(", ") for line in told.splitlines() if line.startswith("trying ")] == [5], told
     assert all(f"| {name} |" in page.read_text() for name in QUICK)
-
-
-def test_the_command_lists_what_there_is(cli: Any) -> None:
-    """Without an engine; a wrong name is refused, and so is what only goes with programs."""
-    names = [entry["name"] for entry in cli("doctor", "--programs", "--list", "--json").json]
-    assert names == [program.name for program in catalog.PROGRAMS]
-    assert cli("doctor", "--programs", "--only", "emacs", "--json").error["code"] == "invalid_argument"
-    assert cli("doctor", "--list", "--json").error["code"] == "invalid_argument"

@@ -15,8 +15,6 @@ import pytest
 from holdfast import Holdfast, Session, SessionError
 from holdfast.runtime.pulse.pulse import Port
 
-pytestmark = pytest.mark.engine
-
 HOLD = (
     "import fcntl, os\n"
     "kept = open('/tmp/kept', 'w+'); kept.write('x' * 100); kept.flush(); fcntl.lockf(kept, fcntl.LOCK_EX)\n"
@@ -51,7 +49,7 @@ def serve(session: Session, port: int) -> Port:
     return found
 
 
-def test_who_listens_and_does_it_answer(served: Session, shared_cli: Any) -> None:
+def test_listeners_and_their_answers(served: Session, shared_cli: Any) -> None:
     """A port is told with its process, what started that, and the answer of the server."""
     done = shared_cli("pulse", "shared", "--port", "8123", "--json")
     (listener,) = done.json["listeners"]
@@ -65,7 +63,7 @@ def test_who_listens_and_does_it_answer(served: Session, shared_cli: Any) -> Non
     assert shared_cli("pulse", "shared", "--port", "70000").code == 1
 
 
-def test_a_server_that_hangs_is_told_apart(served: Session, shared_cli: Any) -> None:
+def test_a_server_that_hangs_is_recognized(served: Session, shared_cli: Any) -> None:
     """A port whose queue is full does not answer, which has an exit code of its own."""
     served.cell(
         "import socket\nfull = socket.create_server(('127.0.0.1', 8124), backlog=0)\n"
@@ -139,7 +137,7 @@ def test_one_file_and_one_process(served: Session, shared_cli: Any) -> None:
     assert shared_cli("pulse", "shared", "--pid", "1", "--port", "1").code == 1
 
 
-def test_what_was_written_since_the_image(served: Session) -> None:
+def test_bytes_written_since_the_image(served: Session) -> None:
     """Counts, bytes, and the largest files."""
     served.exec("head -c 3000000 /dev/urandom > /srv/large")
     disk = served.pulse(parts=["limits"], disk=True).disk
@@ -148,7 +146,7 @@ def test_what_was_written_since_the_image(served: Session) -> None:
     assert disk.bytes >= 3_000_000
 
 
-def test_watching_ends_when_told(served: Session, shared_cli: Any) -> None:
+def test_watching_ends_on_request(served: Session, shared_cli: Any) -> None:
     """One line of JSON for each look, until it is interrupted, which is no error."""
     process = shared_cli.start(
         "pulse", "shared", "--watch", "--json", "--no-screen", "--interval", "0.2", stdout=subprocess.PIPE

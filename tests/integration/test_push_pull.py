@@ -25,8 +25,6 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.snapshots.bundle.keys import Keys
 
-pytestmark = pytest.mark.engine
-
 DATA = 24 << 20
 """Bytes that a kernel holds, and that no compression makes smaller."""
 # Shared memory has a file of its own among the images: what goes on around it does not move its parts.
@@ -94,7 +92,7 @@ def world(
     assert list(second.home.snapshots.iterdir()) == []
 
 
-def test_who_is_not_trusted_is_refused_in_one_line(world: World) -> None:
+def test_untrusted_signers_are_refused_in_one_line(world: World) -> None:
     """With the command that would trust the key; nothing is left of the attempt."""
     refused = world.machine.cli("pull", world.reference)
     assert refused.returncode == 1
@@ -104,14 +102,14 @@ def test_who_is_not_trusted_is_refused_in_one_line(world: World) -> None:
     assert list(world.machine.home.snapshots.iterdir()) == []
 
 
-def test_what_was_pushed_was_searched(world: World) -> None:
+def test_pushed_snapshots_were_searched(world: World) -> None:
     """Also by who does not read layers that the registry has."""
     found = {(one.rule, one.where) for one in world.pushed.findings}
     assert ("npm token", "/workspace/token") in found
     assert world.pushed.scrubbed["npm token"] >= 1
 
 
-def test_it_goes_on_there(world: World) -> None:
+def test_it_continues_there(world: World) -> None:
     """Trusted, pulled and restored: shell, kernel, server, files and memory are as they were."""
     assert world.machine.cli("key", "trust", str(world.pushed.signed_by)).returncode == 0
     pulled = world.machine.cli("pull", world.reference, "--json")
@@ -159,7 +157,7 @@ def test_only_what_is_new_is_sent(world: World, shared_cli: Any) -> None:
     assert pushed.sent > DATA
 
 
-def test_a_pull_that_is_killed_goes_on(world: World) -> None:
+def test_a_pull_that_is_killed_continues(world: World) -> None:
     """What has come is not fetched again, nor memory that an earlier snapshot had."""
     reference = f"{world.registry.address}/{SHARED}:two"
     old, wanted = world.segments("one"), world.segments("two")
@@ -184,7 +182,7 @@ def test_a_pull_that_is_killed_goes_on(world: World) -> None:
     assert world.door.down - before < sum(new.values()) - came + SMALL
 
 
-def test_what_is_refused_is_one_line(world: World, password_registry: Registry, shared_cli: Any) -> None:
+def test_refusals_are_one_line(world: World, password_registry: Registry, shared_cli: Any) -> None:
     """A password that is wrong, a name that is not there: said once, with what to do."""
     reference = f"{password_registry.address}/{SHARED}:one"
     wrong = {"HOLDFAST_REGISTRY_USER": USER, "HOLDFAST_REGISTRY_PASSWORD": f"not {PASSWORD}"}

@@ -14,8 +14,6 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.guest_rpc.results import ExecResult
 
-pytestmark = pytest.mark.engine
-
 PACKAGES = "pytest pluggy iniconfig packaging pygments pytest-xdist execnet typing_extensions"
 PYTHON = "/opt/python/lib/python3.13/site-packages"
 TESTS = """
@@ -103,7 +101,7 @@ class Debugger:
         return said.text.replace("\r", "").removesuffix("(Pdb) ").strip()
 
 
-def test_a_run_goes_on_and_its_copies_stand_still(testing: Session) -> None:
+def test_a_run_continues_and_its_copies_are_paused(testing: Session) -> None:
     """The reference is in all reports; a copy has locals, files, database, server and an open terminal."""
     said, found = ran(testing)
     assert [*found] == ["test_a.py::test_server[2]"]

@@ -7,11 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from holdfast import Holdfast
-
-pytestmark = pytest.mark.engine
 
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 

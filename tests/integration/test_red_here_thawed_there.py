@@ -26,7 +26,7 @@ from holdfast.base.home import Home
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.snapshots.bundle.keys import Keys
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 RELEASE = "sqlparse==0.5.3"
 BUG = ("""('"', "'", '`')""", """('"', "'")""")
@@ -133,7 +133,7 @@ def say(job: Job, line: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_the_job_tells_what_failed_and_how_to_thaw_it(job: Job) -> None:
+def test_the_job_reports_what_failed_and_how_to_thaw_it(job: Job) -> None:
     """It hangs in the end, at a question nobody answers; each moment has its command."""
     assert job.code == 75, job.told
     shown = html.unescape(re.sub("</?span>", "", job.summary))  # which keep text from becoming a link
@@ -192,7 +192,7 @@ def retried(job: Job, test: str, *more: str) -> dict[str, Any]:
     return found
 
 
-def test_a_flaky_test_is_told_from_a_broken_one(job: Job) -> None:
+def test_a_flaky_test_is_distinguished_from_a_broken_one(job: Job) -> None:
     """Run again and again from the captured moment, one comes out this way and that, the other never."""
     flaky = retried(job, "test_the_first_of_a_set", "-n", "40", "--until-differs")
     assert {kind["passed"] for kind in flaky["kinds"]} == {True, False}

@@ -65,7 +65,7 @@ def _pull(reference: str, user: Credentials | None = None) -> tuple[bytes, list[
         return origin.index(), [origin.open(blob_of(each)).read() for each in (LAYER, *SMALL)]
 
 
-def test_what_is_pushed_is_pulled(registry: Registry) -> None:
+def test_a_pushed_snapshot_is_pulled(registry: Registry) -> None:
     """Every byte; and it is found by its tag and by its digest."""
     reference = f"{registry.address}/client/plain:one"
     pinned, index = _push(reference)
@@ -169,7 +169,7 @@ def _killed(relay: Relay, command: list[str]) -> None:
     relay.release(drop=True)
 
 
-def test_what_was_killed_goes_on(registry: Registry, relay: Relay, tmp_path: Path) -> None:
+def test_a_killed_transfer_continues(registry: Registry, relay: Relay, tmp_path: Path) -> None:
     """The next process sends what is missing, and nothing twice."""
     relay.hold_at(b"PATCH", 5)
     command = _upload_command(f"{relay.address}/client/killed:one", tmp_path)
@@ -183,9 +183,7 @@ def test_what_was_killed_goes_on(registry: Registry, relay: Relay, tmp_path: Pat
     assert sent > 3 * CHUNK
 
 
-def test_what_was_killed_in_the_middle_of_a_piece_arrives(
-    registry: Registry, relay: Relay, tmp_path: Path
-) -> None:
+def test_a_transfer_killed_within_a_piece_arrives(registry: Registry, relay: Relay, tmp_path: Path) -> None:
     """This registry gives up an upload of which it got half a piece; then it is begun anew."""
     relay.hold_after(up=3 * CHUNK + CHUNK // 2)
     command = _upload_command(f"{relay.address}/client/half:one", tmp_path)
@@ -208,7 +206,7 @@ def test_tls_with_an_authority_of_the_system(tmp_path: Path, monkeypatch: pytest
         assert _pull(reference)[1] == [LAYER, *SMALL]
 
 
-def test_nobody_there(relay: Relay) -> None:
+def test_no_engine_is_there(relay: Relay) -> None:
     """A registry that does not run is one line, after a bounded number of tries."""
     relay.close()
     with pytest.raises(RegistryUnavailable, match=r"cannot reach 127\.0\.0\.1:.*: there is no connection"):

@@ -15,8 +15,6 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.capture import capture_record
 
-pytestmark = pytest.mark.engine
-
 # A parent that adopts: a family whose leader is gone, an orphan whose leader goes on, and one that has ended.
 ADOPTING = """
 import ctypes, os, signal
@@ -295,7 +293,7 @@ def test_a_link_that_leads_astray_does_not_lose_a_session(shared_hf: Holdfast, s
     assert session.exec("echo $value", timeout=60).text == "here\n"
 
 
-def test_what_waits_in_a_terminal_is_there_whoever_has_its_ends(session: Session) -> None:
+def test_pending_terminal_data_survives_whichever_ends_are_open(session: Session) -> None:
     """Also if a process has two slave ends before the master."""
     with running(session, "typed", TYPED):
         snapshot = session.snapshot()
@@ -310,7 +308,7 @@ def test_what_waits_in_a_terminal_is_there_whoever_has_its_ends(session: Session
     snapshot.remove()
 
 
-def test_no_deviation_is_told_that_is_none(session: Session) -> None:
+def test_no_false_deviation_is_reported(session: Session) -> None:
     """Abstract names with zeros in them, UDP-Lite, a link that is open by name come back as they were."""
     with running(session, "rare", RARE):
         snapshot = session.snapshot()

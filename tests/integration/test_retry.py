@@ -12,8 +12,6 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
 
-pytestmark = pytest.mark.engine
-
 # Fails in runs of an even number: the copy's name ends with it. Says things that differ in every run.
 EVEN = (
     'echo "$$ began at $(date +%T)"; n=$(hostname); n=${n##*-}; echo "in $MODE"; '
@@ -32,7 +30,7 @@ def names(hf: Holdfast) -> list[str]:
     return sorted(session.name for session in hf.sessions())
 
 
-def test_a_flaky_command_is_told_apart_and_one_of_each_kind_is_kept(
+def test_a_flaky_command_is_recognized_and_one_of_each_kind_is_kept(
     shared_hf: Holdfast, shared_cli: Any, moment: Snapshot
 ) -> None:
     """By how it ends; the first line that differs is shown; exit code 5; copies that are alike are gone."""
@@ -117,7 +115,7 @@ def test_the_first_of_a_line_of_snapshots_that_fails_is_found(
         moment.retry("", 1)
 
 
-def test_copies_of_one_that_was_killed_are_removed_by_whoever_comes_next(
+def test_copies_of_a_killed_run_are_removed_by_the_next_controller(
     shared_hf: Holdfast, shared_cli: Any, shared: Session, moment: Snapshot
 ) -> None:
     """However far it had come; what was captured is untouched."""

@@ -5,11 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import pytest
-
 from holdfast.runtime.api.controller import Holdfast
-
-pytestmark = pytest.mark.engine
 
 PROGRAM = Path(__file__).parents[1] / "inside" / "returning.py"
 PROGRAMS = 3

@@ -18,7 +18,6 @@ from holdfast.errors import RestoreFailed, SessionRewound, SnapshotDamaged
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 
-pytestmark = pytest.mark.engine
 DYING = Path(__file__).parents[1] / "inside" / "dying_rewind.py"
 
 
@@ -129,7 +128,7 @@ def test_a_session_that_does_not_run_goes_back(hf: Holdfast, how: str) -> None:
         assert found.session.exec("echo $step").text == "2\n"
 
 
-def test_what_was_under_way_is_left_and_said_so(hf: Holdfast) -> None:
+def test_unfinished_runs_are_left_and_reported(hf: Holdfast) -> None:
     """A command that is awaited when the session goes back fails in words, and does not run again."""
     work = hf.new("work")
     work.snapshot("first")
@@ -154,7 +153,7 @@ def test_what_was_under_way_is_left_and_said_so(hf: Holdfast) -> None:
     assert work.exec("test ! -e /tmp/begun && jobs && ps -C sleep -o args=").text == ""
 
 
-def test_generations_go_on(shared_hf: Holdfast, shared: Session) -> None:
+def test_generations_continue(shared_hf: Holdfast, shared: Session) -> None:
     """Captured and gone back to again and again, a session is what it was; more of it in the long tests."""
     for number in range(3):
         shared.exec(f"generation={number}; echo {number} >> /srv/generations")

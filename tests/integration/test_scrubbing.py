@@ -30,8 +30,6 @@ from holdfast.snapshots.bundle.endpoints import Descriptor
 from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.failure import Failure
 
-pytestmark = pytest.mark.engine
-
 TOKEN, FLOOD, HIDDEN = SECRETS["github token"][0], SECRETS["npm token"][0], SECRETS["gitlab token"][0]
 VALUE = "a-value-of-no-known-form"
 
@@ -110,7 +108,7 @@ def test_no_text_that_we_write_into_a_bundle_has_a_secret(moment: Moment) -> Non
     assert any(text.startswith("scrubbed from its journal") for text in moment.sent.warnings)
 
 
-def test_what_cannot_be_altered_is_told_by_rule_and_place(moment: Moment) -> None:
+def test_unalterable_matches_are_reported_by_rule_and_place(moment: Moment) -> None:
     """Files in layers, shared memory, memory by program and pid; never the value."""
     memory = {rule: where for (rule, where), kind in moment.told.items() if kind == "memory"}
 
@@ -125,7 +123,7 @@ def test_what_cannot_be_altered_is_told_by_rule_and_place(moment: Moment) -> Non
         assert secret not in text
 
 
-def test_what_an_enemy_puts_in_front_hides_nothing(moment: Moment) -> None:
+def test_decoys_in_front_hide_nothing(moment: Moment) -> None:
     """A flood of secrets is counted up to a number, and told as such; what is behind a hole is found."""
     more = {(one.rule, one.where): one.more for one in moment.sent.findings}
 
@@ -134,7 +132,7 @@ def test_what_an_enemy_puts_in_front_hides_nothing(moment: Moment) -> None:
     assert moment.told["gitlab token", "/srv/sparse"] == "layer"
 
 
-def test_what_was_scrubbed_is_imported_and_goes_on(moment: Moment, elsewhere: Holdfast) -> None:
+def test_a_scrubbed_bundle_is_imported_and_continues(moment: Moment, elsewhere: Holdfast) -> None:
     """Digests and signature are of what was sent; memory and files are as they were."""
     Keys(elsewhere.home).trust(str(moment.sent.signed_by), "friend")
     taken = elsewhere.import_(moment.file)

@@ -27,8 +27,6 @@ from holdfast.snapshots.bundle import image_layers, media
 from holdfast.snapshots.bundle.endpoints import Descriptor
 from holdfast.snapshots.bundle.keys import Keys
 
-pytestmark = pytest.mark.engine
-
 PATIENCE = 120.0
 CALLING = Path(__file__).parents[1] / "inside" / "calling.py"
 VALUE = "r3al-Value/of+the=secret-4711"
@@ -195,7 +193,7 @@ def called(session: Session, expression: str) -> str:
     return told.stdout.strip()
 
 
-def test_nobody_but_its_hosts_gets_a_value(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
+def test_only_its_hosts_get_a_value(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
     """Not another host, nor one without TLS or with a wrong certificate, nor after a redirect, nor for a
     session that only knows the placeholder."""
     stranger = shared_hf.new("stranger", secrets=[f"OTHER@api.test:{world.api.port}=another-value-99"])
@@ -224,7 +222,7 @@ def test_nobody_but_its_hosts_gets_a_value(shared_hf: Holdfast, session: Session
     stranger.remove()
 
 
-def test_what_disagrees_about_its_host_is_not_sent(session: Session, world: Hosts) -> None:
+def test_requests_that_disagree_about_their_host_are_not_sent(session: Session, world: Hosts) -> None:
     """In a tunnel: another name in the TLS greeting or the request, two names or lengths, another tunnel."""
     placeholder = said(session, "echo $TOKEN")
     api, other = f"api.test:{world.api.port}", f"other.test:{world.other.port}"
@@ -265,7 +263,7 @@ def test_what_disagrees_about_its_host_is_not_sent(session: Session, world: Host
     assert world.asked() == []
 
 
-def test_the_gateway_is_no_way_to_the_host(session: Session, world: Hosts) -> None:
+def test_the_gateway_does_not_lead_to_the_host(session: Session, world: Hosts) -> None:
     """Its loopback in any form, the cloud's word, names that lead there, and mitmproxy's own pages."""
     port = world.loopback.port
     places = (

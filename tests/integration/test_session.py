@@ -27,13 +27,10 @@ from holdfast import (
 )
 from holdfast.base.home import Home
 
-pytestmark = pytest.mark.engine
-
-
 # The shell.
 
 
-def test_what_a_command_changes_stays(shared: Session) -> None:
+def test_changes_of_a_command_stay(shared: Session) -> None:
     """Directory, variables, functions and jobs are those of one shell."""
     shared.exec('cd /tmp; export COLOUR=green; shout() { echo "$1!"; }; sleep 600 & true')
 
@@ -174,7 +171,7 @@ def test_a_cell_is_answered(shared: Session) -> None:
     assert asked == [("name? ", False)]
 
 
-def test_a_cell_that_asks_nobody_waits_for_an_answer(shared: Session) -> None:
+def test_a_cell_without_on_input_waits_for_an_answer(shared: Session) -> None:
     """Without anybody to answer, input() returns with its question, and goes on when it is answered."""
     waiting = shared.cell("print('hm'); input('name? ')")
 
@@ -210,7 +207,7 @@ def test_a_cell_is_interrupted_by_time_and_from_outside(shared: Session) -> None
     assert shared.cell("kept").text == "5"
 
 
-def test_a_kernel_that_dies_is_told_and_restarts(shared: Session) -> None:
+def test_a_kernel_that_dies_is_reported_and_restarts(shared: Session) -> None:
     """The end of the kernel's process ends the cell at once; a restart gives a new one."""
     with pytest.raises(KernelDied):
         shared.cell("import os; os._exit(3)")
@@ -304,7 +301,7 @@ def test_a_name_in_use_is_refused_before_anything_is_made(hf: Holdfast) -> None:
     assert len(hf.sessions()) == 1
 
 
-def test_a_container_removed_behind_our_back(hf: Holdfast) -> None:
+def test_a_container_removed_by_hand(hf: Holdfast) -> None:
     """The session is dead, says so in one line, and can be removed; its name is free then."""
     session = hf.new("gone")
     hf.engine.kill_remove(session.row.container_id or "")

@@ -35,8 +35,6 @@ from holdfast.runtime.sessions.session_lock import session_lock
 from holdfast.runtime.store.operations import Operations
 from holdfast.snapshots import service
 
-pytestmark = pytest.mark.engine
-
 
 def alive(session: Session) -> bool:
     """Whether shell and kernel answer."""
@@ -69,7 +67,7 @@ BUSY = """head -c 64M /dev/urandom > /srv/busy
 
 
 @pytest.mark.parametrize(("where", "said"), [("/srv", "to copy its files"), ("/dev/shm", "shared memory")])
-def test_nobody_stands_still_for_longer_than_was_said(
+def test_no_session_is_frozen_beyond_its_limit(
     hf: Holdfast, monkeypatch: pytest.MonkeyPatch, where: str, said: str
 ) -> None:
     """What changes all the time is copied in the freeze; if that takes too long, the session goes on."""
@@ -151,8 +149,8 @@ def test_two_snapshots_at_once(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) ->
     assert sorted(taken) == sorted(snapshot.id for snapshot in hf.snapshots())
     assert len(taken) == 2
 
-    monkeypatch.setattr(locks, "PATIENCE", 0.1)
-    busy = "cannot {} session parent: another operation on it is under way"
+    monkeypatch.setattr(locks, "LOCK_SECONDS", 0.1)
+    busy = "cannot {} session parent: another operation on it is in progress"
     with session_lock(hf.context, session.id, "hold"):
         for verb in ("snapshot", "suspend", "remove"):
             with pytest.raises(SessionBusy, match=busy.format(verb)):
@@ -162,7 +160,7 @@ def test_two_snapshots_at_once(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) ->
     assert alive(session)
 
 
-def test_what_cannot_be_captured_is_refused_with_its_reason(hf: Holdfast) -> None:
+def test_uncapturable_state_is_refused_with_its_reason(hf: Holdfast) -> None:
     """A traced process: no snapshot, no weaker one either, and the session runs on."""
     session = hf.new("traced")
     # A process that traces itself by its parent, as a debugger would.
@@ -401,7 +399,7 @@ def test_a_session_that_would_not_wait_longer_is_not_captured(
         return capture(*args)
 
     monkeypatch.setattr(Taking, "_capture", late)
-    with pytest.raises(CaptureFailed, match="ready for longer than it waits"):
+    with pytest.raises(CaptureFailed, match="did not begin in time"):
         session.snapshot()
     monkeypatch.undo()
     assert alive(session)

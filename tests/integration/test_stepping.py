@@ -17,12 +17,10 @@ from tests.stepping_arena import Arena
 
 from holdfast.errors import HoldfastError
 
-pytestmark = pytest.mark.engine
-
 SEED = int(os.environ.get("HOLDFAST_STEPPING_SEED", "1"))
 
 
-def test_acts_between_any_two_calls_reach_nothing_of_the_host(arena: Arena) -> None:
+def test_attacks_between_any_two_calls_do_not_reach_the_host(arena: Arena) -> None:
     """Links, signals, forks, descriptors, modes, timers: each command succeeds, or is refused in one line."""
     results: dict[str, int] = {}
     held = 0
@@ -92,7 +90,7 @@ def test_a_session_that_ends_itself_meanwhile_is_said_to_be_dead(arena: Arena) -
     assert arena.alive()
 
 
-def test_whoever_is_killed_at_any_call_leaves_the_session_well(arena: Arena) -> None:
+def test_a_checkpointer_killed_at_any_call_leaves_the_session_intact(arena: Arena) -> None:
     """The worker, what it starts and CRIU, in captures and restores, while the session is hostile."""
     for words in (
         ("snapshot", "evil"),

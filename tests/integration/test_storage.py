@@ -16,8 +16,6 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.snapshots import raw
 
-pytestmark = pytest.mark.engine
-
 
 def digest(session: Session) -> str | None:
     return session.cell("import hashlib; hashlib.sha256(heap).hexdigest()", timeout=60).text
@@ -130,7 +128,7 @@ def test_each_damage_is_found_and_hurts_only_whom_it_must(
     assert [s.name for s in hf.sessions()] == ["parent", "from-good"]
 
 
-def test_what_is_whole_in_one_way_is_made_whole_in_the_other(hf: Holdfast) -> None:
+def test_one_intact_form_repairs_the_other(hf: Holdfast) -> None:
     """Plain images are packed again when packs are damaged, and made again from packs when they are."""
     session = hf.new("parent")
     snapshot = session.snapshot("one")

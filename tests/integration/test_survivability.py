@@ -17,8 +17,6 @@ from holdfast.errors import InvalidArgument, LiveUnsupported
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 
-pytestmark = pytest.mark.engine
-
 # Holds what is in the way, and says what each descriptor is; on a signal it asks its peer outside.
 HOLDER = r"""
 import ctypes, json, os, signal, socket, sys, time
@@ -153,7 +151,7 @@ def answer(session: Session, held: Held) -> dict[str, Any]:
     return found
 
 
-def test_what_is_in_the_way_is_told_by_name(held: Held) -> None:
+def test_obstacles_are_reported_by_name(held: Held) -> None:
     """Process, descriptor, what it is, why, and what to do; and nothing else is said to block."""
     report = held.session.check()
 
@@ -198,7 +196,7 @@ def test_only_what_blocks_can_be_dropped(held: Held, name: str) -> None:
     assert runs(held.session, held.facts["traced"])
 
 
-def test_what_is_not_named_is_not_dropped(held: Held) -> None:
+def test_only_named_obstacles_are_dropped(held: Held) -> None:
     """Two of three named: the third is refused, and nobody is ended."""
     with pytest.raises(LiveUnsupported) as refused:
         held.session.snapshot(force_drop=held.names()[:2])
@@ -207,7 +205,7 @@ def test_what_is_not_named_is_not_dropped(held: Held) -> None:
     assert runs(held.session, held.facts["traced"])
 
 
-def test_the_command_line_tells_by_its_exit_code(held: Held, shared_cli: Callable[..., Any]) -> None:
+def test_the_exit_code_reports_the_result(held: Held, shared_cli: Callable[..., Any]) -> None:
     """3 when something blocks, 0 when nothing does; errors have the findings, too."""
     blocked = shared_cli("snapshot", "held", "--check")
     as_json = shared_cli("snapshot", "held", "--check", "--json")

@@ -12,8 +12,6 @@ import pytest
 
 from holdfast import Event, GuestError, Holdfast, Session, TaskNotFound
 
-pytestmark = pytest.mark.engine
-
 
 def until(session: Session, kind: str, after: int = 0) -> Event:
     """The next event of a kind."""
@@ -87,7 +85,7 @@ def test_a_detached_command_is_killed_on_purpose(shared: Session, shared_cli: An
         shared.task("nothing")
 
 
-def test_a_server_that_another_command_kills_is_told(shared: Session, shared_cli: Any) -> None:
+def test_a_server_that_another_command_kills_is_reported(shared: Session, shared_cli: Any) -> None:
     """With its port, the command it came from, and what ran when it died."""
     after = max((event.seq for event in shared.events()), default=0)
     serving = shared.exec(
@@ -108,7 +106,7 @@ def test_a_server_that_another_command_kills_is_told(shared: Session, shared_cli
     assert ", port 8000) was ended by SIGKILL; command " in shown
 
 
-def test_who_was_killed_for_memory_is_told(hf: Holdfast) -> None:
+def test_the_process_killed_for_memory_is_named(hf: Holdfast) -> None:
     """A background process and a kernel, each with the cause, the next result too."""
     work = hf.new("small", memory="256m")
     hog = "x = []\nwhile True: x.append(bytearray(8 << 20))"

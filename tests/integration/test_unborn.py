@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from holdfast.runtime.api.session import Session
-
-pytestmark = pytest.mark.engine
 
 # Half of the time it waits for a child of vfork, as compilers do on a busy machine.
 STARTER = r"""

@@ -8,13 +8,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
 
-pytestmark = pytest.mark.engine
 PATIENCE = 120.0
 
 

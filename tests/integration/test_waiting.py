@@ -9,8 +9,6 @@ import pytest
 
 from holdfast import ExecResult, Holdfast, Session, SessionBusy
 
-pytestmark = pytest.mark.engine
-
 PASSWORD = "correct-horse"
 GIT = "GIT_EDITOR=vi git -c user.name=Ada -c user.email=ada@example.org"
 
@@ -90,7 +88,7 @@ def test_an_answer_may_bring_the_next_question(shared: Session) -> None:
     assert not third.running
 
 
-def test_who_wants_another_command_is_told(shared: Session) -> None:
+def test_a_call_for_another_command_is_refused(shared: Session) -> None:
     """The refusal says what has to be answered first; one who waits on is not disturbed by it."""
     asked = shared.exec("read -p 'Name: ' name")
     with pytest.raises(SessionBusy, match=r"waits for a line \('Name: '\)"):

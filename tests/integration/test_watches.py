@@ -14,8 +14,6 @@ import pytest
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 
-pytestmark = pytest.mark.engine
-
 PROGRAM = Path(__file__).parents[1] / "inside" / "watching.py"
 ATTACKS = Path(__file__).parent / "attacks"
 FOLDER = "/srv/watched"
@@ -48,7 +46,7 @@ def session(hf: Holdfast) -> Session:
     return made
 
 
-def test_the_parent_sees_nothing_and_copies_go_on(session: Session) -> None:
+def test_the_parent_sees_nothing_and_copies_continue(session: Session) -> None:
     """Not one event of the capture, of whatever is watched; unread events stay. In copies every watch is on
     what it was on, also if that was renamed, has several names, or is a link; unread events become one that
     says that they were lost.
@@ -119,7 +117,7 @@ def test_watches_of_what_is_renamed_all_the_time_stay_on_it(hf: Holdfast) -> Non
     assert copy.exec("grep true /srv/swapping/said").ok
 
 
-def test_a_copy_is_told_that_the_watch_of_a_deleted_file_has_ended(hf: Holdfast) -> None:
+def test_a_copy_learns_that_the_watch_of_a_deleted_file_has_ended(hf: Holdfast) -> None:
     """Beforehand, too. Here it goes on."""
     session = hf.new("deleted")
     session.exec(f"cat > /root/deleted.py <<'END'\n{DELETED}\nEND")

@@ -24,7 +24,7 @@ def kernel_of(guest: Guest) -> dict[str, Any]:
 
 
 def test_results_streams_and_state(guest: Guest) -> None:
-    """Cells share one namespace; results are mime bundles; both streams are told apart."""
+    """Cells share one namespace; results are mime bundles; both streams are distinguished."""
     frames = guest.run_cell("import sys\nx = 41\nprint('out')\nprint('err', file=sys.stderr)\nx + 1")
     assert frames[0].event == "started"
     assert (text_of(frames), text_of(frames, "stderr")) == ("out\n", "err\n")
@@ -94,14 +94,14 @@ def test_an_interrupt_ends_the_cell_and_keeps_its_state(guest: Guest) -> None:
 
 
 def test_a_timeout_is_an_interrupt_with_another_name(guest: Guest) -> None:
-    """A cell whose time is up is interrupted, and the kernel goes on."""
+    """A cell whose time is up is interrupted, and the kernel continues."""
     frames = guest.run_cell("z = 6\nimport time\nwhile True: time.sleep(0.01)", timeout=0.3)
     assert frames[-1].head["status"] == "timeout"
     assert rich(guest.run_cell("z"), "execute_result")["data"]["text/plain"] == "6"
 
 
 def test_one_cell_at_a_time(guest: Guest) -> None:
-    """A second cell is refused and told which one runs."""
+    """A second cell is refused, and the message names the running one."""
     with guest.cell("input()", id="holder") as cell:
         cell.until("input_request")
         with pytest.raises(Refused, match="holder") as caught:
@@ -147,7 +147,7 @@ def test_a_kernel_killed_while_idle_is_noticed(guest: Guest) -> None:
 
 
 def test_a_lost_client_may_come_back(guest: Guest) -> None:
-    """A cell goes on alone; its events can be fetched again, from any number on, and it ran once."""
+    """A cell continues alone; its events can be fetched again, from any number on, and it ran once."""
     lost = guest.cell("for i in range(3): print(i, flush=True)\ninput('more? ')\nprint('end')", id="lost")
     lost.until("input_request")
     lost.close()
@@ -165,8 +165,8 @@ def test_a_lost_client_may_come_back(guest: Guest) -> None:
     assert "input_request" not in [frame.event for frame in asked_again]
 
 
-def test_much_output_is_bounded_and_its_loss_is_told(guest: Guest) -> None:
-    """A flood of text is delivered as it comes; of what a late client missed the size is known."""
+def test_much_output_is_bounded_and_its_loss_is_reported(guest: Guest) -> None:
+    """A flood of text is delivered as it comes; the size of what a late client missed is known."""
     with guest.cell("for _ in range(100): print('x' * 1_000_000)", id="flood") as cell:
         cell.until("finished")
     late = guest.run_cell("", id="flood")
@@ -190,7 +190,7 @@ def test_other_kernels_and_unknown_specs(guest: Guest) -> None:
         guest.ask("kernel_start", kernel="../x", spec="python3")
 
 
-def test_code_that_is_no_text_is_refused(guest: Guest) -> None:
+def test_code_that_is_not_text_is_refused(guest: Guest) -> None:
     """A cell must be UTF-8."""
     with pytest.raises(Refused, match="UTF-8"):
         guest.ask("cell", b"\xff", id="bytes")

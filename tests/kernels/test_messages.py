@@ -29,8 +29,8 @@ def finished(cell: Cell, reply: dict[str, Any]) -> Status | None:
     return cell.status
 
 
-def test_an_interrupt_that_was_asked_for_is_no_error() -> None:
-    """KeyboardInterrupt is an error of the code unless somebody interrupted it, or its time was up."""
+def test_a_requested_interrupt_is_not_an_error() -> None:
+    """KeyboardInterrupt is an error of the code unless the cell was interrupted, or its time was up."""
     assert finished(Cell("c"), INTERRUPT) is Status.ERROR
     assert finished(Cell("c", interrupted=True), INTERRUPT) is Status.INTERRUPTED
     assert finished(Cell("c", timed_out=True), INTERRUPT) is Status.TIMEOUT
@@ -64,13 +64,13 @@ def test_rich_output_keeps_its_parts() -> None:
 
 
 def test_output_over_the_limit_is_replaced_by_a_note() -> None:
-    """What no frame can carry is named with its size, not dropped."""
+    """Output too large for a frame is named with its size, not dropped."""
     (frame,) = events_of("display_data", {"data": {"text/plain": "x" * MAX_PAYLOAD}, "metadata": {}})
     assert "was left out" in json.loads(frame.payload)["data"]["text/plain"]
 
 
 def test_errors_carry_their_traceback() -> None:
-    """An error is told with name, value and traceback."""
+    """An error has its name, value and traceback."""
     (frame,) = events_of("error", {"ename": "E", "evalue": "v", "traceback": ["a", "b"]})
     assert frame.event == "error_output"
     assert json.loads(frame.payload) == {"ename": "E", "evalue": "v", "traceback": ["a", "b"]}
@@ -88,6 +88,6 @@ def test_errors_carry_their_traceback() -> None:
     ],
 )
 def test_odd_messages_make_frames_that_can_be_sent(kind: str, content: dict[str, Any]) -> None:
-    """A kernel may say anything; what comes out keeps to the protocol."""
+    """A kernel may send anything; the result keeps to the protocol."""
     for frame in events_of(kind, content):
         encode(frame)

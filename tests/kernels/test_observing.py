@@ -1,4 +1,4 @@
-"""What a kernel does, and what its cells ask."""
+"""The activity of a kernel, and the questions of its cells."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_prompt_of_a_debugger_is_that_of_a_repl(guest: Guest) -> None:
     ("code", "detail"), [("import time; time.sleep(600)", "sleep"), ("while True: pass", "cpu")]
 )
 def test_a_running_cell_sleeps_or_computes(guest: Guest, code: str, detail: str) -> None:
-    """By what the main thread is in."""
+    """Depending on what its main thread does."""
     with guest.cell(f"print('on', flush=True)\n{code}") as connection:
         connection.until("stream")  # an interrupt before the code runs would be lost
         _until(guest, lambda found: (found["state"], found["detail"]) == ("running", detail))

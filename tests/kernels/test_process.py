@@ -11,7 +11,7 @@ from holdfast.runtime.guest.identity.account import Account
 from holdfast.runtime.guest.tasks.reaper import Reaper
 
 
-def test_what_is_left_of_an_ended_kernel_takes_nothing_from_the_next(tmp_path: Path) -> None:
+def test_the_remains_of_an_ended_kernel_do_not_affect_the_next(tmp_path: Path) -> None:
     """An old kernel's objects go whenever the collector runs: perhaps while the next kernel starts there."""
 
     async def main() -> None:

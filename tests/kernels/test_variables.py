@@ -1,4 +1,4 @@
-"""What is told of the names in a kernel: in this process, and by a real ipykernel."""
+"""The report on the names in a kernel: in this process, and by a real ipykernel."""
 
 import json
 import sys
@@ -42,15 +42,15 @@ def test_builtin_values_have_a_length_and_a_size() -> None:
     assert "length" not in found["n"]
 
 
-def test_digests_tell_changes_of_plain_values() -> None:
+def test_digests_show_changes_of_plain_values() -> None:
     """Equal numbers and texts have equal digests, others not; a digest is not the value."""
     first, same, other = (looked({"x": value})["x"]["digest"] for value in ("secret", "secret", "other"))
     assert first == same != other
     assert "secret" not in json.dumps(looked({"x": "secret"}))
 
 
-def test_nothing_of_the_users_is_called() -> None:
-    """Classes that object to being looked at are not looked at."""
+def test_no_user_code_is_called() -> None:
+    """Classes that object to inspection are not inspected."""
     calls = []
 
     class Meta(type):
@@ -80,7 +80,7 @@ def test_nothing_of_the_users_is_called() -> None:
 
 
 def test_kinds_of_names() -> None:
-    """Modules, functions and classes are told from values; hidden and private names are left out."""
+    """Modules, functions and classes are distinguished from values; hidden and private names are left out."""
     found = looked({"m": json, "f": looked, "b": len, "c": Counter, "v": 1, "_private": 1})
     assert {name: row["kind"] for name, row in found.items()} == {
         "m": "module",
@@ -91,8 +91,8 @@ def test_kinds_of_names() -> None:
     }
 
 
-def test_arrays_tell_shape_and_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An array has the shape, type of elements and bytes that it says itself."""
+def test_arrays_have_shape_and_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An array has the shape, type of elements and bytes that it states itself."""
 
     class Array:
         shape = property(lambda self: (3, 4))
@@ -106,7 +106,7 @@ def test_arrays_tell_shape_and_type(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (row["shape"], row["dtype"], row["bytes"]) == ([3, 4], "float64", 96)
 
 
-def test_of_many_names_the_newest_are_told() -> None:
+def test_of_many_names_the_newest_are_reported() -> None:
     """The number of names is bounded, and what was left out is counted."""
     told = json.loads(look_inside.look({f"n{i}": i for i in range(50)}, {}, 10))
     assert [row["name"] for row in told["rows"]] == [f"n{i}" for i in range(40, 50)]
@@ -123,15 +123,15 @@ def test_of_many_names_the_newest_are_told() -> None:
         {"user_expressions": {"holdfast": {"status": "ok", "data": {"text/plain": "'[1]'"}}}},
     ],
 )
-def test_a_strange_reply_is_no_knowledge(content: Any) -> None:
-    """Whatever a kernel answers, the result is a note and no error."""
+def test_a_malformed_reply_is_a_note(content: Any) -> None:
+    """Whatever a kernel answers, the result is a note and not an error."""
     found = variables.parse(content, 1)
     assert (found.rows, found.current) == ((), False)
     assert found.note
 
 
-def test_a_kernel_tells_its_names_without_a_trace(guest: Guest) -> None:
-    """Names of cells are told; asking counts as no cell, adds no name, and builtins may be shadowed."""
+def test_a_kernel_reports_its_names_without_a_trace(guest: Guest) -> None:
+    """Names of cells are reported; asking counts as no cell, adds no name, and builtins may be shadowed."""
     guest.run_cell("import json as j\ntext = 'hello'\ndef f(): pass\neval = exec = type = globals = None")
     before = guest.run_cell("sorted(__builtins__.globals())")
     found = named(told(guest))
@@ -150,7 +150,7 @@ def test_a_kernel_tells_its_names_without_a_trace(guest: Guest) -> None:
 
 
 def test_a_busy_kernel_is_not_asked(guest: Guest) -> None:
-    """While a cell runs, what was known before is told, and as of which cell that is."""
+    """While a cell runs, the earlier names are reported, with the cell they are as of."""
     count = guest.run_cell("kept = 1")[-1].head["execution_count"]
     told(guest)
     with guest.cell("input('go? ')") as running:
@@ -163,7 +163,7 @@ def test_a_busy_kernel_is_not_asked(guest: Guest) -> None:
 
 
 def test_a_new_process_knows_nothing(guest: Guest) -> None:
-    """After a restart the names of the process before are not told any more."""
+    """After a restart the names of the previous process are no longer reported."""
     guest.run_cell("lost = 1")
     assert "lost" in named(told(guest))
     guest.ask("kernel_restart")

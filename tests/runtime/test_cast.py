@@ -157,7 +157,7 @@ def test_a_part_by_time() -> None:
         Recording(Source(DATA, TIMES), Place(at=100.0))
 
 
-def test_what_is_missing_is_told() -> None:
+def test_missing_requirements_are_reported() -> None:
     """A part that begins before what is kept says by how much."""
     recording = Recording(Source(DATA, TIMES, dropped=5), Place(offset=2))
 

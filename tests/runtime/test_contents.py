@@ -44,7 +44,7 @@ def test_no_link_is_followed_and_nothing_but_files_is_opened(layers: list[Path],
         assert one.skipped
 
 
-def test_what_is_large_or_elsewhere_is_said_to_be_skipped(
+def test_large_and_distant_files_are_reported_as_skipped(
     layers: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A limit is never silent."""

@@ -97,7 +97,7 @@ def write(root: Path, path: str, text: str) -> None:
     (root / path).write_text(text)
 
 
-def test_what_came_out_the_same_is_no_difference(tmp_path: Path) -> None:
+def test_equal_outcomes_are_not_a_difference(tmp_path: Path) -> None:
     """Contents are compared through the layers; a link in them is not followed, a whiteout hides."""
     base, one, other = (tmp_path / name for name in ("base", "one", "other"))
     for name in ("same", "another", "mode", "dir/base"):

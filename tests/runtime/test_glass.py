@@ -25,7 +25,7 @@ from holdfast.runtime.terminal.vt_parser import Sequence
 
 
 class Session:
-    """Output that grows, looked at by a terminal of another or the same size."""
+    """Output that grows, shown on a terminal of another or the same size."""
 
     def __init__(self, rows: int, cols: int, mine: tuple[int, int]) -> None:
         self.output = b""
@@ -57,8 +57,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_output_the_picture_has_is_not_shown_twice() -> None:
-    """What comes late, wholly or in part from before the picture, is left out."""
+def test_output_in_the_picture_is_not_shown_twice() -> None:
+    """Late output, wholly or in part from before the picture, is left out."""
     session = Session(5, 20, (5, 20))
     first, second = session.grow(b"one "), session.grow(b"two ")
     session.glass.renew((5, 20))
@@ -88,7 +88,7 @@ def test_a_smaller_terminal_shows_the_part_with_the_cursor(clock: list[float]) -
     assert session.looked == 1
 
 
-def test_a_notice_goes_by_itself(clock: list[float]) -> None:
+def test_a_notice_disappears(clock: list[float]) -> None:
     """It covers the first line for a moment and leaves the cursor where it was."""
     session = Session(3, 20, (3, 20))
     session.grow(b"text\r\n$ ")
@@ -113,8 +113,8 @@ def test_after_a_gap_the_newest_picture_is_shown() -> None:
     assert session.glass.next == 10
 
 
-def test_what_is_shown_is_filtered_in_a_terminal_of_any_size() -> None:
-    """Bytes that go through, and the picture that is painted; also a sequence begun before the picture."""
+def test_output_is_filtered_in_a_terminal_of_any_size() -> None:
+    """Bytes that pass, and the picture that is painted; also a sequence begun before the picture."""
     for mine in ((3, 20), (2, 10)):
         written: list[bytes] = []
         session = Session(3, 20, mine)
@@ -140,7 +140,7 @@ def test_questions_are_kept_until_they_are_answered() -> None:
         assert len(more) == 6
 
 
-def test_unfiltered_output_goes_through_as_it_is() -> None:
+def test_unfiltered_output_is_passed_unchanged() -> None:
     """With `--raw`."""
     written: list[bytes] = []
     session = Session(3, 20, (3, 20))
@@ -212,7 +212,7 @@ def test_only_plain_files_with_wanted_names_come_out_of_an_archive(tmp_path: Pat
 
 
 def test_an_archive_of_other_things_is_not_read_without_end(tmp_path: Path) -> None:
-    """A folder that a guest has filled with what is not wanted is given up."""
+    """A folder that a guest has filled with unwanted files is abandoned."""
     members = ((f"output/evil{number}", tarfile.REGTYPE, b"x" * 100_000) for number in range(40))
 
     with pytest.raises(ProtocolError, match="too many"):
@@ -220,7 +220,7 @@ def test_an_archive_of_other_things_is_not_read_without_end(tmp_path: Path) -> N
 
 
 def test_a_lease_is_checked() -> None:
-    """Names are stripped of control characters; what is not as agreed is refused."""
+    """Names are stripped of control characters; malformed fields are refused."""
     told = {"holder": "person:\x1b[2Jeve", "since": 5.0, "active": 6.5, "until": None}
     attached = [{"actor": "person:bob", "rows": 24, "cols": 80, "writes": False}]
     lease = leasing.lease(Frame({"event": "lease", "lease": told, "attached": attached}))
@@ -237,7 +237,7 @@ def test_a_lease_is_checked() -> None:
 def test_times_as_people_write_them() -> None:
     """With units or without; nothing else."""
     assert [duration(text) for text in ("90", "90s", "1.5m", "2h", "1d")] == [90, 90, 90, 7200, 86400]
-    for wrong in ("", "0", "m", "-5", "5w", "1e3"):
+    for wrong in ("", "0", "m", "-5", "5x", "1e3"):
         with pytest.raises(InvalidArgument):
             duration(wrong)
 
@@ -253,7 +253,7 @@ def test_places_in_a_recording(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_lease_verb_is_particular() -> None:
-    """Unknown actions and a missing recipient are refused before anything is asked."""
+    """Unknown actions and a missing recipient are refused before any request."""
     from holdfast.runtime.cli.lease_verbs import lease
 
     app = typer.Typer()

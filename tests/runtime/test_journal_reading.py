@@ -67,12 +67,12 @@ def shared(home: Home) -> Shared:
         b'{"seq":1,"at":1,"kind":"x","a":"' + b"y" * (3 << 20) + b'"}\n',
     ],
 )
-def test_what_is_no_entry_is_left_out(line: bytes) -> None:
+def test_malformed_entries_are_left_out(line: bytes) -> None:
     """A session may write anything where its journal is expected."""
     assert told(line) is None
 
 
-def test_an_actor_that_is_none_is_nobody() -> None:
+def test_an_invalid_actor_is_unknown() -> None:
     """The rest of the entry counts."""
     found = told(b'{"seq":1,"at":1,"kind":"x","actor":"a b\\u001b","more":[1]}\n')
 
@@ -104,7 +104,7 @@ def test_segments_that_were_taken_over_are_removed(shared: Shared) -> None:
     assert shared.mirror() == 1
 
 
-def test_what_a_session_puts_in_the_way_is_not_followed(shared: Shared, tmp_path: Path) -> None:
+def test_links_of_a_session_are_not_followed(shared: Shared, tmp_path: Path) -> None:
     """Links, pipes and folders under the names of segments are passed over, and hold nothing up."""
 
     outside = tmp_path / "secret"
@@ -193,7 +193,7 @@ def test_entries_are_filtered(shared: Shared, wanted: journal_query.Filter, numb
     assert [each.seq for each in entries if each.seq in rows and wanted.takes(each)] == numbers
 
 
-def test_what_the_host_did_comes_behind_its_entry(shared: Shared) -> None:
+def test_host_events_come_after_their_entry(shared: Shared) -> None:
     """Who knows entry 5 may not know of the snapshot taken at it."""
     shared.store.entries.take(shared.id, [Told(5, 1.0, "command_started", None, "{}")])
     shared.store.entries.note(shared.id, "snapshot", 2.0, actor=None, body={})
@@ -238,7 +238,7 @@ def test_entries_are_counted_not_only_their_bytes(shared: Shared) -> None:
     assert weight > count * 64
 
 
-def test_what_the_session_dropped_before_it_was_read_is_said(shared: Shared) -> None:
+def test_entries_dropped_before_they_were_read_are_reported(shared: Shared) -> None:
     """Its copy for the host has a limit, too: a gap in the numbers is told with its size."""
     segment(shared, 1, 10)
     assert shared.mirror() == 10

@@ -17,7 +17,7 @@ def after(kernel: Kernel | None) -> Verification:
     return kernel_check.judge(BEFORE, {} if kernel is None else {"main": kernel}, Verification())
 
 
-def test_values_that_change_by_themselves_are_no_deviation() -> None:
+def test_values_that_change_on_their_own_do_not_deviate() -> None:
     """A thread appends to a list and counts; a cell has made another name."""
     moved = {**NAMES, "data": ("list of 11", ""), "n": ("int", "bb"), "new": ("int", "c")}
     found = after(Kernel(1, moved))
@@ -25,7 +25,7 @@ def test_values_that_change_by_themselves_are_no_deviation() -> None:
     assert found.compared == {"names": 3}
 
 
-def test_names_that_are_gone_or_of_another_type_are_told() -> None:
+def test_names_that_are_gone_or_of_another_type_are_reported() -> None:
     """A kernel that has begun anew has nothing; one with another epoch is another."""
     assert [one.text for one in after(Kernel(1, {"n": ("str", "")})).deviations] == [
         "main: names are gone: data, f",
@@ -42,7 +42,7 @@ def test_a_busy_kernel_is_not_compared() -> None:
         assert after(busy).exact
 
 
-def test_what_was_done_before_the_freeze_is_not_taken_for_a_deviation(tmp_path: Path) -> None:
+def test_changes_before_the_freeze_do_not_deviate(tmp_path: Path) -> None:
     """The names are those of before; the session need not even be asked."""
     record = Record(tree=Tree(processes=[]), kernels=BEFORE)
     found = kernel_check.compare(tmp_path, record, 8, Verification())
@@ -51,7 +51,7 @@ def test_what_was_done_before_the_freeze_is_not_taken_for_a_deviation(tmp_path: 
     assert kernel_check.compare(tmp_path, None, 8, Verification()) == Verification()
 
 
-def test_a_session_that_does_not_tell_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_session_that_does_not_reply_is_not_waited_for(tmp_path: Path) -> None:
     """Nobody listens there."""
     record = Record(tree=Tree(processes=[]), kernels=BEFORE)
     assert kernel_check.compare(tmp_path, record, 7, Verification()).skipped == [

@@ -70,7 +70,7 @@ def test_a_key_is_forgotten(run: Run) -> None:
     assert "no key has that name" in err
 
 
-def test_a_passphrase_comes_from_the_environment_where_nobody_can_be_asked(run: Run, tmp_path: Path) -> None:
+def test_without_a_terminal_a_passphrase_comes_from_the_environment(run: Run, tmp_path: Path) -> None:
     """What is written is encrypted then."""
     code, _, _ = run("new", "--passphrase", HOLDFAST_KEY_PASSPHRASE="correct horse")
 
@@ -79,7 +79,7 @@ def test_a_passphrase_comes_from_the_environment_where_nobody_can_be_asked(run: 
     assert _json(run, "list")[0]["passphrase"] is True
 
 
-def test_what_is_no_key_is_refused_with_what_one_looks_like(run: Run) -> None:
+def test_malformed_keys_are_refused_with_an_example(run: Run) -> None:
     """As an object for programs."""
     code, _, err = run("trust", "\x1b[2Jevil", "--json")
 

@@ -31,7 +31,7 @@ from holdfast.runtime.terminal.key_names import key, keys
         ("é", "é".encode()),
     ],
 )
-def test_names_are_what_a_terminal_sends(name: Any, expected: Any) -> None:
+def test_names_are_the_sequences_of_a_terminal(name: Any, expected: Any) -> None:
     """Each name is the sequence of xterm."""
     assert expected == key(name)
 

@@ -16,7 +16,7 @@ def test_a_snapshot_knows_its_moment() -> None:
     assert moment_of(Frame(GIVEN)) == {"moment": {"journal_seq": 7, "at": 12.5, "offsets": {"main": 100}}}
 
 
-def test_a_session_of_an_older_version_has_none() -> None:
+def test_a_session_of_an_older_version_has_no_moment() -> None:
     """It can be captured all the same."""
     assert moment_of(Frame({"event": "prepared", "token": "x"})) == {}
 

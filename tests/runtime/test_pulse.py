@@ -240,7 +240,7 @@ def test_parts_that_were_not_asked_for_are_empty() -> None:
         (("kernels", 0, "variables"), []),
     ],
 )
-def test_what_was_not_agreed_is_an_error(path: tuple[Any, ...], value: Any) -> None:
+def test_unexpected_replies_are_errors(path: tuple[Any, ...], value: Any) -> None:
     """A field of another kind ends the call with an error of ours, wherever it is."""
     raw = copy.deepcopy(RAW)
     place = raw
@@ -257,7 +257,7 @@ def test_a_tree_that_bites_its_tail_ends() -> None:
     assert len(list(found.tree())) <= 3
 
 
-def test_one_screen_tells_it_all() -> None:
+def test_one_screen_shows_everything() -> None:
     """What waits, who listens, what is locked, what names there are; without control characters."""
     text = "\n".join(pulse_text.whole(read()))
     for expected in (

@@ -1,4 +1,4 @@
-"""The pytest plugin in runs of pytest on this host, with a session that is played."""
+"""The pytest plugin in runs of pytest on this host, with a simulated session."""
 
 from __future__ import annotations
 
@@ -158,8 +158,8 @@ def properties(run: Run, name: str) -> list[str]:
     return sorted(found)
 
 
-def test_what_fails_is_captured(run: Run) -> None:
-    """All kinds of failures, once, where they failed; nothing else. What the host refuses is told."""
+def test_failures_are_captured(run: Run) -> None:
+    """All kinds of failures, once, where they failed; nothing else. The host's refusals are reported."""
     said = run("--holdfast", "--holdfast-max=20", "--junitxml=j.xml", says="failed")
     assert first_lines(run) == FAILING
     one = run.asked["test_a.py::test_param[2]"]
@@ -173,8 +173,8 @@ def test_what_fails_is_captured(run: Run) -> None:
     assert "6 failed, 2 passed, 2 skipped, 4 xfailed, 1 error" in said
 
 
-def test_several_processes_and_not_more_than_so_many(run: Run) -> None:
-    """With xdist the reports of all tell their references, and the processes share the limit."""
+def test_several_processes_share_the_limit(run: Run) -> None:
+    """With xdist the reports of all have their references, and the processes share the limit."""
     said = run("--holdfast", "--junitxml=j.xml", "-n", "2")
     assert len(run.asked) == 5
     assert run.asked.items() <= {test: run.asked.get(test) for test in FAILING}.items()
@@ -185,8 +185,8 @@ def test_several_processes_and_not_more_than_so_many(run: Run) -> None:
     assert said.count("not captured: --holdfast-max=5 is reached") == 2
 
 
-def test_what_cannot_be(run: Run) -> None:
-    """Who does not serve is asked once. Outside of a session, and with --pdb, one line says what to do."""
+def test_runs_that_cannot_capture(run: Run) -> None:
+    """A missing server is asked once. Outside of a session, and with --pdb, one line says what to do."""
     said = run("--holdfast", "-k", "test_param or test_helped", says="unavailable")
     assert len(run.asked) == 1
     assert "not captured: cannot: nobody" in said
@@ -194,7 +194,7 @@ def test_what_cannot_be(run: Run) -> None:
     assert "use one" in run("--holdfast", "--pdb")
     (run.folder / "modules" / "holdfast_session.py").write_text("raise ImportError")
     said = run("--holdfast")
-    assert "ERROR: --holdfast captures tests in a Holdfast session, and this is none" in said
+    assert "ERROR: --holdfast only captures tests in a Holdfast session" in said
     assert "holdfast ci run -- pytest --holdfast" in said
 
 
@@ -205,7 +205,7 @@ def ask(child: pexpect.spawn[str], line: str, prompt: str = "(Pdb) ") -> str:
 
 
 def test_a_debugger_waits_in_a_copy(run: Run) -> None:
-    """The user's, at the failing frame, with fixtures up and output free; then the run goes on, or ends."""
+    """The user's, at the failing frame, with fixtures up and output free; then the run continues, or ends."""
     (run.folder / "modules" / "mine.py").write_text(
         "import pdb\nclass Mine(pdb.Pdb):\n    def __init__(self):\n        super().__init__()\n"
         "        self.prompt = 'mine> '\n"
@@ -238,7 +238,7 @@ def test_busy():
 
 
 def test_a_worker_has_the_terminal_to_itself(run: Run) -> None:
-    """With xdist it opens on the terminal, Ctrl-C is its own, the others stand still until it is left."""
+    """With xdist it opens on the terminal, Ctrl-C is its own, the others are stopped until it is left."""
     (run.folder / "test_a.py").write_text(BUSY)
     child = run.spawn("-n", "2")
     child.expect_exact("(Pdb) ")
@@ -255,7 +255,7 @@ def test_a_worker_has_the_terminal_to_itself(run: Run) -> None:
     assert child.wait() == 2
 
 
-def test_without_its_option_nothing_of_it_is_loaded(tmp_path: Path) -> None:
+def test_without_its_option_the_plugin_is_not_loaded(tmp_path: Path) -> None:
     """A run of pytest pays for two options, where the package happens to be installed."""
     loaded = "[name for name in sys.modules if name.startswith('holdfast')]"
     (tmp_path / "test_a.py").write_text(
@@ -268,7 +268,7 @@ def test_without_its_option_nothing_of_it_is_loaded(tmp_path: Path) -> None:
 
 
 class Options:
-    """Takes what pytest's parser would be given."""
+    """Takes the arguments for pytest's parser."""
 
     def __init__(self) -> None:
         self.told: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""What real terminals do with hostile output, as it is and as it is passed."""
+"""The effect of hostile output on real terminals, unfiltered and filtered."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ ANSWERED = {
 
 @pytest.mark.parametrize("terminal", ANSWERED)
 def test_a_terminal_answers_nothing_and_keeps_nothing(terminal: str, tmp_path: Path) -> None:
-    """Of more than 500 attacks, passed for one who looks and for one who types."""
+    """Of more than 500 attacks, filtered for a viewer and for a writer."""
     passed = [SafeOutput(use).feed(data) for use in Use for data in HOSTILE.values()]
     said, held = real.answers(terminal, [*passed, *LEFT[terminal]], tmp_path)
 
@@ -92,7 +92,7 @@ def test_the_same_attacks_succeed_unfiltered(terminal: str, tmp_path: Path) -> N
 
 
 def seen(terminal: Emulator) -> dict[str, object]:
-    """All that it shows."""
+    """Return all that it shows."""
     return {
         "text": shown(terminal).text,
         "cells": [terminal.cells(row) for row in range(terminal.lines)],
@@ -114,8 +114,8 @@ def test_there_are_recordings() -> None:
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
-def test_what_programs_draw_looks_the_same(path: Path) -> None:
-    """Text, colours, cursor and screen; and, for one who types, the modes of keys, mouse and pastes."""
+def test_drawings_of_programs_look_the_same(path: Path) -> None:
+    """Text, colors, cursor and screen; and, for a writer, the modes of keys, mouse and pastes."""
     data = path.read_bytes()
     before = emulated(data)
 
@@ -127,8 +127,8 @@ def test_what_programs_draw_looks_the_same(path: Path) -> None:
     assert typed.keypad == before.keypad
 
 
-def test_what_programs_draw_looks_the_same_in_tmux(tmp_path: Path) -> None:
-    """A real terminal shows the same, with its colours and characters for lines."""
+def test_drawings_of_programs_look_the_same_in_tmux(tmp_path: Path) -> None:
+    """A real terminal shows the same, with its colors and characters for lines."""
     with real.tmux(tmp_path) as server:
         for path in RECORDINGS:
             screens = []

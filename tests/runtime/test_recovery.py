@@ -121,7 +121,9 @@ def _session(controller: Holdfast, engine: FakeEngine, name: str = "work", **sta
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit])
-def test_what_fails_or_is_interrupted_is_undone(controller: Holdfast, engine: FakeEngine, error: Any) -> None:
+def test_failed_or_interrupted_operations_are_undone(
+    controller: Holdfast, engine: FakeEngine, error: Any
+) -> None:
     """Container, folder, image, staging and rows of an operation that fails are gone, and others are not."""
     bystander = _session(controller, engine)
     with pytest.raises(error), carry_out(controller.context, OperationKind.NEW) as operation:  # noqa: PT012
@@ -160,7 +162,7 @@ def test_an_interrupt_while_it_begins_leaves_no_operation(
     assert controller.store.operations.open() == []
 
 
-def test_what_is_complete_is_not_undone(controller: Holdfast, engine: FakeEngine) -> None:
+def test_completed_operations_are_not_undone(controller: Holdfast, engine: FakeEngine) -> None:
     """An interrupt after the last step, before the operation's end: nothing of it is taken away."""
     with pytest.raises(KeyboardInterrupt), carry_out(controller.context, OperationKind.RESTORE) as operation:  # noqa: PT012
         row = controller.store.add_session("whole", "image", {})
@@ -200,7 +202,7 @@ with carry_out(hf.context, OperationKind.NEW) as operation:
     return died.stdout.split()
 
 
-def test_what_a_dead_process_left_is_undone_by_the_next_controller(
+def test_the_next_controller_undoes_what_a_dead_process_left(
     engine: FakeEngine, home: Home, half: list[str]
 ) -> None:
     """A process killed in the middle leaves an intent; opening a controller takes back what it had made."""
@@ -214,9 +216,7 @@ def test_what_a_dead_process_left_is_undone_by_the_next_controller(
     assert again.store.operations.open() == []
 
 
-def test_what_the_engine_makes_after_a_death_is_undone_too(
-    engine: FakeEngine, home: Home, half: list[str]
-) -> None:
+def test_containers_made_after_a_death_are_undone(engine: FakeEngine, home: Home, half: list[str]) -> None:
     """The process died, the request it had made goes on: its container is awaited, and removed."""
     session, operation = half
     labels = {"holdfast.session": session, "holdfast.operation": operation}
@@ -244,11 +244,11 @@ def test_without_the_image_there_is_nothing_to_wait_for(
     assert Holdfast(home).store.operations.open() == []
 
 
-def test_what_the_engine_does_not_end_is_left_for_later(
+def test_containers_that_the_engine_does_not_end_are_left_for_later(
     engine: FakeEngine, home: Home, half: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody is kept waiting for ever, and the next controller looks again."""
-    monkeypatch.setattr(orphan_containers, "PATIENCE", 0.0)
+    monkeypatch.setattr(orphan_containers, "CLEAR_SECONDS", 0.0)
     session, operation = half
     engine.coming[f"holdfast-{session}"] = {
         "holdfast.session": session,
@@ -344,7 +344,7 @@ def test_one_exclusive_thing_at_a_time(
     controller: Holdfast, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While something exclusive goes on, a second one waits, and is refused when that takes too long."""
-    monkeypatch.setattr(locks, "PATIENCE", 0.05)
+    monkeypatch.setattr(locks, "LOCK_SECONDS", 0.05)
     row = _session(controller, engine)
     with (
         session_lock(controller.context, row.id, "snapshot session work"),
@@ -369,7 +369,9 @@ def test_a_session_whose_container_is_gone_is_dead(controller: Holdfast, engine:
     assert "holdfast rewind work before" in raised.value.hint
 
 
-def test_a_container_that_ended_is_told_with_its_exit_code(controller: Holdfast, engine: FakeEngine) -> None:
+def test_a_container_that_ended_is_reported_with_its_exit_code(
+    controller: Holdfast, engine: FakeEngine
+) -> None:
     """The first use of a session that ended says how it ended."""
     row = _session(controller, engine, running=False)
 

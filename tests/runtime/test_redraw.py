@@ -18,7 +18,7 @@ def terminal(output: bytes, rows: int = 6, cols: int = 20) -> Emulator:
 
 
 def state(of: Emulator) -> dict[str, Any]:
-    """All that decides what is seen now and what the next bytes do."""
+    """Return all that decides what is seen now and what the next bytes do."""
     return {
         "screen": replace(shown(of), title=""),
         "cells": [of.cells(row) for row in range(of.lines)],
@@ -64,7 +64,7 @@ def test_a_redraw_gives_the_same_terminal(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_redraw_leaves_nothing_of_what_was_there(name: str) -> None:
+def test_a_redraw_leaves_nothing_of_the_old_content(name: str) -> None:
     """Whatever the terminal showed and did before, it is the same afterwards."""
     for other in CASES.values():
         after = terminal(other)
@@ -80,7 +80,7 @@ def test_a_redraw_leaves_the_title_alone() -> None:
     assert shown(terminal(redraw(terminal(CASES["title"])))).title == ""
 
 
-def test_after_a_redraw_the_program_goes_on() -> None:
+def test_after_a_redraw_the_program_continues() -> None:
     """Leaving the second screen shows the first one again, with its cursor."""
     rest = b"\x1b[?1049lafter"
     before = terminal(CASES["second screen"])
@@ -92,7 +92,7 @@ def test_after_a_redraw_the_program_goes_on() -> None:
     assert shown(after).text == "$ vi\nafter"
 
 
-def test_what_is_for_the_terminal_is_not_text() -> None:
+def test_sequences_for_the_terminal_are_not_text() -> None:
     """Queries, key modes and styles with colons are neither shown nor taken for other sequences."""
     made = terminal(CASES["strings for the terminal"])
 
@@ -102,7 +102,7 @@ def test_what_is_for_the_terminal_is_not_text() -> None:
 
 
 def test_programs_scroll_repeat_and_tab_back() -> None:
-    """What terminfo has for xterm works: SU, SD, REP, CBT, saved cursors."""
+    """Terminfo's capabilities for xterm work: SU, SD, REP, CBT, saved cursors."""
     assert shown(terminal(b"1\r\n2\r\n3\x1b[S")).text == "2\n3"
     assert shown(terminal(b"1\r\n2\r\n3\x1b[2T")).text == "\n\n1\n2\n3"
     assert shown(terminal(b"=\x1b[4b!")).text == "=====!"
@@ -111,7 +111,7 @@ def test_programs_scroll_repeat_and_tab_back() -> None:
 
 
 def test_a_cropped_redraw_stays_within_the_smaller_terminal() -> None:
-    """What has no room is left out, also half of a wide character; the row of the cursor is shown."""
+    """Whatever does not fit is left out, also half of a wide character; the row of the cursor is shown."""
     before = terminal("first\r\n12345日本\r\nthird".encode())
 
     after = terminal(redraw(before, rows=2, cols=6), rows=2, cols=6)
@@ -121,7 +121,7 @@ def test_a_cropped_redraw_stays_within_the_smaller_terminal() -> None:
 
 
 def test_anything_survives_a_redraw() -> None:
-    """Random output of real and broken sequences, too."""
+    """Also random output of real and broken sequences."""
     rng = random.Random(11)
     pool = [
         *(

@@ -29,7 +29,9 @@ def test_without_tls_only_where_it_is_said(monkeypatch: pytest.MonkeyPatch) -> N
     assert scheme("three.test/a:b", plain_http=True) == "http"
 
 
-def test_who_pulls_what_is_encrypted_may_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pulling_an_encrypted_snapshot_may_ask_for_a_passphrase(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As for `import`: only with the option, and not if the environment knows."""
     given: list[Any] = []
 

@@ -53,13 +53,13 @@ def through(data: bytes, use: Use = Use.SHOW, size: int = 1 << 20) -> bytes:
 
 
 def test_there_are_many_attacks() -> None:
-    """The corpus is no smaller than it says."""
+    """The corpus is not smaller than it says."""
     assert len(set(HOSTILE.values())) >= 500
 
 
 @pytest.mark.parametrize("use", Use)
 def test_only_known_good_functions_come_out(use: Use) -> None:
-    """Of every attack, alone, behind text, and behind what was begun."""
+    """Of every attack, alone, after text, and after an unfinished sequence."""
     for name, data in HOSTILE.items():
         for before in (b"", b"text ", b"\x1b[3", b"\x1b", b"\x1b]2;x", "é".encode()[:1]):
             found = through(before + data + b" text", use).decode()
@@ -79,7 +79,7 @@ def test_where_output_is_cut_makes_no_difference(use: Use) -> None:
 
 
 def test_text_around_an_attack_stays() -> None:
-    """What is dropped takes no text with it, once the attack has ended."""
+    """Dropping an attack removes no text with it, once the attack has ended."""
     for name, data in HOSTILE.items():
         found = through(b"before" + data + b"\x1b\\after").decode()
         assert found.startswith("before"), name
@@ -87,22 +87,22 @@ def test_text_around_an_attack_stays() -> None:
 
 
 def test_attacks_can_follow_each_other() -> None:
-    """All of them in one stream, in pieces of any size: nothing adds up to something."""
+    """All of them in one stream, in pieces of any size: nothing adds up to an allowed function."""
     everything = b"".join(HOSTILE.values())
     for size in (1, 7, 64, 4096, len(everything)):
         assert LANGUAGE[Use.SHOW].fullmatch(through(everything, size=size).decode())
 
 
 def test_each_mode_is_judged_alone() -> None:
-    """One that is good does not bring in others, nor do others take it out."""
+    """An allowed one does not bring in others, nor do others remove it."""
     data = b"\x1b[?25;1000;7h\x1b[?1000;2004;1h\x1b[?1049;31337l"
 
     assert through(data) == b"\x1b[?25;7h\x1b[?1049l"
     assert through(data, Use.ATTACH) == b"\x1b[?25;1000;7h\x1b[?1000;2004;1h\x1b[?1049l"
 
 
-def test_what_programs_draw_with_passes_as_it_is() -> None:
-    """Cursor, colours, erasing, regions, second screen, tabs, characters for lines, insert and delete."""
+def test_drawing_functions_pass_unchanged() -> None:
+    """Cursor, colors, erasing, regions, second screen, tabs, characters for lines, insert and delete."""
     good = [
         *(f"\x1b[{n}{final}" for n in ("", "0", "1", "24") for final in "@ABCDEFGIKLMPSTXZ`abde"),
         *(f"\x1b[{n}J" for n in ("", "0", "1", "2")),
@@ -135,14 +135,14 @@ def test_what_programs_draw_with_passes_as_it_is() -> None:
 
 
 def test_a_control_character_inside_is_executed_at_once() -> None:
-    """As in a terminal: the sequence is whole behind it."""
+    """As in a terminal: the sequence is whole after it."""
     assert through(b"\x1b[3\n1m") == b"\n\x1b[31m"
     assert through(b"\x1b[3\x181m") == b"1m"
     assert through(b"\x1b[3\x1b[1m") == b"\x1b[1m"
 
 
 def test_control_functions_of_8_bits_become_those_of_7() -> None:
-    """C1 controls in UTF-8 do what they are for; bytes that are no UTF-8 are shown as such and do nothing."""
+    """C1 controls in UTF-8 have their effect; bytes that are not UTF-8 are shown as such and do nothing."""
     assert through("\u009b31m\u0084\u0085\u0088\u008d".encode()) == b"\x1b[31m\x1bD\x1bE\x1bH\x1bM"
     assert through(b"\x9b31m").decode() == "\ufffd31m"
     assert through("Û”".encode()).decode() == "Û”"
@@ -193,7 +193,7 @@ def test_a_sequence_without_end_costs_no_memory() -> None:
         (b"plain\n", b""),
     ],
 )
-def test_what_was_switched_on_is_switched_off_at_the_end(data: bytes, undone: bytes) -> None:
+def test_modes_are_switched_off_at_the_end(data: bytes, undone: bytes) -> None:
     """A shell finds the terminal as it expects it; what needs no undoing gets none."""
     safe = SafeOutput()
     safe.feed(data)
@@ -214,7 +214,7 @@ def functions(data: bytes) -> Iterator[Function]:
     return Parser().feed(data)
 
 
-def test_the_parser_says_what_there_is() -> None:
+def test_the_parser_recognizes_all_functions() -> None:
     """Text, controls, escapes with intermediates, sequences with all their parts."""
     assert list(functions(b"a\n\x1b(B\x1b[?1;2 q")) == [
         Text("a"),
@@ -233,7 +233,7 @@ ASKED = {
 }
 
 
-def test_programs_are_told_what_tells_nothing() -> None:
+def test_answers_to_programs_reveal_nothing() -> None:
     """Kind and place of the cursor are answered, whatever the terminal is; nothing else is."""
     for data, expected in ASKED.items():
         assert [answer(function, lambda: (3, 7)) for function in functions(data)] == [expected]
@@ -244,7 +244,7 @@ def test_programs_are_told_what_tells_nothing() -> None:
         assert [answer(function, lambda: (3, 7)) for function in functions(data)] == [b""]
 
 
-def test_only_one_who_types_gets_modes_that_type() -> None:
+def test_only_a_writer_gets_modes_that_type() -> None:
     """Output that is merely shown switches on nothing that makes a terminal send something."""
     for body in MODES.values():
         found = through(b"\x1b[" + body.encode()).decode()
@@ -296,7 +296,7 @@ def test_random_output_is_made_safe_however_it_is_cut() -> None:
 
 
 def test_a_terminal_gets_safe_output_and_a_program_every_byte(tmp_path: Path) -> None:
-    """Of the same command: unfiltered for pipes and files, and where it is wanted; put back at the end."""
+    """Of the same command: unfiltered for pipes and files, and on request; reset at the end."""
     data = b"\x1b]52;c;eA==\x07\xff\x1b[31mred\x1b[6n"
     with (tmp_path / "file").open("w") as file, printing.guest_output(file=file) as show:
         show(data)

@@ -6,7 +6,7 @@ from holdfast.runtime.attachment.screen import render
 
 
 def test_a_prompt_with_its_cursor() -> None:
-    """Lines are without trailing blanks, the cursor keeps its place behind them."""
+    """Lines are without trailing blanks, the cursor keeps its place after them."""
     screen = render(b"hello\r\n\x1b[31mred\x1b[0m \xc3\xa9\r\n$ ", 5, 20)
 
     assert screen.text == "hello\nred é\n$"

@@ -31,12 +31,12 @@ def _plain(output: bytes, rows: int = 5, cols: int = 20) -> str:
         (b"\x9b31m\x1b[\x00\xff\n", "\ufffd31m\ufffd\n"),
     ],
 )
-def test_what_a_terminal_shows_in_the_end(output: bytes, shown: str) -> None:
-    """Without colours and what was drawn over; long lines are whole, and lines that left are there."""
+def test_the_final_text_of_a_terminal(output: bytes, shown: str) -> None:
+    """Without colors and overdrawn text; long lines are whole, and lines that scrolled off are there."""
     assert _plain(output) == shown
 
 
-def test_what_scrolls_off_is_kept() -> None:
+def test_lines_that_scroll_off_are_kept() -> None:
     """All of it, up to a size; of more the end."""
     many = b"".join(b"%d\r\n" % n for n in range(1000))
     assert _plain(many) == "".join(f"{n}\n" for n in range(1000))

@@ -28,7 +28,7 @@ def test_it_is_the_inverse_however_the_stream_is_cut(cut: Any) -> None:
 
 
 def test_it_is_the_inverse_of_a_real_terminal() -> None:
-    """What the kernel's line discipline did to random bytes is undone."""
+    """The effect of the kernel's line discipline on random bytes is undone."""
     data = bytes(random.Random(7).choices(b"\r\n\0a\xff", k=2000))
     master, slave = pty.openpty()
     try:
@@ -55,7 +55,7 @@ def test_the_tail_keeps_the_end_and_counts_the_rest() -> None:
 
 @pytest.mark.parametrize("size", [1, 999, 70_000])
 def test_a_long_tail_is_exact_however_it_is_cut(size: int) -> None:
-    """What is kept is the end of the stream, and no more of it than the limit is in memory."""
+    """The kept part is the end of the stream, and no more of it than the limit is in memory."""
     data = random.Random(size).randbytes(400_000)
     tail = Tail(100_000)
     for at in range(0, len(data), size):

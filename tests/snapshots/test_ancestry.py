@@ -33,7 +33,7 @@ def test_what_criu_can_place_is_left_as_it_is(tasks: list[Task]) -> None:
     assert plan([ROOT, *tasks]) == ([ROOT, *tasks], [], set())
 
 
-def test_an_orphan_of_a_leader_that_goes_on_is_forked_by_it() -> None:
+def test_an_orphan_of_a_leader_that_continues_is_forked_by_it() -> None:
     """And given to the leader's parent, which had adopted it."""
     leader, orphan = Task(320, 310, 320, 320), Task(322, 310, 320, 322)
     made = plan([ROOT, SHELL, REAPER, orphan, leader])

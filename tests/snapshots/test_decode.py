@@ -191,7 +191,7 @@ def test_descriptors_say_what_they_are() -> None:
     assert told["terminals"][0]["foreground"] == 301
 
 
-def test_a_long_name_that_is_open_often_is_told_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_name_that_is_open_often_is_reported_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small image must not ask for memory many times over; what is left out is counted."""
     monkeypatch.setattr("holdfast.snapshots.checkpointer.record.decode.MAX_NAMES", 1000)
     infos = [Message(id=1, type=1, fd=fd, flags=0) for fd in range(30)]

@@ -47,7 +47,7 @@ def test_known_errors_have_a_reason(line: str, said: str) -> None:
     assert not reason.no_space
 
 
-def test_a_full_disk_is_told_apart() -> None:
+def test_a_full_disk_is_reported_apart() -> None:
     """It is the state directory that must be looked at, not the session."""
     assert explain(["(criu/image.c:1): Can't write img: No space left on device"]).no_space
 

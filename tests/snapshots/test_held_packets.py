@@ -27,7 +27,7 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return words
 
 
-def test_what_is_held_still_is_told(refused: list[str]) -> None:
+def test_what_is_held_still_is_reported(refused: list[str]) -> None:
     """Nobody would notice otherwise that a session's own connections stand still."""
     refused.append("delete table")
     packets = Holding(os.getpid(), Held.CONNECTIONS)
@@ -46,7 +46,7 @@ def test_what_was_not_held_or_was_let_go_ends_in_silence(refused: list[str]) -> 
         refused.append("delete table")
 
 
-def test_what_cannot_be_held_is_told_at_once(refused: list[str]) -> None:
+def test_what_cannot_be_held_is_reported_at_once(refused: list[str]) -> None:
     refused.append("add rule")
     packets = Holding(os.getpid(), Held.CONNECTIONS)
     with pytest.raises(OSError, match="cannot be held back"):

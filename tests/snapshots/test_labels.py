@@ -105,7 +105,7 @@ def test_what_an_image_names_does_not_decide() -> None:
     assert vars(cores[2]) == {}
 
 
-def test_criu_is_told_of_profiles_only_where_there_is_one(tmp_path: Path) -> None:
+def test_criu_is_reported_of_profiles_only_where_there_is_one(tmp_path: Path) -> None:
     """And keeps what it then knows of the kernel apart: a capture must find that it knows of none."""
     assert profiles.give(tmp_path, "") == {}
     told = {profiles.CLAIMED: "1"}

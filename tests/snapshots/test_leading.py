@@ -48,7 +48,7 @@ def test_links_that_stay_in_the_session_are_followed(root: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["/tmp/link", "/tmp/link/file", "/tmp/second/x"])
-def test_a_link_into_proc_is_told(root: Path, target: str, name: str) -> None:
+def test_a_link_into_proc_is_reported(root: Path, target: str, name: str) -> None:
     """At the end of a name, on its way, or behind another link."""
     (root / "tmp/link").symlink_to(target)
     (root / "tmp/second").symlink_to("link")
@@ -56,7 +56,7 @@ def test_a_link_into_proc_is_told(root: Path, target: str, name: str) -> None:
     assert escaping_links.astray(root, ["/usr/lib/libc.so", name, "/"]) == name
 
 
-def test_links_in_circles_are_told(root: Path) -> None:
+def test_links_in_circles_are_reported(root: Path) -> None:
     """And not followed for ever."""
     (root / "tmp/a").symlink_to("b")
     (root / "tmp/b").symlink_to("a")

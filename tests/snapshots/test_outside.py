@@ -103,7 +103,7 @@ def test_names_that_kernels_give_to_files_are_ordinary(name: str, flags: int) ->
         ("/proc/305/map_files/400000-401000", os.O_RDONLY),
     ],
 )
-def test_names_that_lead_out_of_the_session_are_told(name: str, flags: int) -> None:
+def test_names_that_lead_out_of_the_session_are_reported(name: str, flags: int) -> None:
     """Up, into processes (CRIU's own among them), and into what the kernel obeys."""
     assert len(outside.strange(Images(files=[_file(name, flags)]))) == 1
 
@@ -122,12 +122,12 @@ def test_a_namespace_that_is_open_is_the_sessions_own() -> None:
 
 
 @pytest.mark.parametrize("kind", [0, 10, 15, 16, 19, 99])
-def test_files_of_kinds_that_no_session_has_are_told(kind: int) -> None:
+def test_files_of_kinds_that_no_session_has_are_reported(kind: int) -> None:
     """Tunnels, packets, what is external, what nobody knows."""
     assert outside.strange(Images(files=[Message(type=kind)]))
 
 
-def test_files_terminals_and_memory_from_outside_are_told() -> None:
+def test_files_terminals_and_memory_from_outside_are_reported() -> None:
     """What CRIU would take from its own command line, its plugins, or the host."""
     area = Message(status=1 << 27)
     images = Images(
@@ -140,7 +140,7 @@ def test_files_terminals_and_memory_from_outside_are_told() -> None:
     assert len(outside.strange(images)) == 4
 
 
-def test_what_gives_a_task_more_than_others_have_is_told() -> None:
+def test_what_gives_a_task_more_than_others_have_is_reported() -> None:
     """Its turn before others, its life before others, a profile of its own."""
     assert outside.strange(_task(sched_policy=0, sched_nice=10, creds=_creds())) == []
     for thread in (
@@ -197,7 +197,7 @@ SOCKETS = {
 
 
 @pytest.mark.parametrize("entry", SOCKETS.values(), ids=SOCKETS)
-def test_what_takes_more_capabilities_than_a_session_has_is_told(entry: dict[str, Any]) -> None:
+def test_what_takes_more_capabilities_than_a_session_has_is_reported(entry: dict[str, Any]) -> None:
     """CRIU would make it with its own."""
     assert len(outside.strange(Images(files=[Message(type=4, **entry)]))) == 1
 
@@ -268,7 +268,7 @@ def test_images_without_an_inventory_are_not_judged() -> None:
 
 
 @pytest.mark.parametrize("name", SPACES)
-def test_namespaces_of_its_own_are_told(name: str) -> None:
+def test_namespaces_of_its_own_are_reported(name: str) -> None:
     """CRIU would make them, and run tools to set them up."""
     tree = [Message(pid=5, threads=[])]
     images = Images(pstree=tree, ids_5=[Message(**(SPACES | {name: 99}))])
@@ -288,7 +288,7 @@ def test_names_that_are_not_utf_8_are_names() -> None:
     assert len(outside.strange(Images(files=[lost]))) == 1
 
 
-def test_only_so_much_is_told() -> None:
+def test_only_so_much_is_reported() -> None:
     """However much there is."""
     files = [_file(f"/proc/{number}/mem") for number in range(1000)]
 

@@ -39,7 +39,7 @@ def test_a_note_of_what_no_session_has_is_refused(found: Any) -> None:
         personalities.noted(found)
 
 
-def test_what_is_noted_is_told() -> None:
+def test_what_is_noted_is_reported() -> None:
     """In a form that the guard searches; a snapshot without a note has nobody."""
     assert personalities.noted(None) == {}
     with personalities.told(personalities.noted({"7": 8, "12": 0x20008})) as descriptor:

@@ -37,7 +37,7 @@ def test_a_tree_has_its_root_first(child: subprocess.Popen[bytes]) -> None:
     assert child.pid in found.pids
 
 
-def test_a_process_is_told_of(child: subprocess.Popen[bytes]) -> None:
+def test_a_process_is_reported_of(child: subprocess.Popen[bytes]) -> None:
     """Status, words, namespaces and descriptors of a living process."""
     told = walk.status_of(child.pid)
 

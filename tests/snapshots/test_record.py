@@ -31,7 +31,7 @@ def test_a_snapshot_of_before_has_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"not gzip", b'{"format": 1}'])
-def test_damage_is_told(tmp_path: Path, data: bytes) -> None:
+def test_damage_is_reported(tmp_path: Path, data: bytes) -> None:
     """A file that is no record is an error of the snapshot."""
     (tmp_path / record.FILE).write_bytes(data)
     with pytest.raises(SnapshotDamaged):

@@ -76,7 +76,7 @@ def test_two_numbers_alone_may_be_anything(tmp_path: Path, after: bytes, *, is_o
     assert bool(searched(tmp_path, PAIR + after)) is is_one
 
 
-def test_places_of_several_files_are_told_apart(tmp_path: Path) -> None:
+def test_places_of_several_files_are_reported_apart(tmp_path: Path) -> None:
     """And a process that is not in the images has none."""
     other = struct.pack("=QQ", 191, 12)
     memory = STAT.ljust(32, b"\0") + other + struct.pack("=I", 0o100600)

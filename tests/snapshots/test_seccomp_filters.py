@@ -36,14 +36,14 @@ def test_a_filter_that_refuses_what_reaches_around_a_container_is_strong_enough(
 
 
 @pytest.mark.parametrize("action", [ALLOW, 0x7FFC0000, 0x7FF00000, 0x7FC00000, 0x7FFF1234])
-def test_a_filter_without_conditions_is_told(action: int) -> None:
+def test_a_filter_without_conditions_is_reported(action: int) -> None:
     """Allowed, logged, traced, or left to somebody else: all let through."""
     found = lets_through(program((RETURN, 0, 0, action)), "x86_64")
 
     assert {"mount", "bpf", "unshare", "clone of namespaces", "sockets of other families"} <= set(found)
 
 
-def test_a_single_call_too_many_is_told_by_name() -> None:
+def test_a_single_call_too_many_is_reported_by_name() -> None:
     """Also when it is allowed to programs of another kind only."""
     assert lets_through(only(READ, BPF), "x86_64") == ["bpf"]
     assert lets_through(only(MOUNT | seccomp_filters.X32), "x86_64") == ["mount"]

@@ -65,7 +65,7 @@ def test_no_task_is_without_the_filter(changed: dict[str, int]) -> None:
     assert "seccomp filters" in said(tree(thread(), thread(tid=302, **changed)))
 
 
-def test_one_thread_is_enough_and_is_told_once() -> None:
+def test_one_thread_is_enough_and_is_reported_once() -> None:
     """All threads are looked at."""
     more = [thread(tid=number, effective=SYS_ADMIN) for number in range(302, 310)]
     assert said(tree(thread(), *more)).count("SYS_ADMIN") == 1

@@ -134,7 +134,7 @@ def test_a_tracer_within_the_session_is_named() -> None:
     assert found.also == (42,)
 
 
-def test_a_process_adopted_out_of_its_session_is_told() -> None:
+def test_a_process_adopted_out_of_its_session_is_reported() -> None:
     """Its leader is gone, another process than the supervisor is its parent, and no copy can make it so."""
     shell = process("Pid:4200\nNSpid:4200 42\nNSsid:4200 42", pid=4200, inner=42)
     daemon = process("Pid:4300\nNSpid:4300 43\nPPid:4200\nNSsid:4399 50", pid=4300, inner=43)
@@ -159,7 +159,9 @@ def test_a_process_adopted_out_of_its_session_is_told() -> None:
         ("MAX_PROCESSES", "more than 3 processes in all"),
     ],
 )
-def test_more_than_a_restore_judges_is_told(monkeypatch: pytest.MonkeyPatch, limit: str, what: str) -> None:
+def test_more_than_a_restore_judges_is_reported(
+    monkeypatch: pytest.MonkeyPatch, limit: str, what: str
+) -> None:
     """Once, of the process that has the most of it; what a restore would refuse is not captured."""
     large = process("Threads:8\nGroups:4 5", pid=4200, inner=42, descriptors=(opened("/srv/a"),))
     seen = dataclasses.replace(
@@ -175,7 +177,7 @@ def test_more_than_a_restore_judges_is_told(monkeypatch: pytest.MonkeyPatch, lim
     assert limit == "MAX_PROCESSES" or found[0].pid == 42
 
 
-def test_a_process_of_docker_exec_is_told() -> None:
+def test_a_process_of_docker_exec_is_reported() -> None:
     """It is not of the tree, and would run while that is frozen."""
     entered = process(pid=4300, inner=43)
     found = list(judge.findings(dataclasses.replace(world(), outside=(entered,))))[-1]

@@ -46,7 +46,7 @@ int main(int count, char **words) {
         ("", False),
     ],
 )
-def test_what_a_task_waits_for_is_told_by_its_call(told: str, waits: bool) -> None:
+def test_what_a_task_waits_for_is_reported_by_its_call(told: str, waits: bool) -> None:
     """By number and flags; what is not such a line is none."""
     assert unborn.is_waiting(told, CALLS) is waits
 
@@ -104,7 +104,7 @@ def test_a_session_is_frozen_when_no_child_is_being_born(monkeypatch: pytest.Mon
     assert group.calls == "ftftftf"
 
 
-def test_a_child_that_is_never_born_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_that_is_never_born_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bounded number of times; then the session runs on, and who it is is named."""
     group = Group(10**6)
     monkeypatch.setattr(unborn, "waiting", group.waiting)

@@ -97,7 +97,7 @@ def test_a_descriptor_that_is_another_by_now_is_not_noted(
     assert f" {os.getpid()}:{queue.fd} ".encode() not in os.pread(list_, 1 << 16, 0)
 
 
-def test_an_empty_queue_is_told_by_the_number_its_process_has(queue: Queue, ours: Watchers) -> None:
+def test_an_empty_queue_is_reported_by_the_number_its_process_has(queue: Queue, ours: Watchers) -> None:
     """Which is what the guard asks for."""
     ours.note()
     (list_, *_) = ours.handles
@@ -124,7 +124,7 @@ def test_a_copy_begins_with_nothing_or_with_an_overflow(queue: Queue, tmp_path: 
     os.close(lossless.fd)
 
 
-def test_a_watch_that_ended_is_told(queue: Queue) -> None:
+def test_a_watch_that_ended_is_reported(queue: Queue) -> None:
     """A restore deletes files that were deleted, after it has watched them."""
     LIBC.inotify_rm_watch(queue.fd, queue.watch)
     overflow.begin((os.getpid(),), [Holder(os.getpid(), queue.fd, lost=False, watches=1)])
@@ -152,7 +152,7 @@ def inotify(number: int, flags: int) -> Entry:
     return Entry(id=number, ify=SimpleNamespace(flags=flags, wd=[1] * number))
 
 
-def test_marks_come_off_the_images_and_are_told() -> None:
+def test_marks_come_off_the_images_and_are_reported() -> None:
     """CRIU must not see the flag: the kernel refuses it."""
     files = [inotify(1, 0o4000), inotify(2, 0o4000 | overflow.UNREAD), Entry(id=3, reg=None)]
 

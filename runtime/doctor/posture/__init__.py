@@ -1,1 +1,1 @@
-"""The security posture of a machine: what holds sessions here, and what could be added."""
+"""The security posture of a machine: what confines sessions here, and what could be added."""

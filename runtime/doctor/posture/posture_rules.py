@@ -1,7 +1,7 @@
-"""What the facts about a machine mean for who runs untrusted code on it. Pure.
+"""Rules that judge a machine's facts for users who run untrusted code on it. Pure.
 
-A line is `ok`; `limit`, where nothing can be done with live snapshots; `better`, where the machine could do
-more; or `weak`, where something that Holdfast promises does not hold.
+A finding is `ok`; `limit`, where nothing can be done with live snapshots; `better`, where the machine could
+do more; or `weak`, where something that Holdfast promises does not hold.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Level = Literal["ok", "limit", "better", "weak"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line: what is there, why it matters, and how to improve it (empty: nothing is to be done)."""
+    """One finding: what there is, why it matters, and how to improve it (empty: nothing to do)."""
 
     name: str
     level: Level
@@ -27,12 +27,12 @@ class Finding:
 
 
 def judge(facts: MachineFacts) -> list[Finding]:
-    """All lines, from what holds a session most directly to what is around it."""
+    """Return all findings, from what confines a session most directly to what surrounds it."""
     return [found for rule in _RULES for found in rule(facts)]
 
 
 def _users(facts: MachineFacts) -> Iterator[Finding]:
-    why = "in a user namespace, root of a session would be nobody on the host"
+    why = "in a user namespace, root of a session would be an unprivileged user on the host"
     used = facts.engine.options & {"userns", "rootless"}
     if used:
         what = "rootless Docker" if "rootless" in used else "userns-remap"
@@ -51,7 +51,7 @@ def _labels(facts: MachineFacts) -> Iterator[Finding]:
     why = "denies mounts and writes to /proc and /sys even if a capability or filter is lost"
     options = facts.engine.options
     if "apparmor" in options:
-        yield Finding("access control", "ok", "AppArmor, the engine's profile, after a restore, too", why)
+        yield Finding("access control", "ok", "AppArmor, the engine's profile, also after a restore", why)
     elif "selinux" in options:
         yield Finding(
             "access control",
@@ -119,7 +119,7 @@ def _limits(facts: MachineFacts) -> Iterator[Finding]:
             "cgroups",
             "better",
             "v1, with limits",
-            why + "; v2 accounts for page cache and writes, too",
+            why + "; v2 also accounts for page cache and writes",
             "boot with systemd.unified_cgroup_hierarchy=1",
         )
 
@@ -204,7 +204,7 @@ def _runtimes(facts: MachineFacts) -> Iterator[Finding]:
 
 def _home(facts: MachineFacts) -> Iterator[Finding]:
     home = facts.home
-    why = "who writes to it controls sessions; who reads it has the memory in snapshots"
+    why = "a user who can write to it controls sessions; one who can read it has the memory in snapshots"
     mode = f"{home.path} is {home.mode:04o}"
     if not home.own:
         yield Finding("home", "weak", f"{home.path} belongs to another user", why, "use a home of your own")
@@ -218,7 +218,7 @@ def _home(facts: MachineFacts) -> Iterator[Finding]:
 
 def _socket(facts: MachineFacts) -> Iterator[Finding]:
     socket = facts.socket
-    why = "who can write to the engine's socket is root on this machine"
+    why = "a user who can write to the engine's socket is root on this machine"
     if not socket.path:
         return
     mode = f"{socket.path} is {socket.mode:04o}"
@@ -237,7 +237,7 @@ def _socket(facts: MachineFacts) -> Iterator[Finding]:
 
 
 def _exposed(facts: MachineFacts) -> Iterator[Finding]:
-    why = "who reaches such a port is root on this machine"
+    why = "a client that reaches such a port is root on this machine"
     if facts.engine.exposed:
         yield Finding(
             "engine on TCP",
@@ -307,7 +307,7 @@ _RULES: tuple[Callable[[MachineFacts], Iterator[Finding]], ...] = (
 
 
 def plain_row(found: Finding) -> Mapping[str, str]:
-    """A finding as JSON has it."""
+    """Return a finding as JSON values."""
     return {
         "name": found.name,
         "level": found.level,

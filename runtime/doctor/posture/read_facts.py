@@ -1,7 +1,7 @@
-"""Reads the facts about this machine that decide how well sessions are held. Judges nothing.
+"""Reads the facts about this machine that decide how well sessions are confined. Judges nothing.
 
-What cannot be read is left out. Files are those of the machine this process runs on; they say nothing of the
-engine's if that is elsewhere, which Holdfast does not support.
+What cannot be read is left out. Files are those of the machine this process runs on; they say nothing of a
+remote engine's, which Holdfast does not support.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _VULNERABILITIES = Path("/sys/devices/system/cpu/vulnerabilities")
 _APPARMOR = Path("/sys/module/apparmor/parameters/enabled")
 _DEFAULT_HOST = "unix:///var/run/docker.sock"
 
-# A session whose rules are not in force is never started.
+# # A session whose rules are not in force is never started.
 _NETWORK = "closed to host and private networks before anything runs; `holdfast doctor` tries it"
 
 
 def read(context: Context) -> MachineFacts:
-    """Look at everything. Starts the checkpointer, to ask for CRIU's version, if its image is there.
+    """Read all facts. Starts the checkpointer, to ask for CRIU's version, if its image exists.
 
     Raises:
         EngineUnavailable: no engine answers.
@@ -68,7 +68,7 @@ def read(context: Context) -> MachineFacts:
 
 
 def home_facts(root: Path) -> HomeFacts:
-    """Owner and mode of the state directory; mode 0 if it is not there."""
+    """Return owner and mode of the state directory; mode 0 if it does not exist."""
     try:
         found = root.stat()
     except OSError:
@@ -77,7 +77,9 @@ def home_facts(root: Path) -> HomeFacts:
 
 
 def socket_facts(path: Path) -> SocketFacts:
-    """Who can write to the engine's socket; members by the group's list and as their own group (group(5))."""
+    """Return the users who can write to the engine's socket: members by the group's list and as their own
+    group (group(5)).
+    """
     try:
         found = path.stat()
     except OSError:
@@ -92,13 +94,13 @@ def socket_facts(path: Path) -> SocketFacts:
 
 
 def sysctls(root: Path) -> Mapping[str, str]:
-    """Switches of the kernel by name; those it does not have are left out."""
+    """Return switches of the kernel by name; those it does not have are left out."""
     found = {name: _text(root / name.replace(".", "/")) for name in SYSCTLS}
     return {name: text for name, text in found.items() if text}
 
 
 def weaknesses(folder: Path) -> tuple[str, ...] | None:
-    """Vulnerabilities of the processor without a mitigation; None if the kernel does not tell.
+    """Return vulnerabilities of the processor without a mitigation; None if the kernel does not report them.
 
     The files are described in Documentation/ABI/testing/sysfs-devices-system-cpu of Linux.
     """
@@ -110,7 +112,7 @@ def weaknesses(folder: Path) -> tuple[str, ...] | None:
 
 
 def has_quota(folder: Path, mounts: Iterable[str]) -> bool:
-    """Whether the mount a folder is on, by lines of /proc/mounts, enforces project quotas."""
+    """Check by lines of /proc/mounts whether the mount that a folder is on enforces project quotas."""
     best, found = -1, False
     for line in mounts:
         words = line.split()

@@ -1,1 +1,1 @@
-"""Captures as the guest sees them: asked for, paused for, told of."""
+"""Captures as the guest sees them: requests, the pause, the notifications."""

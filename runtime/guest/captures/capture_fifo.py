@@ -1,8 +1,9 @@
-"""How programs of the session reach the supervisor to be captured, and how it answers them.
+"""The way programs of the session request a capture from the supervisor, and get its answers.
 
-Both ways are FIFOs in the container's own file system, which are in copies as they were: one for all that
-ask, and one of each that waits. What is asked for is in a file beside that, for a line of a FIFO is short.
-All of it belongs to programs of the session: it is checked and bounded. Decisions are in `captures.py`.
+Both directions use FIFOs in the container's own file system, which copies get as they were: one for all
+requests, and one for the answer to each waiting program. The request itself is in a file beside that, because
+a FIFO can only pass a short line in one piece. All of it belongs to programs of the session: it is checked
+and bounded. The decisions are in `captures.py`.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ READ_SIZE = 16 << 10
 LONGEST = 64 << 10
 """Bytes of a request."""
 LONGEST_ANSWER = 4096
-"""Bytes of an answer: so many are written as one (PIPE_BUF, pipe(7))."""
+"""Bytes of an answer, which are written atomically (PIPE_BUF, pipe(7))."""
 LONGEST_TEXT = 800
 MOST_LEFT = 1000
 _NAME = re.compile(rb"[1-9][0-9]{0,9}-[0-9a-f]{8}")
 
 
 class Asking:
-    """The FIFO of requests. `asked` is called with each that has the agreed form."""
+    """The FIFO of requests. `asked` is called with each well-formed one."""
 
     def __init__(self, paths: IdentityPaths, asked: Callable[[Request], None]) -> None:
         self._paths = paths
@@ -40,19 +41,19 @@ class Asking:
         self._fd = -1
 
     def begin(self) -> None:
-        """Make the FIFO and listen. Without room on the disk, or with a folder gone, nobody can ask."""
+        """Create the FIFO and listen. On a full disk, or with the folder gone, no request can be made."""
         path = self._paths.captures
         with suppress(OSError):
             self._paths.asking.mkdir(exist_ok=True)
             self._paths.asking.chmod(0o1777)
             path.unlink(missing_ok=True)
             os.mkfifo(path, 0o600)
-            path.chmod(0o622)  # programs of every user may write into it
+            path.chmod(0o622)  # programs of every user may write to it
             self._fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
             asyncio.get_running_loop().add_reader(self._fd, self._take)
 
     def give(self, asker: str, answer: Answer) -> None:
-        """Answer a program; one that is gone takes what it left with it."""
+        """Answer a program; if it is gone, remove what it left."""
         path = self._paths.asking / asker
         try:
             fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -67,7 +68,7 @@ class Asking:
             os.close(fd)
 
     def waits(self, asker: str) -> bool:
-        """Whether the program still waits for its answer."""
+        """Return whether the program still waits for its answer."""
         try:
             os.close(os.open(self._paths.asking / asker, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW))
         except OSError:
@@ -106,7 +107,7 @@ class Asking:
 
 
 def parse(asker: str, data: bytes) -> Request | None:
-    """Return the request in a file of a program, or None if it is none. Pure."""
+    """Return the request in a program's file, or None if it is not valid. Pure."""
     try:
         told: Any = json.loads(data) if len(data) <= LONGEST else None
     except (ValueError, RecursionError):
@@ -120,10 +121,10 @@ def parse(asker: str, data: bytes) -> Request | None:
 
 
 def line(answer: Answer) -> bytes:
-    """Return an answer as a line that is written as one. Pure."""
+    """Return an answer as a line short enough to be written atomically. Pure."""
     short = {key: value[:LONGEST_TEXT] if isinstance(value, str) else value for key, value in answer.items()}
     data = json.dumps(short).encode() + b"\n"
-    if len(data) > LONGEST_ANSWER:  # of characters that JSON writes with six
+    if len(data) > LONGEST_ANSWER:  # JSON writes some characters with six
         short = {key: value[:80] if isinstance(value, str) else value for key, value in short.items()}
         data = json.dumps(short).encode() + b"\n"
     return data

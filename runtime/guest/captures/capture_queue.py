@@ -1,7 +1,7 @@
-"""Where programs that ask to be captured meet who serves them: requests in, answers out, across captures.
+"""The queue between programs that request a capture and the host process that serves them, across captures.
 
-Whoever serves loses the connection with every capture, and is waited for a while after it. What is decided
-about requests is in `captures.py`, how programs are reached in `asking.py`.
+The server loses its connection with every capture and is waited for afterwards. The decisions about requests
+are in `captures.py`, the way to the programs in `capture_fifo.py`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from holdfast.runtime.guest.captures.captures import Answer, Captures, Request
 from holdfast.runtime.guest.layout import IdentityPaths
 
 GRACE = 30.0
-"""Seconds after a capture within which who serves is expected back."""
+"""Seconds after a capture within which the server is expected back."""
 
 
 class CaptureDesk:
-    """One per session. `generation` tells how often the session was restored."""
+    """The queue of a session. `generation` returns how often the session was restored."""
 
     def __init__(self, paths: IdentityPaths, generation: Callable[[], int]) -> None:
         self._generation = generation
@@ -31,18 +31,22 @@ class CaptureDesk:
         self._snapshot = ""
 
     def begin(self) -> None:
-        """Let programs ask."""
+        """Accept requests of programs."""
         self._asking.begin()
 
     def serve(self, server: object, holding: int) -> None:
-        """Hand requests to a connection. Raises Refusal: somebody else serves."""
+        """Hand requests to a connection.
+
+        Raises:
+            Refusal: another connection serves.
+        """
         self._captures.serve(holding)
         self._server, self._came = server, asyncio.Event()
         self._came.set()
         self._end_grace()
 
     async def next(self) -> tuple[int, Request]:
-        """Return the next request, when there is one, of a program that still waits."""
+        """Return the next request, once there is one, of a program that still waits."""
         assert self._came is not None
         while True:
             while (found := self._captures.next()) is None:
@@ -54,23 +58,23 @@ class CaptureDesk:
             self._captures.answered(number, {})
 
     def answered(self, number: int, answer: Answer) -> None:
-        """The host has done what it could."""
+        """Pass on the host's answer to a request."""
         self._captures.answered(number, answer)
 
     def left(self, server: object) -> None:
-        """A connection that served has ended, by itself or because its client is gone."""
+        """Note that a connection that served has ended, on its own or because its client is gone."""
         if server is self._server:
             self._server = None
             self._captures.left(expected=False)
 
     def pausing(self) -> None:
-        """All connections will be cut for a capture."""
+        """Prepare for a capture, which cuts all connections."""
         self._end_grace()
         self._server = None
         self._captures.left(expected=self._captures.open)
 
     def woken(self, event: str, snapshot: str) -> None:
-        """The pause is over."""
+        """Resume after the pause."""
         if event == "restored":
             self._snapshot = snapshot
             self._captures.restored(snapshot)

@@ -1,8 +1,9 @@
-"""Programs in the session that asked to be captured, and who on the host serves them. Decides; does nothing.
+"""Requests for a capture by programs in the session, and the host process that serves them. Decides; does no
+I/O.
 
-A request waits until the host has taken a snapshot of the session with its program in it, and is answered
-twice then: in the session by the host, with what came of it, and in every copy by the copy's own supervisor.
-One request at a time is out at the host. While nobody serves, requests are refused at once.
+A request waits until the host has taken a snapshot of the session with its program in it. It is then answered
+twice: in the session by the host, with the outcome, and in every copy by the copy's own supervisor. The host
+has one request at a time. While no process serves, requests are refused at once.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from typing import Any
 from holdfast.runtime.guest.wire.connection import Refusal
 
 MOST = 256
-"""Requests that wait at the same time."""
+"""Limit of waiting requests."""
 
 Answer = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a program asked for. `asker` is where its answer goes, `told` what it says of itself."""
+    """A program's request. `asker` is where its answer goes, and `told` describes the program."""
 
     asker: str
     generation: int
@@ -43,37 +44,37 @@ class Captures:
 
     @property
     def open(self) -> bool:
-        """Whether requests are taken: somebody serves, or is about to be back."""
+        """True if requests are taken: a process serves, or is about to be back."""
         return self._served or self._expected
 
     def ask(self, request: Request, generation: int, snapshot: str) -> None:
-        """Take a request. `generation` and `snapshot`: of the session, and what it was restored from."""
+        """Take a request. `generation` and `snapshot` are the session's, and what it was restored from."""
         if request.generation < generation:
-            # Asked before the session became this copy, and heard only now.
+            # Made before the session became this copy, and received only now.
             self._give(request.asker, restored(snapshot, own=False))
         elif not self.open:
             self._give(request.asker, UNAVAILABLE)
         elif len(self._waiting) >= MOST:
-            self._give(request.asker, failed("limit", f"{MOST} programs wait to be captured already"))
+            self._give(request.asker, failed("limit", f"{MOST} programs already wait for a capture"))
         else:
             self._waiting.append(request)
             self.heard()
 
     def serve(self, holding: int) -> None:
-        """Somebody serves from now on, and still has the request of that number; 0 is none.
+        """Register a server, which may still hold the request of that number; 0 if it holds none.
 
         Raises:
-            Refusal: somebody else does.
+            Refusal: another process serves.
         """
         if self._served:
-            raise Refusal("busy", "cannot serve captures: another process serves this session already")
+            raise Refusal("busy", "cannot serve captures: another process already serves this session")
         self._served, self._expected = True, False
         if self._out is not None and holding != self._number:
-            self._waiting.appendleft(self._out)  # whoever had it is gone
+            self._waiting.appendleft(self._out)  # the server that had it is gone
             self._out = None
 
     def next(self) -> tuple[int, Request] | None:
-        """Let the next request out, if none is."""
+        """Return the next request to send, unless one is out already."""
         if self._out is not None or not self._waiting:
             return None
         self._out = self._waiting.popleft()
@@ -81,20 +82,20 @@ class Captures:
         return self._number, self._out
 
     def answered(self, number: int, answer: Answer) -> None:
-        """The host has done what it could about a request. One it has answered before is no news."""
+        """Note the host's answer to a request. An answer to one that is settled already is ignored."""
         if self._out is not None and number == self._number:
             asker, self._out = self._out.asker, None
             self._give(asker, answer)
             self.heard()
 
     def left(self, *, expected: bool) -> None:
-        """Nobody serves any more; `expected`: only because of a capture, and soon again."""
+        """Note that the server is gone; `expected` if only because of a capture, and soon back."""
         self._served, self._expected = False, expected
         if not expected:
             self._drop(UNAVAILABLE)
 
     def restored(self, snapshot: str) -> None:
-        """This is a copy: whoever waited has come out of the capture in it, and nobody serves here."""
+        """Settle all requests in a copy: they came out of the capture in it, and no process serves here."""
         own, self._out = self._out, None
         if own is not None:
             self._give(own.asker, restored(snapshot, own=True))
@@ -110,17 +111,17 @@ class Captures:
 
 
 def restored(snapshot: str, *, own: bool) -> Answer:
-    """The answer in a copy; `own` if the snapshot was taken for who asked."""
+    """Return the answer in a copy; `own` if the snapshot was taken for the asker."""
     return {"kind": "restored", "snapshot": snapshot, "own": own}
 
 
 def failed(code: str, message: str, hint: str = "") -> Answer:
-    """The answer if there will be no snapshot."""
+    """Return the answer to a request that failed."""
     return {"kind": "failed", "code": code, "message": message, "hint": hint}
 
 
 UNAVAILABLE = failed(
     "unavailable",
-    "cannot be captured: no process on the host serves captures of this session",
+    "cannot capture the session: no process on the host serves its captures",
     "on the host: `holdfast serve-captures SESSION`, or `holdfast ci run`",
 )

@@ -1,7 +1,7 @@
-"""What the session holds besides files, at this moment: processes, ports, shells, kernels.
+"""The session's present state besides files: processes, ports, shells, kernels.
 
-It gathers and shortens; what changed is decided by who compares. Values that look like secrets are masked
-here: they never leave the session this way.
+It gathers and shortens; the caller compares. Values that look like secrets are masked here, so they never
+leave the session this way.
 """
 
 from __future__ import annotations
@@ -9,19 +9,18 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from holdfast.kernels.guest.kernel import Kernel
 from holdfast.runtime.guest.pulse import access
 from holdfast.runtime.guest.pulse.listening import Listening
+from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.records import masking
+from holdfast.runtime.guest.shells.shell import Shell
 from holdfast.runtime.guest.shells.shell_state import ShellState, Variable
 
-if TYPE_CHECKING:
-    from holdfast.kernels.guest.kernel import Kernel
-    from holdfast.runtime.guest.guest import Guest
-
 PATIENCE = 5.0
-"""Seconds an idle kernel may take to tell its names, on a machine that has much to do."""
+"""Seconds an idle kernel may take to report its names, on a busy machine."""
 MAX_PROCESSES = 2000
 MAX_NAMES = 3000
 SUBSHELL = "(subshell)"
@@ -32,39 +31,22 @@ Named = dict[str, list[Any]]
 """Variables by name, each as attributes, size, digest, and the value to show or None."""
 
 
-async def holdings(guest: Guest) -> dict[str, Any]:
-    """Return everything. Takes milliseconds, or seconds where a kernel does not answer."""
-    kernels = {name: await kernel_of(kernel) for name, kernel in guest.kernels.items()}
-    # What was not written down yet is, so that the entries of the journal lead from any of them to here.
-    for name, found in kernels.items():
-        guest.changes.seen(name, found)
-    guest.changes.settle()
-    return {
-        "at": round(time.time(), 6),
-        "seq": guest.journal.last,
-        "generation": guest.identity.generation,
-        "processes": processes(guest),
-        "shells": {
-            name: {"pid": shell.pid or 0, **shell_of(shell.held())} for name, shell in guest.shells.items()
-        },
-        "kernels": kernels,
-    }
-
-
-def processes(guest: Guest) -> list[dict[str, Any]]:
-    """Return the processes of the session, with the role of those that are its own."""
+def processes(
+    shells: Mapping[str, Shell], kernels: Mapping[str, Kernel], lineage: Origins
+) -> list[dict[str, Any]]:
+    """Return the processes of the session, with the role of the supervisor's own."""
     roles = {1: "supervisor", os.getpid(): "supervisor"}
-    roles |= {shell.pid: "shell" for shell in guest.shells.values() if shell.pid}
-    roles |= {kernel.pid: "kernel" for kernel in guest.kernels.values() if kernel.pid}
-    table = guest.lineage.look()[:MAX_PROCESSES]
+    roles |= {shell.pid: "shell" for shell in shells.values() if shell.pid}
+    roles |= {kernel.pid: "kernel" for kernel in kernels.values() if kernel.pid}
+    table = lineage.look()[:MAX_PROCESSES]
     ports = Listening().ports(frozenset(each.pid for each in table))
-    shells = {command_of(pid) for pid, role in roles.items() if role == "shell"}
+    started_as = {command_of(pid) for pid, role in roles.items() if role == "shell"}
     zero = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
     found = []
     for each in table:
-        origin = guest.lineage.origin(each.pid) or {}
+        origin = lineage.origin(each.pid) or {}
         command = command_of(each.pid)
-        if command in shells and each.pid not in roles:
+        if command in started_as and each.pid not in roles:
             command = SUBSHELL
         found.append(
             {
@@ -80,7 +62,7 @@ def processes(guest: Guest) -> list[dict[str, Any]]:
 
 
 def command_of(pid: int) -> str:
-    """Return what a process was started as, shortened."""
+    """Return the command line a process was started with, shortened."""
     words = (access.read(f"/proc/{pid}/cmdline", 1000) or b"").split(b"\0")
     text = b" ".join(words).decode("utf-8", "replace").strip()
     if not text:
@@ -110,7 +92,7 @@ def named(table: Mapping[str, Variable], *, values: bool = True) -> Named:
 
 
 async def kernel_of(kernel: Kernel) -> dict[str, Any]:
-    """Return the names of a kernel in words, or as they were when it was asked last; None if it never was."""
+    """Return the names of a kernel described for people, as of its last answer; None if it never gave one."""
     found = await kernel.variables(PATIENCE)
     names = None
     if found.as_of is not None:
@@ -119,7 +101,7 @@ async def kernel_of(kernel: Kernel) -> dict[str, Any]:
 
 
 def about(row: Mapping[str, Any]) -> list[str]:
-    """Return what a name of a kernel stands for, in words, and a digest where a small value has one."""
+    """Return a description of a kernel's name, and a digest where a small value has one."""
     kind = str(row.get("kind", "value"))
     words = str(row.get("type", "?")).rpartition(".")[2] if kind == "value" else kind
     if isinstance(shape := row.get("shape"), list):
@@ -130,5 +112,5 @@ def about(row: Mapping[str, Any]) -> list[str]:
 
 
 def _clean(text: str) -> str:
-    """Bytes that are no text cannot go into JSON."""
+    """Return text without bytes that are not UTF-8: they cannot go into JSON."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

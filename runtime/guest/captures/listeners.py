@@ -1,7 +1,7 @@
-"""Programs in the session that want to hear of captures and restores: each has left a FIFO in a folder.
+"""Programs in the session that are notified of captures and restores, each by its FIFO in a folder.
 
-Every one gets a line, and answers by another FIFO when it has done what is to be done. All of these belong to
-programs of the session: what comes is checked and bounded, and nothing is waited for without an end.
+Each gets a line, and answers by another FIFO when its callbacks are done. Both belong to programs of the
+session: input is checked and bounded, and every wait has a limit.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from holdfast.runtime.guest.layout import IdentityPaths
 MOST = 256
 READ_SIZE = 64 << 10
 LONGEST = 4096
-"""Bytes of an answer: so many are written as one (PIPE_BUF, pipe(7))."""
+"""Bytes of an answer, which are written atomically (PIPE_BUF, pipe(7))."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What one program said: how many functions it called, and what went `wrong`."""
+    """The answer of one program: the number of functions it called, and what went `wrong`."""
 
     program: str
     called: int = 0
@@ -36,14 +36,14 @@ class Heard:
 
 
 class Listeners:
-    """The folder of FIFOs. Nothing is open between two tellings."""
+    """The folder of FIFOs. None is open between two notifications."""
 
     def __init__(self, paths: IdentityPaths) -> None:
         self._paths = paths
         self._number = 0
 
     async def tell(self, facts: Mapping[str, Any], patience: float) -> list[Heard]:
-        """Tell all of them, and return what came of it after at most `patience` seconds."""
+        """Notify all programs, and return their answers after at most `patience` seconds."""
         if not self._names():
             return []
         loop = asyncio.get_running_loop()
@@ -94,7 +94,7 @@ class Listeners:
             return []
 
     def _write(self, name: str, told: Mapping[str, Any]) -> bool:
-        """Hand a line to a program; a FIFO nobody reads is left over from one that has ended."""
+        """Write a line to a program's FIFO; one without a reader is left over from an ended program."""
         path = self._paths.listeners / name
         try:
             fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -107,7 +107,7 @@ class Listeners:
                 _remove(path)
                 return False
             os.write(fd, json.dumps(told).encode() + b"\n")
-        except OSError:  # it is full: nobody has read it for long
+        except OSError:  # it is full: it has not been read for long
             return True
         finally:
             os.close(fd)
@@ -117,12 +117,12 @@ class Listeners:
         path = self._paths.answers
         _remove(path)
         os.mkfifo(path, 0o600)
-        path.chmod(0o622)  # programs of every user may write into it
+        path.chmod(0o622)  # programs of every user may write to it
         return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
 def answer(line: bytes, expected: Iterable[str]) -> tuple[str, int, str] | None:
-    """Return number, calls and trouble of an answer, or None if nobody was asked that. Pure."""
+    """Return number, calls and trouble of an answer, or None if it answers no open question. Pure."""
     try:
         told = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,10 +1,10 @@
-"""The pause around a capture: no client, no socket, until the host says what became of this process.
+"""The pause around a capture: no client, no socket, until the host says what this process has become.
 
 A captured process may wake as itself, or as a copy in another container with another name. A connection to
-the outside could not be captured, so there is none, and the host speaks through a file. It is looked for at
-the ticks of an interval timer: unlike the loop's own timers, that one is captured with the time it has left,
-and works whatever the clock says after a restore. Nothing else is done meanwhile: what would be captured in
-the middle of a look at a process would have files of it open that a copy is not given.
+the outside could not be captured, so there is none, and the host speaks through a file. The ticks of an
+interval timer poll for it: unlike the loop's own timers, that one is captured with the time it has left, and
+works whatever the clock says after a restore. Nothing else runs meanwhile: a capture in the middle of reading
+a process would hold files of it open that a copy is not given.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ from holdfast.runtime.guest.wire.supervisor_server import Server
 
 TICK = 0.002
 PATIENCE = 10.0
-"""Seconds after which the session listens again by itself: its controller may be dead, and no other one came,
-which would have ended the pause. A machine with far too much to do takes some of them to begin a capture."""
+"""Seconds after which the session listens again on its own: its controller may be dead, and no other came
+that would have ended the pause. An overloaded machine takes some of them to begin a capture.
+"""
 ROOM_BYTES = 64 << 10
 ROOM_FILES = 8
-"""What has to be free in the shared folder: for two small files of each side, and the socket."""
+"""Free space needed in the shared folder: for two small files of each side, and the socket."""
 
 logger = logging.getLogger(__name__)
 
 
 class Pause:
-    """Ends all connections on request, and listens again when told or after a while."""
+    """Ends all connections on request, and listens again on the host's request or after a timeout."""
 
     def __init__(self, loop: SteadyLoop, guest: Guest, server: Server) -> None:
         self._loop = loop
@@ -49,7 +50,7 @@ class Pause:
         self._waking: asyncio.Task[None] | None = None
 
     async def prepare(self, call: Call) -> None:
-        """Answer when nothing but this connection is left; it is closed right after."""
+        """Answer once only this connection is left; it is closed right after."""
         guest, layout = self._guest, self._guest.layout
         _check_room(layout.run)
         await guest.hooks.settled()
@@ -80,7 +81,7 @@ class Pause:
                 **moment,
             )
         except BaseException:
-            # The client went away: nobody will capture.
+            # The client went away: no capture will follow.
             layout.paused(token).unlink(missing_ok=True)
             self._hold(hold=False)
             guest.journal.resume()
@@ -93,7 +94,7 @@ class Pause:
         self._begin(token)
 
     def _hold(self, *, hold: bool) -> None:
-        """Keep the terminals still, or let them go on."""
+        """Stop the terminals' output, or let it continue."""
         for shell in self._guest.shells.values():
             shell.hold(hold=hold)
         self._guest.tasks.hold(hold=hold)
@@ -111,19 +112,19 @@ class Pause:
         if not self._token or self._server.connected:
             return
         with _signals_kept():
-            while not self._told():
+            while not self._ended():
                 signal.pause()
 
-    def _told(self) -> bool:
-        """Whether the pause is over: somebody has said so, or nobody has for long."""
+    def _ended(self) -> bool:
+        """Return whether the pause is over: the host ended it, or it timed out."""
         layout = self._guest.layout
         if layout.wake.exists():
-            told = read_object(layout.wake)
-            if told is not None and told.get("token") == self._token:
-                self._end(told)
+            word = read_object(layout.wake)
+            if word is not None and word.get("token") == self._token:
+                self._end(word)
                 return True
         if self._loop.time() - self._began > PATIENCE:
-            logger.warning("nobody ended the pause in %.0f s", PATIENCE)
+            logger.warning("no controller ended the pause in %.0f s", PATIENCE)
             self._end(read_object(layout.session) or {})
             return True
         return False
@@ -132,7 +133,7 @@ class Pause:
         signal.setitimer(signal.ITIMER_REAL, 0)
         self._loop.watchful = False
         guest = self._guest
-        # First of all: who finds it while everything stands still may rely on all that a pause is.
+        # First of all: a process that finds it during the freeze relies on the pause being complete.
         guest.layout.paused(self._token).unlink(missing_ok=True)
         self._token = ""
         self._hold(hold=False)
@@ -141,7 +142,7 @@ class Pause:
         event = told.get("event")
         for desk in guest.desks.values():
             desk.woken(copy=event == "restored")
-        # Who asks first is the controller, when the last process of the copy runs.
+        # The controller asks first, once the last process of the copy runs.
         guest.arriving = event == "restored"
         guest.become(told, event if event in ("resumed", "restored") else "aborted")
         guest.watch.resume()
@@ -150,16 +151,16 @@ class Pause:
 
 
 def _check_room(folder: Path) -> None:
-    """Refuse to pause where the host could not leave word, and this process could not make its socket."""
+    """Refuse to pause where the host could not write its file, or this process its socket."""
     room = os.statvfs(folder)
     few = room.f_files and room.f_favail < ROOM_FILES
     if few or room.f_bavail * room.f_frsize < ROOM_BYTES:
-        raise Refusal("no_room", f"cannot pause: {folder} is full, remove what is not the supervisor's")
+        raise Refusal("no_room", f"cannot pause: {folder} is full; remove files of the session from it")
 
 
 @contextmanager
 def _signals_kept() -> Iterator[None]:
-    """Keep signals for the loop that come while it does not run; ticks alone would be too many for it."""
+    """Keep signals that come while the loop does not run; the ticks alone would be too many for it."""
     reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     loops = signal.set_wakeup_fd(writing)
     try:

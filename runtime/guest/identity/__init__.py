@@ -1,1 +1,1 @@
-"""Who the session is, and whose processes it starts."""
+"""The session's identity, and the user account its processes run as."""

@@ -1,4 +1,4 @@
-"""Whose processes the shell and the kernels are, and the environment they begin with."""
+"""The user account of the shell and the kernels, and the environment they begin with."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 OOM_SCORE = "500"
-"""The session's processes are to be killed for memory before the supervisor is."""
+"""Score that has the kernel kill the session's processes for memory before the supervisor."""
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -27,7 +27,8 @@ class Account:
     def of(cls, user: str | None) -> Account:
         """Return the user of that name or number, or the supervisor's own.
 
-        Raises LookupError: no such user.
+        Raises:
+            LookupError: no such user.
         """
         if user is None:
             return cls._from(pwd.getpwuid(os.getuid()))
@@ -42,11 +43,11 @@ class Account:
 
     @property
     def foreign(self) -> bool:
-        """Whether processes must change their user to become this one's."""
+        """True if processes must change their user to become this one's."""
         return self.uid != os.getuid()
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
-        """Return what the container was given, and what a login would add."""
+        """Return what the container was given, plus what a login would add."""
         env = {"PATH": _DEFAULT_PATH, "LANG": "C.UTF-8", **base}
         if self.foreign:
             env.update(HOME=self.home)
@@ -60,7 +61,7 @@ class Account:
         return os.getgrouplist(self.name, self.gid)
 
     def become(self) -> None:
-        """Change this process to the user, for good. For a forked child."""
+        """Change this process to the user for good, in a forked child."""
         if self.foreign:
             os.initgroups(self.name, self.gid)
             os.setgid(self.gid)
@@ -82,7 +83,7 @@ def working_directory(wanted: Path, account: Account) -> str:
 
 
 def expose_to_oom(pid: int) -> None:
-    """Make a process, and what it starts, likelier to be killed for memory. Harmless where refused."""
+    """Make a process and its children likelier to be killed for memory. Harmless where refused."""
     try:
         Path(f"/proc/{pid}/oom_score_adj").write_text(OOM_SCORE)
     except OSError:

@@ -1,7 +1,7 @@
-"""Who does something: an agent, a person, or the system itself; by name if it is known.
+"""The actor behind a request: an agent, a person, or the system itself, by name if it is known.
 
-The text form is `person:alice`, or `agent` without a name. Who sends it is believed: the journal tells who
-said to be whom, and the socket is open to the home's owner only.
+The text form is `person:alice`, or `agent` without a name. The sender is believed: the journal records who
+claimed to be whom, and only the home's owner can open the socket.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NAME = re.compile(r"[^\x00-\x20\x7f-\x9f]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """One of them."""
+    """An agent, a person or the system."""
 
     kind: str
     name: str = ""
@@ -26,10 +26,14 @@ class Actor:
 
     @classmethod
     def parse(cls, text: str) -> Actor:
-        """Return the actor of a text form. Raises ValueError, with a message for people."""
+        """Return the actor of a text form.
+
+        Raises:
+            ValueError: the text is not an actor; the message is for people.
+        """
         kind, colon, name = text.partition(":")
         if kind not in KINDS:
-            raise ValueError(f"an actor is {', '.join(KINDS)}, or one of them with a name: person:alice")
+            raise ValueError(f"an actor is one of {', '.join(KINDS)}, optionally with a name: person:alice")
         if colon and not _NAME.fullmatch(name):
             raise ValueError("the name of an actor has 1 to 64 characters and no blanks")
         return cls(kind, name)
@@ -37,7 +41,7 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """Who asks for something, in text form; why; and the key under which it may be done only once."""
+    """Attribution of a request: the actor in text form, the reason, and the idempotency key."""
 
     actor: str = "agent"
     reason: str | None = None

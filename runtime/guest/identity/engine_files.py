@@ -1,8 +1,8 @@
-"""Files that the engine puts into each container anew, and what the user has made of them.
+"""Files that the engine writes into each new container, and the user's additions to them.
 
 `/etc/hosts` and `/etc/resolv.conf` are mounts: no snapshot has them. A copy finds those of its own container,
 with the right name and address, and without what the user wrote. Lines that the user added are kept in this
-process's memory, and added to the copy's. Knows nothing of who the session is.
+process's memory, and added to the copy's files. Knows nothing of the session's identity.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ LONGEST = 256 << 10
 
 
 class EngineFiles:
-    """What the engine gave, and what was added to it at the last look."""
+    """The engine's version of the files, and the user's additions at the last look."""
 
     def __init__(self, paths: Sequence[Path] = (HOSTS, RESOLVER)) -> None:
         self._given = {path: lines(path) for path in paths}
         self._added: dict[Path, list[str]] = {}
 
     def look(self) -> None:
-        """Remember what the user added: a copy may be about to be made."""
+        """Remember what the user added, since a copy may be about to be made."""
         self._added = {path: added(given, lines(path)) for path, given in self._given.items()}
 
     def carry_over(self) -> None:
-        """Add it to the files of this container, in which this process has just come to life."""
+        """Add the user's lines to the files of this container, in which this process was just restored."""
         for path, mine in self._added.items():
             self._given[path] = lines(path)
             missing = added(self._given[path], mine)
@@ -40,7 +40,7 @@ class EngineFiles:
 
 
 def lines(path: Path) -> list[str]:
-    """Return the lines of a file; none if it is not there, or longer than any of its kind."""
+    """Return the lines of a file; none if it is missing, or too long to be such a file."""
     try:
         with path.open("rb") as file:
             data = file.read(LONGEST + 1)
@@ -50,6 +50,6 @@ def lines(path: Path) -> list[str]:
 
 
 def added(given: Sequence[str], now: Sequence[str]) -> list[str]:
-    """Return the lines that are in the second only. Pure."""
+    """Return the lines that are only in the second. Pure."""
     known = set(given)
     return [line for line in now if line not in known]

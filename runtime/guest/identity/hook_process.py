@@ -1,4 +1,4 @@
-"""One program that is run as a hook: its process, its last output, its end in time."""
+"""One program run as a hook: its process, the end of its output, its time limit."""
 
 from __future__ import annotations
 
@@ -18,10 +18,14 @@ READ_SIZE = 64 << 10
 
 
 class HookProcess:
-    """Starts it, in a process group of its own. What it writes is read as it comes; the end of it is kept."""
+    """Starts the program in its own process group, reads its output as it comes and keeps the end of it."""
 
     def __init__(self, path: Path, environment: Mapping[str, str], account: Account, reaper: Reaper) -> None:
-        """Raises OSError."""
+        """Start the program.
+
+        Raises:
+            OSError: it could not be started.
+        """
         self.exit_code: int | None = None
         self._tail = b""
         self._loop = asyncio.get_running_loop()
@@ -59,7 +63,7 @@ class HookProcess:
         self._loop.add_reader(self._read, self._take)
 
     async def ended(self, seconds: float) -> str:
-        """Wait for its end, and bring it about when the time is over. Returns what went wrong."""
+        """Wait for the end, and force it when the time is up. Return what went wrong, or an empty string."""
         trouble = ""
         try:
             async with asyncio.timeout(seconds):
@@ -76,7 +80,7 @@ class HookProcess:
         return trouble
 
     def output(self) -> str:
-        """Return the end of what it wrote."""
+        """Return the end of its output."""
         return self._tail[-KEPT_OUTPUT:].decode("utf-8", "replace")
 
     def _take(self) -> None:
@@ -92,7 +96,7 @@ class HookProcess:
 
     def _ended(self) -> None:
         code = self._process.poll()
-        # As shells tell it: 128 and the number of the signal that ended it.
+        # By the convention of shells: 128 plus the number of the signal that ended it.
         self.exit_code = None if code is None else code if code >= 0 else 128 - code
         self._over.set()
 

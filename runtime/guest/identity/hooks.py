@@ -1,8 +1,8 @@
-"""Runs what the user wants done when the session goes on after a capture, or as a copy.
+"""Hooks the user wants run when the session resumes after a capture, or starts as a copy.
 
-Programs in two folders, as the session's user; and programs that listen (`holdfast_session.py`). Each is told
-once what happened. All of it has an end: who hangs is killed, who is silent is waited for no longer. It owns
-nothing of the session; what came of it is in the journal.
+Programs in two folders, run as the session's user, and programs that listen (`holdfast_session.py`). Each is
+notified once. Everything has a time limit: a program that hangs is killed, one that is silent is abandoned.
+Owns nothing of the session; the results are in the journal.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ EACH = 5.0
 """Seconds a program may take."""
 ALL = 15.0
 MOST = 32
-"""Programs of one folder; the rest is not run."""
+"""Limit of programs per folder; the rest are not run."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one hook. `trouble` is empty if all is well; `output` is the end of what it wrote."""
+    """The result of one hook. `trouble` is empty if it succeeded; `output` is the end of its output."""
 
     hook: str
     event: str
@@ -48,7 +48,7 @@ class Outcome:
 
 
 class Hooks:
-    """All hooks of the session, and what came of them the last time."""
+    """All hooks of the session, and the results of their last run."""
 
     def __init__(
         self, layout: Layout, account: Account, reaper: Reaper, append: Callable[..., object]
@@ -62,12 +62,12 @@ class Hooks:
         self.outcomes: list[Outcome] = []
 
     def begin(self, awakening: Awakening, identity: Identity) -> None:
-        """Tell everybody, in the background."""
+        """Run all hooks in the background."""
         self.outcomes = []
         self._running = asyncio.get_running_loop().create_task(self._run(awakening, identity))
 
     async def settled(self) -> list[Outcome]:
-        """Wait until all are over, which takes at most ALL seconds, and return what came of it."""
+        """Wait until all hooks are over, at most ALL seconds, and return their results."""
         if self._running:
             await asyncio.shield(self._running)
         return self.outcomes
@@ -92,13 +92,13 @@ class Hooks:
         for path in self._found():
             left = min(EACH, end - loop.time())
             if left <= 0:
-                self._over(Outcome(str(path), event, trouble=f"not run: all together took {ALL:.0f} s"))
+                self._over(Outcome(str(path), event, trouble=f"not run: earlier hooks took {ALL:.0f} s"))
                 continue
             began = loop.time()
             try:
                 process = HookProcess(path, environment(os.environ, facts), self._account, self._reaper)
             except OSError as error:
-                self._over(Outcome(str(path), event, trouble=f"cannot be run: {error.strerror or error}"))
+                self._over(Outcome(str(path), event, trouble=f"cannot run: {error.strerror or error}"))
                 continue
             trouble = await process.ended(left)
             seconds = loop.time() - began
@@ -110,13 +110,13 @@ class Hooks:
 
     def _over(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
-        told = {key: value for key, value in asdict(outcome).items() if value not in ("", None)}
+        values = {key: value for key, value in asdict(outcome).items() if value not in ("", None)}
         kind = "hook_failed" if outcome.trouble else "hook"
-        self._append(kind, actor="system", **{**told, "seconds": round(outcome.seconds, 3)})
+        self._append(kind, actor="system", **{**values, "seconds": round(outcome.seconds, 3)})
 
 
 def facts_of(awakening: Awakening, identity: Identity) -> dict[str, Any]:
-    """Return what hooks are told, by the names of `holdfast_session.Event`. Pure."""
+    """Return what hooks are given, by the names of `holdfast_session.Event`. Pure."""
     before = awakening.before
     return {
         "kind": awakening.event,
@@ -131,13 +131,13 @@ def facts_of(awakening: Awakening, identity: Identity) -> dict[str, Any]:
 
 
 def environment(base: Mapping[str, str], facts: Mapping[str, Any]) -> dict[str, str]:
-    """Return the environment of a program that is told these facts. Pure."""
-    told = {f"HOLDFAST_{key.upper()}": str(value) for key, value in facts.items() if key != "kind"}
-    return {**base, **told, "HOLDFAST_EVENT": str(facts["kind"])}
+    """Return the environment of a hook that is given these facts. Pure."""
+    values = {f"HOLDFAST_{key.upper()}": str(value) for key, value in facts.items() if key != "kind"}
+    return {**base, **values, "HOLDFAST_EVENT": str(facts["kind"])}
 
 
 def _programs_in(folder: Path) -> list[Path]:
-    """Executables in the order of their names; hidden files and editors' backups are none."""
+    """Return the executables in the order of their names, without hidden files and editors' backups."""
     found: list[Path] = []
     with suppress(OSError):
         for path in sorted(folder.iterdir()):

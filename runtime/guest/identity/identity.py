@@ -1,4 +1,4 @@
-"""Who this session is: told by the host in files, and changed when the session is restored as another."""
+"""The session's identity: given by the host in files, and changed when the session is restored as another."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Id and name of the session, whose processes it runs and where, and how often it was restored.
+    """Id and name of the session, the user and directory its processes run in, and its number of restores.
 
-    `container` is the id of its container, if the host said so.
+    `container` is the id of its container, if the host gave it.
     """
 
     session: str = ""
@@ -23,7 +23,7 @@ class Identity:
     container: str = ""
 
     def updated(self, told: dict[str, Any]) -> Identity:
-        """Return this identity with what the host told; what has the wrong type is ignored."""
+        """Return this identity with the host's facts; values of the wrong type are ignored."""
         changes: dict[str, Any] = {
             key: told[key]
             for key in ("session", "name", "container")
@@ -38,7 +38,7 @@ class Identity:
 
 
 def read_object(path: Path) -> dict[str, Any] | None:
-    """Return the JSON object in a file, or None: the file may not be there yet, or be half written."""
+    """Return the JSON object in a file, or None: the file may be missing, or half written."""
     try:
         told = json.loads(path.read_bytes())
     except (OSError, ValueError):

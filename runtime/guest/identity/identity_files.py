@@ -1,6 +1,6 @@
-"""Tells everybody in the session who it is: files for programs, and the environment of what is started.
+"""Publishes the session's identity inside it: files for programs, and the environment of new processes.
 
-Who that is, is decided elsewhere (`identity.py`); what a running shell does with it is in `bash_self.h`.
+The identity itself comes from `identity.py`; what a running shell does with it is in `bash_self.h`.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from holdfast.runtime.guest.identity.identity import Identity
 from holdfast.runtime.guest.layout import IdentityPaths
 
 NAMES = ("HOLDFAST_SESSION", "HOLDFAST_NAME", "HOLDFAST_GENERATION", "HOLDFAST_IDENTITY")
-"""Variables that are the session's own; `bash_state.h` does not take them for changes of the user."""
+"""Variables that belong to the session; `bash_state.h` does not count them as changes of the user."""
 _SIOCGIFADDR = 0x8915
 _IFREQ = "16sH2x4s16x"
-"""Of ioctl(2) for network interfaces: a name, then a family, a port and an address."""
+"""The ioctl(2) request for network interfaces: a name, then a family, a port and an address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Awakening:
-    """How the session came to go on: `event` is started, resumed or restored, `snapshot` the one it is about,
-    `before` who it was in that snapshot.
+    """How the session came to run: `event` is started, resumed or restored, `snapshot` the one concerned,
+    `before` the identity recorded in it.
     """
 
     event: str
@@ -39,30 +39,30 @@ class Awakening:
     before: Identity = field(default_factory=Identity)
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Awakening:
-        """Return that of a supervisor that begins: in a container of its own, or from a snapshot of files."""
-        snapshot, before = told.get("snapshot"), told.get("before")
+    def of(cls, facts: Mapping[str, Any]) -> Awakening:
+        """Return the awakening of a supervisor that begins: in a fresh container, or from snapshot files."""
+        snapshot, before = facts.get("snapshot"), facts.get("before")
         if not isinstance(snapshot, str) or not isinstance(before, dict):
             return cls("started")
         return cls("restored", snapshot, Identity().updated(before))
 
 
 def variables(identity: Identity, paths: IdentityPaths) -> dict[str, str]:
-    """Return what the environment of everything in the session says of it. Pure."""
+    """Return the environment variables that carry the identity. Pure."""
     values = (identity.session, identity.name, str(identity.generation), str(paths.facts))
     return dict(zip(NAMES, values, strict=True))
 
 
 def told(environment: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment as a shell tells it, with the facts, which the shell leaves out, as they are in
-    `own`. Pure.
+    """Return an environment as a shell reports it, plus the identity variables, which the shell leaves out,
+    as they are in `own`. Pure.
     """
     hostname = {"HOSTNAME": own["HOSTNAME"]} if "HOSTNAME" in own else {}
     return {**hostname, **environment, **{name: own[name] for name in NAMES if name in own}}
 
 
 def publish(paths: IdentityPaths, identity: Identity, awakening: Awakening) -> None:
-    """Write the files, and change this process's environment, which all that it starts begins with."""
+    """Write the files and change this process's environment, which everything it starts inherits."""
     before, own = awakening.before, variables(identity, paths)
     hostname = socket.gethostname()
     os.environ.update(own, HOSTNAME=hostname)
@@ -80,7 +80,7 @@ def publish(paths: IdentityPaths, identity: Identity, awakening: Awakening) -> N
         else None,
         "at": round(time.time(), 6),
     }
-    # A full disk, or root who removed the folder: the session goes on all the same.
+    # A full disk, or root who removed the folder: the session continues all the same.
     with suppress(OSError):
         paths.folder.mkdir(parents=True, exist_ok=True)
         paths.folder.chmod(0o755)
@@ -92,7 +92,7 @@ def publish(paths: IdentityPaths, identity: Identity, awakening: Awakening) -> N
 
 
 def addresses() -> list[str]:
-    """Return the addresses of this network namespace, loopback left out."""
+    """Return the addresses of this network namespace, except loopback."""
     found: list[str] = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
@@ -102,7 +102,7 @@ def addresses() -> list[str]:
     with suppress(OSError):
         lines = Path("/proc/net/if_inet6").read_text().splitlines()
         found += [str(IPv6Address(bytes.fromhex(line.split()[0]))) for line in lines]
-    return [one for one in found if not one.startswith(("127.", "fe80:")) and one != "::1"]
+    return [address for address in found if not address.startswith(("127.", "fe80:")) and address != "::1"]
 
 
 def _replace(path: Path, data: bytes) -> None:
@@ -113,7 +113,7 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def _rewrite(path: Path, data: bytes) -> None:
-    """Write into the very file, in one call: who has it open, or watches it, sees the change."""
+    """Rewrite the file in place, in one call: programs that have it open, or watch it, see the change."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:
         os.fchmod(fd, 0o644)

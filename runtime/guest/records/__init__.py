@@ -1,1 +1,1 @@
-"""What a session writes down: journal, recordings, keyed runs."""
+"""The session's records: journal, recordings, keyed runs."""

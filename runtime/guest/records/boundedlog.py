@@ -1,4 +1,4 @@
-"""A log file that never grows over a limit: the older half is kept beside it."""
+"""A log file with a size limit: the older half is kept beside it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class BoundedFileHandler(logging.Handler):
         self._limit = limit
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one record. A full disk is no reason to stop."""
+        """Write one record. A full disk does not stop the supervisor."""
         try:
             line = self.format(record) + "\n"
             with self._path.open("a", encoding="utf-8", errors="replace") as file:

@@ -1,26 +1,27 @@
-"""Writes down what each command and cell changed of what shells and kernels hold, and which ports opened.
+"""Records what each command and cell changed in the state of shells and kernels, and which ports opened.
 
-An entry `changed` follows the end of a command soon, so that the moment of any journal entry can be told
-later by taking these back. Nothing is written where nothing changed.
+An entry `changed` soon follows the end of a command, so that the state at any journal entry can be computed
+later by undoing these. Nothing is written where nothing changed.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from holdfast.kernels.guest.kernel import Kernel
 from holdfast.runtime.guest.captures.held_state import kernel_of, shell_of
 from holdfast.runtime.guest.pulse.listening import Listening, listening_sockets
+from holdfast.runtime.guest.pulse.origins import Origins
+from holdfast.runtime.guest.records.journal import Journal
 from holdfast.runtime.guest.records.masking import MASK
-
-if TYPE_CHECKING:
-    from holdfast.runtime.guest.guest import Guest
+from holdfast.runtime.guest.shells.shell import Shell
 
 SOON = 0.2
 """Seconds after a cell or command in which kernels and ports are looked at; later ones share the look."""
 MOST = 200
-"""Names told in one entry, of each kind; `more` counts the rest."""
+"""Names listed in one entry, of each kind; `more` counts the rest."""
 MOST_IDS = 16
 _TABLES = ("variables", "functions", "aliases")
 
@@ -28,15 +29,20 @@ Pairs = dict[str, list[Any]]
 
 
 class Changes:
-    """What was held at the last look, and what comes next."""
+    """The state at the last look, and the looks to come."""
 
-    def __init__(self, guest: Guest) -> None:
-        self._guest = guest
+    def __init__(
+        self, shells: Mapping[str, Shell], kernels: Mapping[str, Kernel], lineage: Origins, journal: Journal
+    ) -> None:
+        self._live_shells = shells
+        self._live_kernels = kernels
+        self._lineage = lineage
+        self._journal = journal
         self._loop = asyncio.get_running_loop()
         self._shells: dict[str, dict[str, Any]] = {}
         self._versions: dict[str, tuple[int, int, int]] = {}
         self._secrets: dict[str, dict[str, str]] = {}
-        """Of each shell, the digests of variables that were set while something hidden was typed."""
+        """For each shell, the digests of variables that were set while something hidden was typed."""
         self._kernels: dict[str, dict[str, Any]] = {}
         self._cells: dict[str, list[str]] = {}
         self._sockets: dict[int, int] | None = None
@@ -45,26 +51,26 @@ class Changes:
         self._looking: asyncio.Task[None] | None = None
 
     def heard(self, kind: str, entry: Mapping[str, Any]) -> None:
-        """Take a new entry of the journal."""
+        """Process a new entry of the journal."""
         if kind == "command_ended":
-            # After the answer to whoever waits for the command, before anything else can run in the shell.
+            # After the answer to the command's waiters, before anything else can run in the shell.
             self._loop.call_soon(self._look_at_shell, str(entry.get("shell", "")), str(entry.get("id", "")))
             self._look_soon()
         elif kind == "cell_ended":
             self._cells.setdefault(str(entry.get("kernel", "")), []).append(str(entry.get("id", "")))
             self._look_soon()
         elif kind == "woken":
-            for name in self._guest.shells:
+            for name in self._live_shells:
                 self._loop.call_soon(self._look_at_shell, name, "")
 
     def settle(self) -> None:
         """Look at the shells and ports now: the present is about to be compared with the past."""
-        for name in self._guest.shells:
+        for name in self._live_shells:
             self._look_at_shell(name, "")
         self._look_at_ports()
 
     def seen(self, name: str, now: dict[str, Any]) -> None:
-        """Take a look at a kernel, as `holdings.kernel_of` gives it."""
+        """Process a look at a kernel, as `held_state.kernel_of` returns it."""
         if now["names"] is None or now["stale"]:
             return
         before, self._kernels[name] = self._kernels.get(name), now
@@ -79,10 +85,10 @@ class Changes:
             more = max(0, len(pairs) - MOST) or None
             several = ids[-MOST_IDS:] if len(ids) > 1 else None
             last = ids[-1] if ids else None
-            self._guest.journal.append("changed", kernel=name, id=last, ids=several, more=more, **told)
+            self._journal.append("changed", kernel=name, id=last, ids=several, more=more, **told)
 
     def _look_at_shell(self, name: str, id_: str) -> None:
-        shell = self._guest.shells.get(name)
+        shell = self._live_shells.get(name)
         if shell is None or (version := shell.state_version()) == self._versions.get(name):
             return
         held = shell.held()
@@ -108,7 +114,7 @@ class Changes:
                 told[table] = dict(list(pairs.items())[:MOST])
         told |= {key: [before[key], now[key]] for key in ("cwd", "umask") if before[key] != now[key]}
         if told:
-            self._guest.journal.append("changed", shell=name, id=id_ or None, more=more or None, **told)
+            self._journal.append("changed", shell=name, id=id_ or None, more=more or None, **told)
 
     def _look_soon(self) -> None:
         if self._timer is None:
@@ -125,24 +131,25 @@ class Changes:
         if sockets == self._sockets:
             return
         first, self._sockets = self._sockets is None, sockets
-        pids = frozenset(each.pid for each in self._guest.lineage.look())
+        pids = frozenset(each.pid for each in self._lineage.look())
         now = {port: pid for pid, ports in Listening().ports(pids).items() for port in ports}
         before, self._ports = self._ports, now
         closed, opened = sorted(before.items() - now.items()), sorted(now.items() - before.items())
         if not first and (opened or closed):
-            self._guest.journal.append("changed", ports=[closed, opened])
+            self._journal.append("changed", ports=[closed, opened])
 
     async def _look_at_kernels(self) -> None:
         for name in list(self._cells):
-            kernel = self._guest.kernels.get(name)
-            if kernel is not None and kernel.state == "idle":  # the end of what runs now comes here, too
+            kernel = self._live_kernels.get(name)
+            if kernel is not None and kernel.state == "idle":  # the end of what runs now arrives here as well
                 self.seen(name, await kernel_of(kernel))
 
 
 def hide(now: Pairs, before: Mapping[str, Any], secrets: dict[str, str], *, typed: bool) -> None:
-    """Take out of variables what may be a typed secret, its size and digest too. Pure but for its arguments.
+    """Remove from variables what may be a typed secret, including its size and digest. Pure but for its
+    arguments.
 
-    `secrets` remembers their digests; `typed` tells that one more may be among what is another now.
+    `secrets` remembers their digests; `typed` says that one more may be among the values that differ now.
     """
     for name, one in now.items():
         if typed and one[:3] != (before.get(name) or [])[:3]:
@@ -152,7 +159,7 @@ def hide(now: Pairs, before: Mapping[str, Any], secrets: dict[str, str], *, type
 
 
 def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> Pairs:
-    """Return what is another, as pairs of old and new; None for what is not there. Pure."""
+    """Return the differences as pairs of old and new; None for what is missing. Pure."""
     return {
         name: [before.get(name), now.get(name)]
         for name in [*now, *(name for name in before if name not in now)]

@@ -1,4 +1,4 @@
-"""What is known of files that changed: their times and sizes, and which package they came with.
+"""Facts about files that changed: their times and sizes, and the package they came with.
 
 The paths come from outside, with the records of packages that may own them. Nothing is opened but those
 records, and they are read with limits: a user of the session may have put anything there.
@@ -19,7 +19,7 @@ from holdfast.runtime.guest.shells import shell_state
 
 MAX_RECORD = 8 << 20
 EDITED_AFTER = 100_000_000
-"""Nanoseconds behind a package's record after which a change of one of its files is somebody's edit."""
+"""Nanoseconds after a package's record from which a change of one of its files counts as an edit."""
 _DPKG_STATUS = "/var/lib/dpkg/status"
 _DPKG_LOG = "/var/log/dpkg.log"
 _MERGED = ("/bin/", "/sbin/", "/lib/", "/lib64/")
@@ -28,7 +28,7 @@ _KINDS = {stat.S_IFREG: "f", stat.S_IFDIR: "d", stat.S_IFLNK: "l"}
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A package by its manager, name, and the file that lists what it has, if one does."""
+    """A package: its manager, its name, and the file that lists its contents, if there is one."""
 
     manager: str
     name: str
@@ -36,7 +36,7 @@ class Record:
 
 
 def facts(path: str) -> list[Any] | None:
-    """Return kind, size, ctime and mtime (nanoseconds) of a path, or None if it is not there."""
+    """Return kind, size, ctime and mtime (nanoseconds) of a path, or None if it does not exist."""
     try:
         found = os.lstat(path)
     except (OSError, ValueError):
@@ -45,7 +45,7 @@ def facts(path: str) -> list[Any] | None:
 
 
 class Owners:
-    """Which of some packages a file came with."""
+    """The owners of files, among some packages."""
 
     def __init__(self, records: Sequence[Record]) -> None:
         self._owners: dict[str, tuple[int, int]] = {}
@@ -60,7 +60,7 @@ class Owners:
                 self._owners[path] = (number, written[2])
 
     def of(self, path: str, mtime: int) -> int:
-        """Return the number of the package, or -1. A file that was edited after it came is nobody's."""
+        """Return the number of the package, or -1. A file edited after its installation has no owner."""
         found = self._owners.get(path)
         if found is not None:
             return found[0] if mtime <= found[1] + EDITED_AFTER else -1
@@ -68,7 +68,7 @@ class Owners:
 
 
 def versions(records: Iterable[Record], since: float) -> dict[int, dict[str, str]]:
-    """Return versions that names do not tell, by number: `new` as of now, `old` where a log says it."""
+    """Return versions that names do not contain, by number: `new` as of now, `old` where a log has it."""
     found: dict[int, dict[str, str]] = {}
     numbered = list(enumerate(records))
     debian = {one.name: number for number, one in numbered if one.manager == "apt"}
@@ -94,7 +94,7 @@ def _listed(one: Record) -> Iterable[str]:
 
 
 def _pip_files(record: str) -> Iterable[str]:
-    """The RECORD of a wheel: paths relative to the folder beside it, with digest and size behind commas."""
+    """Return the paths in a wheel's RECORD: relative to the folder beside it, then digest and size."""
     site = os.path.dirname(os.path.dirname(record))  # noqa: PTH120
     for line in _lines(record):
         path = line.rsplit(",", 2)[0].strip('"')
@@ -122,7 +122,7 @@ def _dpkg_versions(wanted: Mapping[str, int]) -> dict[str, str]:
 
 
 def _dpkg_replaced(wanted: Mapping[str, int], since: float) -> dict[str, str]:
-    """Lines such as `2026-01-31 12:00:00 upgrade jq:amd64 1.6 1.7`, in local time; the first one counts."""
+    """Parse lines like `2026-01-31 12:00:00 upgrade jq:amd64 1.6 1.7`, in local time; the first counts."""
     begin = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since))
     found: dict[str, str] = {}
     for line in _lines(_DPKG_LOG):

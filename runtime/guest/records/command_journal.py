@@ -1,7 +1,7 @@
-"""Writes down the commands of one shell: those it was given, and those that were typed at its prompt.
+"""Records the commands of one shell: those it was given, and those typed at its prompt.
 
-It is told of every step in the life of a shell and decides nothing about it. What it writes: entries in the
-journal, the record of a command that has a key, and which command a process may belong to.
+It follows every step in the life of a shell and decides nothing about it. It writes entries in the journal,
+the record of a command that has a key, and which command a process may belong to.
 """
 
 from __future__ import annotations
@@ -53,21 +53,21 @@ class Chronicle:
         self._given: _Given | None = None
         self._typed: _Typed | None = None
         self.typist = str(PERSON)
-        """Who typed last."""
+        """The actor who typed last."""
         self.hidden = False
-        """Whether something hidden was typed since somebody last looked: what it changed is secret."""
+        """True if something hidden was typed since the last look: what it changed is secret."""
 
     def given(self, command: Exec, text: bytes, who: Who) -> None:
-        """A command came in, and waits for the shell."""
+        """Note a command that waits for the shell."""
         self._given = _Given(command, text, who)
 
     def offered(self) -> None:
-        """The shell may take the command from now on."""
+        """Note that the shell may take the command from now on."""
         if given := self._given:
             self._own(given.command.id, given.text, given.who.actor)
 
     def look(self) -> None:
-        """Something happened: see what became of the command that was given."""
+        """Check what has happened to the given command."""
         given = self._given
         if given is None:
             return
@@ -89,7 +89,7 @@ class Chronicle:
             self._ended(command, who)
 
     def mark(self, mark: Mark, now: float, read: Callable[[int], bytes | None]) -> None:
-        """A mark came. `read` gives the line that was typed, by the number of the mark that tells of it."""
+        """Process a mark. `read` returns the line that was typed, by the number of its mark."""
         if mark.kind is Kind.ACCEPTED and not mark.serial:
             self._typed = self._begun(mark, now, read(mark.number))
         elif mark.kind is Kind.MORE and self._typed:
@@ -98,7 +98,7 @@ class Chronicle:
             self._over(mark.start, now, exit_code=mark.status)
 
     def shell_ended(self, offset: int, now: float, *, exit_code: int | None, signal: int | None) -> None:
-        """The shell is gone, and with it what was typed into it."""
+        """Note that the shell is gone, and with it what was typed into it."""
         if self._typed:
             self._over(offset, now, exit_code=exit_code, signal=signal, shell_exited=True)
 

@@ -1,8 +1,8 @@
 """Numbered lines in segment files: appended at once, found by number, the oldest dropped at a limit.
 
-A segment is named by the number of its first line. A line is one JSON object with its number as `seq`; it is
-whole or it is not there: what a crash left of a last line is cut off when the log is opened again. Knows
-nothing of what the lines say.
+A segment is named by the number of its first line. A line is one JSON object with its number as `seq`. It is
+whole or absent: the part of a last line that a crash left is cut off when the log is opened again. Knows
+nothing of the contents of lines.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pathlib import Path
 
 SEGMENT_SIZE = 1 << 20
 STRIDE = 64
-"""One in so many lines has its place kept in memory."""
+"""One line in this many has its place kept in memory."""
 SUFFIX = ".jsonl"
 
 
 @dataclass(slots=True)
 class Segment:
-    """One file: the number of its first line, how many it has, its size, and where every 64th line begins."""
+    """One file: the number of its first line, its line count, its size, and where every 64th line begins."""
 
     first: int
     count: int = 0
@@ -30,11 +30,11 @@ class Segment:
 
     @property
     def name(self) -> str:
-        """Of its file."""
+        """The name of its file."""
         return f"{self.first:016d}{SUFFIX}"
 
     def grow(self, length: int) -> None:
-        """Take note of one more line."""
+        """Count one more line."""
         if self.count % STRIDE == 0:
             self.places.append(self.size)
         self.count += 1
@@ -51,7 +51,7 @@ class EntryLog:
         segment_size: int = SEGMENT_SIZE,
         owner: tuple[int, int] | None = None,
     ) -> None:
-        """`owner` (uid, gid) gets the files, if they shall not be ours."""
+        """Open the log; `owner` (uid, gid) gets the files, if they are not to be ours."""
         self._folder = folder
         self._owner = owner
         self._capacity = capacity
@@ -67,19 +67,19 @@ class EntryLog:
 
     @property
     def first(self) -> int:
-        """Number of the oldest line that is kept; behind `last` if there is none."""
+        """The number of the oldest line that is kept; above `last` if there is none."""
         return self._segments[0].first if self._segments else self.last + 1
 
     @property
     def last(self) -> int:
-        """Number of the newest line, 0 if there was none."""
+        """The number of the newest line, 0 if there was none."""
         if not self._segments:
             return 0
         newest = self._segments[-1]
         return newest.first + newest.count - 1
 
     def append(self, seq: int, line: bytes) -> bool:
-        """Add a line, which ends with a newline. False if the disk has no room; then nothing has changed."""
+        """Add a line, which ends with a newline. Return False, with nothing changed, if the disk is full."""
         newest = self._segments[-1] if self._segments else None
         if newest is None or newest.size >= self._segment_size or seq != self.last + 1:
             self.close()
@@ -113,7 +113,7 @@ class EntryLog:
         return dropped
 
     def read(self, after: int, limit: int) -> list[bytes]:
-        """Return up to `limit` of the lines behind number `after` that are kept, oldest first.
+        """Return up to `limit` of the lines after number `after` that are kept, oldest first.
 
         They are of one segment: fewer than `limit` does not mean that there are no more.
         """
@@ -124,7 +124,7 @@ class EntryLog:
         return []
 
     def there(self) -> bool:
-        """Whether the newest file is as it was left: with another it would be another log."""
+        """Return whether the newest file is as it was left: otherwise this would be another log."""
         if not self._segments:
             return False
         try:
@@ -133,7 +133,7 @@ class EntryLog:
             return False
 
     def close(self) -> None:
-        """Keep no file open. The next line opens it again."""
+        """Close the file. The next line opens it again."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -156,7 +156,7 @@ class EntryLog:
                 self._load_segment(Segment(first))
 
     def _load_segment(self, segment: Segment) -> None:
-        """Take the whole lines of a file; at the first that is not, the file is cut."""
+        """Read the whole lines of a file, and cut the file at the first that is not whole."""
         path = self._folder / segment.name
         try:
             with path.open("r+b") as file:

@@ -1,9 +1,8 @@
 """The session's journal: what was run and what happened, one JSON line each, written at once.
 
-It lies in the supervisor's own folder, so it is part of snapshots: a fork's journal begins with that of its
-parent up to the moment. A copy of what is new goes to the folder shared with the host, where it outlives the
-container. Who writes which kinds of entries is in the modules of what happens; `docs/architecture.md` has
-the list.
+It is kept in the supervisor's own folder, so it is part of snapshots: a fork's journal begins with that of
+its parent up to the capture. A copy of new entries goes to the folder shared with the host, where it outlives
+the container. The modules that cause entries define their kinds; `docs/architecture.md` has the list.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from holdfast.runtime.guest.records.entrylog import EntryLog
 
 CAPACITY = 64 << 20
 COPY_CAPACITY = 16 << 20
-"""Half of what the shared folder has room for."""
+"""Half of the space in the shared folder."""
 MAX_LINE = 1 << 20
 """Bytes of an entry; a larger one loses its longest texts."""
 PAGE = 500
@@ -40,25 +39,25 @@ class Journal:
         self._lost = 0
         self._waiters: list[asyncio.Future[None]] = []
         self.heard: Callable[[str, Mapping[str, Any]], None] | None = None
-        """Is told the kind and fields of each entry at once."""
+        """Callback that gets the kind and fields of each entry at once."""
         if self._log.torn:
             self.append("dropped", why="torn", bytes=self._log.torn)
         self.resume()
 
     @property
     def last(self) -> int:
-        """`seq` of the newest entry; 0 if there is none."""
+        """The `seq` of the newest entry; 0 if there is none."""
         return self._last
 
     @property
     def first(self) -> int:
-        """`seq` of the oldest entry that is kept."""
+        """The `seq` of the oldest entry that is kept."""
         return self._log.first
 
     def append(self, kind: str, /, **fields: Any) -> int:
         """Write an entry and return its `seq`. Fields that are None are left out.
 
-        Without room on the disk the entry is lost; how many were is told by the next that finds room.
+        On a full disk the entry is lost; the next that can be written says how many were.
         """
         if self._lost and self._write({"kind": "dropped", "why": "disk full", "entries": self._lost}):
             self._lost = 0
@@ -80,7 +79,7 @@ class Journal:
     def entries(
         self, after: int = 0, limit: int = PAGE, kinds: Collection[str] | None = None
     ) -> list[dict[str, Any]]:
-        """Return up to `limit` entries behind number `after`, oldest first; of some kinds if given."""
+        """Return up to `limit` entries after number `after`, oldest first; only of some kinds, if given."""
         found: list[dict[str, Any]] = []
         while len(found) < limit and (lines := self._log.read(after, PAGE)):
             for line in lines:
@@ -103,13 +102,13 @@ class Journal:
                 self._waiters.remove(waiter)
 
     def pause(self) -> None:
-        """Let go of the shared folder: in a copy of this process it will be another one."""
+        """Close the copy in the shared folder, which will be a different one in a copy of this process."""
         if self._copy:
             self._copy.close()
             self._known, self._copy = self._copy, None
 
     def resume(self) -> None:
-        """Go on with the copy, with what was written meanwhile."""
+        """Continue the copy, including what was written meanwhile."""
         if self._copy_folder is None:
             return
         try:
@@ -140,7 +139,7 @@ class Journal:
 
 
 def _owner(folder: Path) -> tuple[int, int] | None:
-    """On the host, the shared folder is the controller's user's; what is in it shall be, too."""
+    """Return the owner of the shared folder, who is to own its files: on the host, the controller's user."""
     if os.getuid() != 0:
         return None
     status = folder.stat()

@@ -1,7 +1,7 @@
-"""What was run under a key, so that it never runs twice: one small file for each key.
+"""Runs under an idempotency key, recorded so that none is repeated: one small file for each key.
 
-The file is written before what it tells of may start, and gets its second line when that has ended. It is
-part of the session's files: in a copy of an earlier moment the key is free again, as what was done is undone.
+The file is written before the run may start, and gets its second line when that has ended. It is part of the
+session's files: in a copy of an earlier snapshot the key is free again, because the run is undone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.runtime.guest.wire.connection import Refusal
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a key stands for, and what it came to if it has ended."""
+    """The request that a key stands for, and its outcome if it has ended."""
 
     began: dict[str, Any]
     ended: dict[str, Any] | None
@@ -44,7 +44,11 @@ class Keyed:
         return Known(told[0], next((each for each in told[1:] if each is not None), None))
 
     def check(self, id_: str, op: str, target: str, text: bytes) -> Known | None:
-        """Return what is known under an id. Raises Refusal if it stands for something else."""
+        """Return what is known under an id.
+
+        Raises:
+            Refusal: the id stands for something else.
+        """
         known = self.find(id_)
         if known and known.began.get("what") != _what(op, target, text):
             other = f"{known.began.get('op')} in {known.began.get('target')}"
@@ -55,7 +59,11 @@ class Keyed:
         return known
 
     def begin(self, id_: str, op: str, target: str, text: bytes, **more: str) -> None:
-        """Write down that this is about to start. Raises Refusal if it cannot be: then it must not start."""
+        """Record that this is about to start.
+
+        Raises:
+            Refusal: it cannot be recorded, so it must not start.
+        """
         line = _line({"op": op, "target": target, "what": _what(op, target, text), "at": time.time(), **more})
         path = self._path(id_)
         try:
@@ -71,7 +79,7 @@ class Keyed:
             raise Refusal("no_space", f"cannot {op} under a key: it cannot be recorded (the disk is full)")
 
     def end(self, id_: str, **result: Any) -> None:
-        """Write down what it came to. Without room for that, its outcome is known as long as we live."""
+        """Record the outcome. If the disk is full, it is known only as long as this process lives."""
         try:
             fd = os.open(self._path(id_), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
@@ -84,7 +92,7 @@ class Keyed:
             os.close(fd)
 
     def forget(self, id_: str) -> None:
-        """It did not start after all: the key is free."""
+        """Free the key: the run did not start after all."""
         self._path(id_).unlink(missing_ok=True)
 
     def _path(self, id_: str) -> Path:

@@ -1,4 +1,4 @@
-"""What of a value may be shown outside of its process: short, and nothing that looks like a secret. Pure."""
+"""Values as they may be shown outside their process: short, and with likely secrets masked. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KNOWN = frozenset({"PWD", "OLDPWD"})
 
 
 def secret(name: str) -> bool:
-    """Whether a variable of that name looks like one that holds a secret."""
+    """Return whether a variable of that name looks like one that holds a secret."""
     return name not in _KNOWN and _SECRET.search(name) is not None
 
 

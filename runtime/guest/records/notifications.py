@@ -1,6 +1,6 @@
-"""What died unasked, kept until whoever works here has been told: once each, with the next result.
+"""Unexpected deaths, kept until each actor has been notified: once each, with the actor's next result.
 
-Pure. It decides what is news; `guest.py` brings it what was written into the journal.
+Pure. It decides what is news; `guest.py` passes it the journal's entries.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MAX_ACTORS = 64
 
 
 class News:
-    """The latest deaths, and who knows of which."""
+    """The latest deaths, and which actors know of them."""
 
     def __init__(self) -> None:
         self._items: deque[tuple[int, dict[str, Any]]] = deque(maxlen=KEPT)
@@ -23,16 +23,16 @@ class News:
         self._heard: deque[tuple[str, str]] = deque(maxlen=KEPT)
 
     def add(self, seq: int, at: float, kind: str, fields: Mapping[str, Any]) -> None:
-        """Take an entry of the journal."""
+        """Process an entry of the journal."""
         if is_news(kind, fields):
             self._items.append((seq, {"seq": seq, "at": at, "kind": kind, **fields}))
 
     def heard(self, actor: str, task: str) -> None:
-        """This actor was told how a task ended: it had waited for it."""
+        """Note that this actor knows how a task ended, having waited for it."""
         self._heard.append((actor, task))
 
     def since(self, actor: str) -> list[dict[str, Any]]:
-        """Return what this actor was not told yet, the latest of it, oldest first."""
+        """Return the latest news this actor has not got yet, oldest first."""
         if not self._items or self._items[-1][0] <= self._told.get(actor, 0):
             return []
         before = self._told.pop(actor, 0)
@@ -41,7 +41,7 @@ class News:
             del self._told[next(iter(self._told))]
         new = [item for seq, item in self._items if seq > before and not self._knows(actor, item)]
         if any(item.get("cause") == "oom" for item in new):
-            # Who was killed says more than that somebody was.
+            # The deaths of named processes say more than a bare "something was killed".
             new = [item for item in new if item["kind"] != "oom"]
         return new[-AT_ONCE:]
 
@@ -50,7 +50,7 @@ class News:
 
 
 def is_news(kind: str, fields: Mapping[str, Any]) -> bool:
-    """Whether an entry tells of an end that may surprise: not of a job that was done, nor of a restart."""
+    """Return whether an entry reports a surprising end: not of a job that was done, nor a restart."""
     match kind:
         case "process_exited":
             return fields.get("exit_code") != 0

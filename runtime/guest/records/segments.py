@@ -1,4 +1,4 @@
-"""Where the bytes of an endless stream lie in segment files, and which segments to drop.
+"""The layout of an endless stream's bytes in segment files, and which segments to drop.
 
 Arithmetic only; `streamlog.py` owns the files.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Bytes that lie side by side in one segment."""
+    """Bytes that are contiguous in one segment."""
 
     segment: int
     position: int
@@ -61,7 +61,7 @@ class SegmentIndex:
         return min(max(offset, self.start), self.end)
 
     def locate(self, offset: int, length: int) -> Span | None:
-        """Return where the bytes from `offset` on lie, up to the end of their segment, or None at the end."""
+        """Return where the bytes from `offset` on are, up to the end of their segment, or None at the end."""
         if offset < self.start:
             raise ValueError(f"cannot read at {offset}: the stream is kept from {self.start} on")
         length = min(length, self.end - offset)

@@ -1,6 +1,6 @@
 """A bounded record of an endless stream of bytes, in files, read by absolute offset.
 
-Memory stays flat however much is written and however slowly it is read: readers read the files.
+Memory use stays constant however much is written and however slowly it is read: readers read the files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class StreamLog:
     """Appends to segment files, drops the oldest, and wakes readers that wait for more."""
 
     def __init__(self, folder: Path, capacity: int, segment_size: int = SEGMENT_SIZE) -> None:
-        """Start an empty stream in folder; what was in it is removed."""
+        """Start an empty stream in a folder, removing what was in it."""
         self._folder = folder
         self._index = SegmentIndex(segment_size, capacity)
         self._open: tuple[int, int] | None = None
@@ -29,12 +29,12 @@ class StreamLog:
 
     @property
     def start(self) -> int:
-        """Offset of the oldest byte that is kept."""
+        """The offset of the oldest byte that is kept."""
         return self._index.start
 
     @property
     def end(self) -> int:
-        """Offset behind the newest byte."""
+        """The offset after the newest byte."""
         return self._index.end
 
     def clamp(self, offset: int) -> int:
@@ -54,7 +54,8 @@ class StreamLog:
     def read(self, offset: int, length: int) -> bytes:
         """Return up to `length` bytes from `offset` on; empty at the end.
 
-        Raises ValueError if the stream is no longer kept there.
+        Raises:
+            ValueError: the stream is no longer kept there.
         """
         parts = []
         while length > 0 and (span := self._index.locate(offset, length)):
@@ -74,13 +75,13 @@ class StreamLog:
                 self._waiters.remove(waiter)
 
     def rest(self) -> None:
-        """Keep no file open until more is appended."""
+        """Close the files until more is appended."""
         if self._open:
             os.close(self._open[1])
             self._open = None
 
     def remove(self) -> None:
-        """Remove all that was kept, for good; readers are told."""
+        """Remove all that was kept, for good, and wake the readers."""
         self.rest()
         self._index.forget(self._index.end)
         shutil.rmtree(self._folder, ignore_errors=True)

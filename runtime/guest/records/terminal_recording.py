@@ -1,7 +1,7 @@
-"""The time index next to a shell's recorded output: when its bytes came, its sizes, what was typed.
+"""The time index of a shell's recorded output: when its bytes came, its sizes, what was typed.
 
-The bytes themselves are `streamlog.py`'s. Bytes that came within a few milliseconds are one moment, so a
-fast program costs little; what is older than the kept output, or more than the bound, is dropped by whole
+The bytes themselves are in `streamlog.py`. Bytes that came within a few milliseconds share one moment, so a
+fast program costs little; what is older than the kept output, or exceeds the bound, is dropped by whole
 segments.
 """
 
@@ -38,7 +38,7 @@ class Recording:
         segment_size: int = SEGMENT_SIZE,
         capacity: int = CAPACITY,
     ) -> None:
-        """Start an empty index in folder; what was in it is removed."""
+        """Start an empty index in a folder, removing what was in it."""
         self._folder = folder
         self._size = size
         self._clock = clock
@@ -67,7 +67,7 @@ class Recording:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._flush_late)
 
     def resize(self, size: Size) -> None:
-        """Note another size of the terminal."""
+        """Note a new size of the terminal."""
         if size != self._size:
             self._add(Moment(Kind.RESIZE, self._clock(), self._offset, size.rows, size.columns))
             self._size = size
@@ -81,12 +81,12 @@ class Recording:
             self._add(Moment(Kind.INPUT, now, self._offset, text=part.text))
 
     def trim(self, start: int) -> None:
-        """Drop segments that tell only of output before this offset, which is no longer kept."""
+        """Drop segments that only cover output before this offset, which is no longer kept."""
         while len(self._segments) > 1 and self._segments[1][1] <= start:
             self._drop_oldest()
 
     def segments(self, start: int, end: int) -> list[int]:
-        """Return the numbers of the segments that tell of the output from `start` to `end`."""
+        """Return the numbers of the segments that cover the output from `start` to `end`."""
         self.flush()
         found = [number for number, first in self._segments if first <= end]
         late = [number for number, first in self._segments if first <= start]
@@ -133,7 +133,7 @@ class Recording:
         self._write()
         self._number += 1
         self._written = 0
-        # What this moment tells of began where the last one ended.
+        # This moment covers output from where the last one ended.
         start = Start(moment.at, self._told, self._size.rows, self._size.columns)
         self._segments.append((self._number, start.offset))
         self._encoder = Encoder(start)

@@ -1,17 +1,17 @@
-"""When what was shown: the time index of a shell's recorded output, as compact bytes.
+"""The time index of a shell's recorded output, as compact bytes.
 
-An index is a row of segments. Each begins with where it stands, so that any of them can be read alone:
+An index is a row of segments. Each begins with its position, so that any of them can be read alone:
 
     | "HFT1" | time : f64 | offset : u64 | rows : u16 | columns : u16 |        big-endian
 
-and goes on with records, all numbers as LEB128 (7 bits to a byte, low ones first):
+and continues with records, all numbers as LEB128 (7 bits to a byte, low ones first):
 
     | milliseconds since the last record << 2 | kind | bytes of output since the last record | more, by kind |
 
     OUTPUT  nothing more: the bytes before this offset had come by this time
     RESIZE  rows, columns
     INPUT   a length, and that much of typed text
-    HIDDEN  how many bytes were typed that nobody may see
+    HIDDEN  the number of typed bytes that may not be shown
 
 Pure code, for both sides; what it decodes comes from a guest, so it is checked.
 """
@@ -31,7 +31,7 @@ _MAX_NUMBER = 2**63
 
 
 class Kind(IntEnum):
-    """What happened."""
+    """The kind of a moment."""
 
     OUTPUT = 0
     RESIZE = 1
@@ -63,7 +63,7 @@ class Start:
 
 
 class Malformed(ValueError):
-    """These bytes are no index."""
+    """These bytes are not a valid index."""
 
 
 class Encoder:
@@ -75,7 +75,7 @@ class Encoder:
         self.head = _HEAD.pack(_MAGIC, self._at / 1000, start.offset, start.rows, start.columns)
 
     def encode(self, moment: Moment) -> bytes:
-        """Return the record of a moment. Time does not run backward: if the clock does, it stands still."""
+        """Return the record of a moment. If the clock runs backward, recorded time does not advance."""
         at = max(int(moment.at * 1000), self._at)
         head = _number((at - self._at) << 2 | moment.kind) + _number(moment.offset - self._offset)
         self._at, self._offset = at, moment.offset
@@ -92,12 +92,16 @@ class Encoder:
 
 
 def start_of(segment: bytes) -> Start:
-    """Return where a segment begins. Raises Malformed."""
+    """Return where a segment begins.
+
+    Raises:
+        Malformed: the bytes are not a valid index.
+    """
     if len(segment) < HEAD_SIZE:
-        raise Malformed("the index is cut off")
+        raise Malformed("the index is truncated")
     magic, at, offset, rows, columns = _HEAD.unpack_from(segment)
     if magic != _MAGIC or not 0 <= at < 1e11 or not rows or not columns:
-        raise Malformed("the index does not begin as one")
+        raise Malformed("the index has no valid header")
     return Start(at, offset, rows, columns)
 
 
@@ -130,7 +134,7 @@ def _rest(kind: Kind, at: float, offset: int, data: bytes, position: int) -> tup
         return Moment(kind, at, offset, text=text, size=first), position + first
     second, position = _read(data, position)
     if not (0 < first <= 0xFFFF and 0 < second <= 0xFFFF):
-        raise Malformed("the index tells of a terminal without a size")
+        raise Malformed("the index has a terminal without a size")
     return Moment(kind, at, offset, rows=first, columns=second), position
 
 

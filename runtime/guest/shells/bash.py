@@ -26,7 +26,7 @@ TERM = "xterm-256color"
 
 
 class Bash:
-    """One shell's files, and how to start it again and again with the same nonce."""
+    """One shell's files, and the means to start it repeatedly with the same nonce."""
 
     def __init__(self, paths: ShellPaths, layout: Layout, account: Account) -> None:
         self.nonce = secrets.token_hex(8)
@@ -46,13 +46,17 @@ class Bash:
         _write(paths.nonce, f"{self.nonce}\n".encode())
         _write(paths.pid, b"")
         paths.rcfile.write_text(_rcfile(self._layout.marks, paths.control))
-        # Laid out anew, it must go on with higher numbers: marks with lower ones are taken for repetitions.
+        # In a new folder, continue with higher numbers: marks with lower ones are taken for repetitions.
         _write(paths.epoch, b"%d\n" % (self._laid_out << 16))
         self._laid_out += 1
         self._account.own(paths.control, paths.nonce, paths.pid, paths.epoch)
 
     def start(self, size: Size) -> Terminal:
-        """Start a shell. Raises OSError if there is no bash or no terminal."""
+        """Start a shell.
+
+        Raises:
+            OSError: there is no bash or no terminal.
+        """
         account, pid_file = self._account, self._paths.pid
         if not pid_file.exists():
             self.lay_out()
@@ -75,7 +79,7 @@ class Bash:
         )
 
     def offer(self, serial: int, command: bytes) -> None:
-        """Leave a command for the shell to take. An offer not taken before is replaced."""
+        """Leave a command for the shell to take, replacing an offer that was not taken."""
         self.resume()
         text = b"%d\n%s" % (serial, command)
         try:
@@ -86,7 +90,7 @@ class Bash:
         self._account.own(self._paths.command)
 
     def withdraw(self) -> bool:
-        """Take an offer back. Returns False if the shell has taken it."""
+        """Withdraw an offer. Return False if the shell has taken it."""
         try:
             self._paths.command.unlink()
         except FileNotFoundError:
@@ -94,11 +98,11 @@ class Bash:
         return True
 
     def offers(self) -> bool:
-        """Whether an offer is there that the shell has not taken."""
+        """Return whether there is an offer that the shell has not taken."""
         return os.path.lexists(self._paths.command)
 
     def typed(self, number: int) -> bytes | None:
-        """Take the line that was typed, by the number of its mark. None if the shell did not leave it."""
+        """Return the typed line with the number of its mark, or None if the shell did not leave it."""
         path = self._paths.control / f"typed-{number}"
         try:
             fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -113,7 +117,7 @@ class Bash:
             path.unlink(missing_ok=True)
 
     def failed_fast(self) -> bool:
-        """Whether `set -e` ended the shell; said once."""
+        """Return whether `set -e` ended the shell, once."""
         found = read(self._paths.ended, limit=64) == b"errexit\n"
         with contextlib.suppress(OSError):  # the user may have put a folder there
             self._paths.ended.unlink()
@@ -140,7 +144,7 @@ def _rcfile(library: Path, control: Path) -> str:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write a file at once. Its folder belongs to the user, who may have put anything there."""
+    """Write a file atomically. Its folder belongs to the user, who may have put anything there."""
     temporary = path.with_suffix(".new")
     temporary.unlink(missing_ok=True)
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -1,9 +1,9 @@
-"""Interrupts a command until the signal has found what runs.
+"""Interrupts a command, repeating the signal until it reaches what runs.
 
-A signal is lost on a program that ended, and on a copy of the shell that is about to become the next one;
-the shell itself forgets the program it just started when it is interrupted then. So each is signalled when
-it surely heeds it: a program when it is one, the shell when it has kept the terminal for some looks. What
-got the signal and goes on has decided so, and is left alone.
+A signal is lost on a program that ended, and on a copy of the shell that is about to become the next one; the
+shell itself forgets the program it just started when it is interrupted then. So each is signalled only when
+it surely heeds it: a program once it has replaced its copy of the shell, the shell once it has kept the
+terminal for several looks. A program that got the signal and continues has decided to, and is left alone.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from holdfast.runtime.guest.shells.process_progress import Group, group_state, i
 SOON, AGAIN = 0.005, 0.05
 """Seconds from one look to the next: at first, and later."""
 EARLY = 20
-"""So many looks follow each other soon."""
+"""Number of looks that follow each other soon."""
 LOOKS = 200
 SETTLED = 4
-"""So many looks that find the same program at work, with no signal waiting for it: it has the signal."""
+"""Looks that must find the same program at work, with no signal pending: it has received the signal."""
 QUIET = 3
-"""So many looks in a row find only the shell before it is interrupted: it is not between programs."""
+"""Consecutive looks that must find only the shell before it is interrupted: it is not between programs."""
 PATIENCE = 10
-"""So many looks find a copy of the shell before it is taken for a program with a handler."""
+"""Looks that must find a copy of the shell before it is taken for a program with a handler."""
 
 
 class Foreground(Protocol):
-    """What it must know of a terminal."""
+    """The parts of a terminal that an interruption uses."""
 
     pid: int
 
@@ -41,14 +41,14 @@ class Foreground(Protocol):
 
 
 class Clock(Protocol):
-    """What it must know of an event loop."""
+    """The parts of an event loop that an interruption uses."""
 
     def call_later(self, delay: float, callback: Callable[[], object], /) -> TimerHandle:
-        """Call back after so many seconds."""
+        """Call back after this many seconds."""
 
 
 class Pursuit:
-    """One interruption of one command. `runs` tells whether it is not over, in the same terminal."""
+    """One interruption of one command. `runs` returns whether it is not over, in the same terminal."""
 
     def __init__(
         self,
@@ -59,9 +59,10 @@ class Pursuit:
         state: Callable[[int, int], Group] = group_state,
         waits: Callable[[int], bool] = interrupt_waits,
     ) -> None:
-        """`begun` tells whether the command runs already; `state` tells of a group, by it and the shell.
+        """Prepare the interruption.
 
-        `waits` tells whether a group was sent the signal and has not taken it yet.
+        `begun` returns whether the command runs already; `state` describes a group, given it and the shell.
+        `waits` returns whether a group was sent the signal and has not taken it yet.
         """
         self._loop = loop
         self._terminal = terminal
@@ -77,11 +78,11 @@ class Pursuit:
         self._timer: TimerHandle | None = None
 
     def begin(self) -> None:
-        """Interrupt, as soon as it can be done."""
+        """Interrupt as soon as possible."""
         self._look()
 
     def end(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         if self._timer:
             self._timer.cancel()
 
@@ -95,7 +96,9 @@ class Pursuit:
             self._timer = self._loop.call_later(SOON if self._looks < EARLY else AGAIN, self._look)
 
     def _settled(self) -> bool:
-        """Whether a program has the signal, and goes on: on a busy machine it may not have run since."""
+        """Return whether a program has taken the signal and continues; on a busy machine it may not
+        have run.
+        """
         found = self._found
         if found is None or found == self._terminal.pid or found not in self._hit or self._same < SETTLED:
             return False
@@ -107,7 +110,7 @@ class Pursuit:
             self._found, self._same = now, 0
         if state is Group.ENDED:
             return
-        if state is Group.RUNS and now in self._hit_as_copies:  # it is a program now, which got nothing
+        if state is Group.RUNS and now in self._hit_as_copies:  # it is a program now, which got no signal
             self._hit_as_copies.remove(now)
             self._hit.remove(now)
         self._same += 1

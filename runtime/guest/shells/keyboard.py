@@ -1,7 +1,7 @@
-"""Types into a shell for people and agents, and keeps what may be kept of it.
+"""Types into a shell for people and agents, and records what may be recorded of it.
 
-What that is, `typed.py` decides. It goes to the recording at once, and to the journal as bursts: a line, or
-what came without a pause.
+`typed.py` decides what may be. It goes to the recording at once, and to the journal as bursts: a line, or
+input without a pause.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Keyboard:
     """The keyboard of one shell."""
 
     def __init__(self, shell: Shell, note: Callable[..., object]) -> None:
-        """`note(kind, **fields)` writes into the journal."""
+        """Create the keyboard; `note(kind, **fields)` writes into the journal."""
         self._shell = shell
         self._note = note
         self._typing = Typing()
@@ -30,7 +30,7 @@ class Keyboard:
         self._timer: asyncio.TimerHandle | None = None
 
     def excess(self, data: bytes) -> int:
-        """Return how long the line is of which the terminal would drop a part, or 0."""
+        """Return the length of the line of which the terminal would drop a part, or 0."""
         terminal = self._shell.terminal
         if terminal is None:
             return 0

@@ -1,8 +1,8 @@
-"""Who may type into a shell: the rules of its write lease.
+"""The rules of a shell's write lease: who may type into it.
 
 A lease has at most one holder, an actor in text form such as `person:alice`. It is kept by the connections of
-that actor that asked for it, or by a time; when the last of these is gone it is free. Pure: the time comes in
-as a number, changes go out as values. Connections, clocks and the journal are `desk.py`'s.
+that actor that asked for it, or until a time; when the last of these is gone it is free. Pure: the time comes
+in as a number, changes go out as values. Connections, clocks and the journal belong to `shell_access.py`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 GRACE = 15.0
-"""Seconds that a holder whose connection a capture cut has to come back before others may take the lease."""
+"""Seconds in which a holder cut off by a capture may come back before others may take the lease."""
 
 
 class Action(StrEnum):
-    """What became of the lease."""
+    """The kind of a change of the lease."""
 
     TAKE = "take"
     GIVE = "give"
@@ -35,7 +35,7 @@ class Change:
 
 
 class Held(Exception):
-    """Somebody else holds the lease."""
+    """Another actor holds the lease."""
 
     def __init__(self, holder: str, since: float) -> None:
         super().__init__(holder)
@@ -62,30 +62,34 @@ class Lease:
 
     @property
     def holder(self) -> str | None:
-        """Who holds it."""
+        """The actor who holds it."""
         return self._hold.actor if self._hold else None
 
     @property
     def since(self) -> float | None:
-        """When the holder got it."""
+        """The time at which the holder got it."""
         return self._hold.since if self._hold else None
 
     @property
     def active(self) -> float | None:
-        """When the holder last typed or ran something, or got it."""
+        """The time at which the holder last typed or ran something, or got it."""
         return self._hold.active if self._hold else None
 
     @property
     def until(self) -> float | None:
-        """When it ends by itself, unless a connection keeps it."""
+        """The time at which it ends, unless a connection keeps it."""
         return self._hold.until if self._hold and not self._hold.tokens else None
 
     def allows(self, actor: str) -> bool:
-        """Whether this actor may type and run commands: nobody else holds the lease."""
+        """Return whether this actor may type and run commands: no other actor holds the lease."""
         return self._hold is None or self._hold.actor == actor
 
     def require(self, actor: str) -> None:
-        """Raise Held if somebody else holds it."""
+        """Check that no other actor holds the lease.
+
+        Raises:
+            Held: another actor does.
+        """
         if self._hold and self._hold.actor != actor:
             raise Held(self._hold.actor, self._hold.since)
 
@@ -103,9 +107,12 @@ class Lease:
         until: float | None = None,
         force: bool = False,
     ) -> list[Change]:
-        """Give it to an actor, kept by a connection (`token`) or until a time. Raises Held unless forced.
+        """Give it to an actor, kept by a connection (`token`) or until a time.
 
-        Who has it already keeps it: by one more connection, or until the later time.
+        Its present holder keeps it: by one more connection, or until the later time.
+
+        Raises:
+            Held: another actor holds it, and `force` is not set.
         """
         before = self.holder
         if self._hold is None or self._hold.actor != actor:
@@ -132,12 +139,16 @@ class Lease:
         return [Change(Action.GIVE, to, before)]
 
     def give_back(self, actor: str) -> list[Change]:
-        """Return it. Raises Held if it is somebody else's."""
+        """Return it.
+
+        Raises:
+            Held: another actor holds it.
+        """
         self.require(actor)
         return self._free(Action.RETURN)
 
     def left(self, token: str, *, lost: bool) -> list[Change]:
-        """A connection ended: by its client's wish, or it was lost."""
+        """Note that a connection ended, whether its client closed it or it was lost."""
         hold = self._hold
         if hold is None or token not in hold.tokens:
             return []
@@ -145,13 +156,13 @@ class Lease:
         return [] if self._kept() else self._free(Action.LOST if lost else Action.RETURN)
 
     def cut(self) -> None:
-        """A capture is about to cut every connection: who holds the lease by one may come back."""
+        """Cut every connection for a capture: a holder who has the lease by one may come back."""
         if self._hold:
             self._hold.cut |= self._hold.tokens
             self._hold.tokens.clear()
 
     def woken(self, now: float, *, copy: bool) -> list[Change]:
-        """A capture is over. In a copy nobody holds the lease; else the holder has a moment to come back."""
+        """Resume after a capture. In a copy the lease is free; else the holder has a moment to come back."""
         hold = self._hold
         if hold is None:
             return []
@@ -163,13 +174,13 @@ class Lease:
 
     @property
     def wake_at(self) -> float | None:
-        """When to call `tick` next."""
+        """The time at which to call `tick` next."""
         hold = self._hold
         times = [time for time in (hold.until, hold.grace) if time is not None] if hold else []
         return min(times, default=None)
 
     def tick(self, now: float) -> list[Change]:
-        """Look at the clock."""
+        """End what has expired by now."""
         hold = self._hold
         if hold is None:
             return []

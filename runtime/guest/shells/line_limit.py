@@ -1,4 +1,4 @@
-"""What a terminal would cut of typed text.  Pure.
+"""The part of typed text that a terminal would cut.  Pure.
 
 A terminal that reads lines (termios ICANON) has room for 4096 bytes of one, its end included; of a longer
 line it drops the rest and says nothing (Linux, n_tty.c).  A program that reads keys gets all there is.
@@ -14,15 +14,15 @@ _PASTE = b"\x1b[200~"
 
 
 class LineLimit:
-    """Knows how much of a line was typed into one terminal before its end."""
+    """Counts the bytes of the current line typed into one terminal."""
 
     def __init__(self) -> None:
         self._begun = 0
 
     def excess(self, data: bytes, ends: bytes, *, begun: bool = True) -> int:
-        """Return how long the line is that the terminal would cut, or 0.
+        """Return the length of the line that the terminal would cut, or 0.
 
-        `ends` are the characters that end or discard a line, none if it reads keys. `begun`: what was typed
+        `ends` are the characters that end or discard a line, empty if it reads keys. `begun`: what was typed
         before belongs to the first of these lines.
         """
         if not ends:
@@ -34,21 +34,21 @@ class LineLimit:
         return longest if longest > LONGEST else 0
 
     def later_excess(self, data: bytes) -> int:
-        """Return the same of what follows the line a prompt takes: its command may read lines."""
+        """Return the same for the input after the line a prompt takes: its command may read lines."""
         if data.startswith(_PASTE):
             return 0
         first = re.search(rb"[\r\n]", data)
         return self.excess(data[first.end() :], b"\r\n", begun=False) if first else 0
 
     def typed(self, data: bytes, ends: bytes) -> None:
-        """Hear what was typed."""
+        """Count typed bytes."""
         rest = re.split(b"[" + re.escape(ends) + b"]", data)[1:] if ends else [b""]
         self._begun = len(rest[-1]) if rest else self._begun + len(data)
 
 
 def refusal(size: int) -> str:
-    """Return the words that refuse a line of that size."""
+    """Return the message that refuses a line of that size."""
     return (
-        f"cannot type it: a line of it has {size} bytes, and a terminal that reads lines takes {LONGEST} "
+        f"cannot type it: one of its lines has {size} bytes, and a terminal that reads lines takes {LONGEST} "
         "of one and drops the rest"
     )

@@ -1,4 +1,4 @@
-"""The marks that the shell writes into its terminal, found again in the terminal's bytes.
+"""The marks that the shell writes into its terminal, extracted from the terminal's bytes.
 
 A mark is an OSC 133 sequence with the shell's nonce and a number that only grows:
 
@@ -19,7 +19,7 @@ _START = b"\x1b]133;"
 
 
 class Kind(StrEnum):
-    """What a mark tells."""
+    """The meaning of a mark."""
 
     PROMPT = "A"
     READY = "B"
@@ -43,7 +43,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Output without marks. `next` is the offset behind it and behind the marks that follow it."""
+    """Output without marks. `next` is the offset after it and after the marks that follow it."""
 
     offset: int
     data: bytes
@@ -60,7 +60,7 @@ class MarkReader:
         self._number = -1
 
     def feed(self, data: bytes) -> list[Mark]:
-        """Take the next bytes of the stream and return the marks they complete."""
+        """Process the next bytes of the stream and return the marks they complete."""
         base = self._offset - len(self._tail)
         self._offset += len(data)
         if self._tail:
@@ -78,7 +78,7 @@ class MarkReader:
 
 
 class MarkFilter:
-    """Removes a shell's marks from recorded output, repetitions too: nobody wants to see them."""
+    """Removes a shell's marks from recorded output, including repetitions: no reader wants to see them."""
 
     def __init__(self, nonce: str) -> None:
         self._pattern = _pattern(nonce)
@@ -86,8 +86,8 @@ class MarkFilter:
     def pieces(self, data: bytes, offset: int, start: int, *, final: bool) -> tuple[list[Piece], int]:
         """Cut recorded bytes into pieces without marks.
 
-        `data` begins at `offset`, up to MAX_MARK bytes before `start`, where the reader wants to begin: a
-        mark that begins before `start` is recognised by that. Returns the pieces and the offset to go on
+        `data` begins at `offset`, up to MAX_MARK bytes before `start`, where the reader wants to begin, so
+        that a mark that begins before `start` is recognized. Returns the pieces and the offset to continue
         from; unless `final`, a tail that may be the beginning of a mark is left for the next call.
         """
         if _START not in data:

@@ -1,6 +1,6 @@
-"""What /proc tells of a shell that does not answer: whether it is at work, and whether it is still ours.
+"""The state of a shell that does not answer, from /proc: whether it is at work, and whether it is still ours.
 
-It looks and decides nothing. Where it is asked only when a patience ends, it may read all of /proc.
+It reads and decides nothing. As it is only asked when a wait has expired, it may read all of /proc.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def at_work(session: int) -> bool:
 
 
 class Group(StrEnum):
-    """What becomes of a signal to a process group."""
+    """How a process group would take a signal."""
 
     ENDED = "ended"
     BEING_STARTED = "being started"
@@ -34,7 +34,7 @@ class Group(StrEnum):
 
 
 def group_state(group: int, shell: int) -> Group:
-    """Return whether all in a process group are programs by now, and not still copies of the shell.
+    """Return whether all processes of a group are programs by now, and no longer copies of the shell.
 
     In a loop of short programs each lives for a millisecond: reading all of /proc would take longer, and find
     every one of them gone.
@@ -60,9 +60,9 @@ def interrupt_waits(group: int) -> bool:
 
 
 def _candidates(group: int, shell: int) -> Iterable[int]:
-    """Return processes among which are those of a group that a shell has just started.
+    """Return processes that include those of a group that a shell has just started.
 
-    As long as the first of them is there, the others are known by their parent: this shell, or another in it.
+    As long as the first of them exists, the others are found by their parent: this shell, or another in it.
     """
     leader = access.stat(group)
     if leader is None or leader.ended:
@@ -82,7 +82,7 @@ def _catches_interrupt(pid: int) -> bool:
 
 
 def _has_interrupt(pid: int, *sets: str) -> bool:
-    """Return whether SIGINT is in one of the sets of signals of a process, see proc_pid_status(5)."""
+    """Return whether SIGINT is in one of the signal sets of a process, see proc_pid_status(5)."""
     for line in (access.read(f"/proc/{pid}/status") or b"").decode("ascii", "replace").splitlines():
         name, _, value = line.partition(":")
         if name in sets and int(value, 16) >> (signal.SIGINT - 1) & 1:
@@ -91,7 +91,7 @@ def _has_interrupt(pid: int, *sets: str) -> bool:
 
 
 def replaced_by(pid: int) -> str:
-    """Return what a shell became that makes no marks any more, or an empty string if it makes them."""
+    """Return the program that replaced a shell and makes no marks, or "" if the shell still makes them."""
     who = access.owner(pid)
     if who is None:
         return ""
@@ -105,7 +105,7 @@ def replaced_by(pid: int) -> str:
 
 
 def _whole(path: str) -> bytes | None:
-    """Return all of a file of /proc, which gives a page at a time."""
+    """Return all of a file of /proc, which yields a page at a time."""
     try:
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123  (as in access.py: a Path costs)
             parts: list[bytes] = []

@@ -1,4 +1,4 @@
-"""What the result of a command says in words, where its exit code alone would leave its caller to guess."""
+"""Explanations in a command's result, where its exit code alone would leave the caller to guess."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ LOOKED_AT = 64 << 10
 """Bytes of the newest output in which bash may have complained."""
 COMPLAINT = b"syntax error"
 BAD_USAGE = 2
-"""What bash exits with after a syntax error, and many others for other reasons."""
+"""Exit code of bash after a syntax error, and of many others for other reasons."""
 SECONDS = 2.0
-"""How late a result may be for it, which takes milliseconds unless somebody has replaced bash."""
+"""Delay allowed for an explanation, which takes milliseconds unless bash has been replaced."""
 _HOW = "close its quotes, blocks or here-document"
 
 
 async def explained(guest: Guest, shell: Shell, command: Exec) -> str:
-    """Return what explains the end of a command, or an empty string."""
+    """Return the explanation of a command's end, or an empty string."""
     if command.incomplete:
         fault = await _fault(guest, shell, command)
         why = f" ({fault.told()})" if fault and fault.incomplete else ""
@@ -35,7 +35,7 @@ async def explained(guest: Guest, shell: Shell, command: Exec) -> str:
 
 
 def _complains(shell: Shell, command: Exec) -> bool:
-    """Return whether the output has what bash writes then. The lines after it run all the same."""
+    """Return whether the output has bash's complaint. The lines after it run all the same."""
     end = command.end_offset or 0
     start = max(command.start_offset, end - LOOKED_AT, shell.log.start)
     return start < end and COMPLAINT in shell.log.read(start, end - start)

@@ -1,7 +1,7 @@
-"""What a reader must know to draw a terminal from the end of its output: what the end no longer tells.
+"""State a reader needs to draw a terminal from the end of its output, and which that end no longer shows.
 
 A full-screen program switches to the second screen and sets modes once, then paints for hours. Kept are the
-modes that are on, when the second screen was shown last, and the last place at which everything was erased.
+modes that are on, when the second screen was last shown, and the last place at which everything was erased.
 Pure: bytes in, state out.
 """
 
@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 ALTERNATE = frozenset({47, 1047, 1049})
-# Application keys, origin, wrap, cursor, mouse, focus, paste: what `redraw.py` of the host can bring back.
+# Application keys, origin, wrap, cursor, mouse, focus, paste: what the host's `redraw.py` can restore.
 MODES = frozenset({1, 6, 7, 9, 12, 25, 1000, 1002, 1003, 1004, 1005, 1006, 1015, 2004})
 _DEFAULT_ON = frozenset({7, 25})
 # A mode change, an erased screen, a full reset, a keypad mode. None is longer than _LONGEST.
@@ -42,7 +42,7 @@ class Picture:
         }
 
     def feed(self, data: bytes, offset: int) -> None:
-        """Take output that begins at an offset."""
+        """Process output that begins at an offset."""
         if self._tail:
             data, offset = self._tail + data, offset - len(self._tail)
             self._tail = b""

@@ -1,6 +1,6 @@
 """Drives one shell: its terminal, its recorded output, and the commands it runs.
 
-All decisions about commands are `machine.ShellMachine`'s; this file carries them out.
+All decisions about commands are made by `shell_fsm.ShellMachine`; this file carries them out.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 
 class Shell:
-    """One persistent bash. A new one follows at once when it ends, in the same stream."""
+    """One persistent bash. When it ends, a new one follows at once in the same stream."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Shell:
         self.picture = Picture()
         self.prompts = 0
         self.touched = 0.0
-        """When something was last typed or interrupted, by the loop's clock."""
+        """The loop's time at which something was last typed or interrupted."""
         self._marks = MarkReader(self._bash.nonce)
         self._filter = MarkFilter(self._bash.nonce)
         self.watching = Watching(self)
@@ -96,12 +96,12 @@ class Shell:
 
     @property
     def pid(self) -> int | None:
-        """Process of the shell, if one runs."""
+        """The shell's process, if one runs."""
         return self._terminal.pid if self._terminal else None
 
     @property
     def stream(self) -> str:
-        """Tells the stream that offsets are of from that of another supervisor."""
+        """Id of the stream that offsets refer to; another supervisor's differs."""
         return self._bash.nonce
 
     @property
@@ -143,7 +143,11 @@ class Shell:
             self._hang_up()
 
     def submit(self, id_: str, command: bytes, timeout: float | None, who: Who) -> Exec:
-        """Begin a command. Raises machine.Busy; then nothing has changed."""
+        """Begin a command.
+
+        Raises:
+            shell_fsm.Busy: another command has the shell; nothing has changed.
+        """
         self._serial += 1
         request = Exec(id_, self._serial, timeout)
         actions = self._machine.submit(request, self._loop.time())
@@ -152,7 +156,7 @@ class Shell:
         self.chronicle.given(request, command, who)
         self._do(actions)
         if len(self._commands) > KEPT_COMMANDS:
-            # At most one command is not over, and it is the newest: the oldest of all is over.
+            # At most one command is not over, and it is the newest, so the oldest is always over.
             del self._commands[next(iter(self._commands))]
         return request
 
@@ -183,7 +187,7 @@ class Shell:
             self._terminal.resize(size)
 
     def echo(self) -> Echo:
-        """Return who shows what is typed now."""
+        """Return what shows typed text now."""
         terminal, machine = self._terminal, self._machine
         if terminal is None:
             return Echo.NOBODY
@@ -232,11 +236,11 @@ class Shell:
         return command_of(group) or "an unknown command"
 
     def held(self, *, first: bool = False) -> ShellState:
-        """Return what the shell held at its last prompt, or at its first."""
+        """Return what the shell held at its last prompt, or at its start."""
         return self._bash.state.state(self.pid, first=first)
 
     def state_version(self) -> tuple[int, int, int]:
-        """Return what is another whenever the shell holds something else."""
+        """Return a version that changes with the shell's state."""
         return self._bash.state.version()
 
     def variables(self) -> dict[str, Variable]:
@@ -248,25 +252,25 @@ class Shell:
         return self._bash.state.exported(self.pid)
 
     def cwd(self) -> str:
-        """Return the directory the shell is in."""
+        """Return the shell's directory."""
         return self._bash.state.cwd(self.pid) or "/"
 
     def clock(self) -> float:
-        """Return the time commands are measured by, in seconds."""
+        """Return the time by which commands are measured, in seconds."""
         return self._loop.time()
 
     def observed(self) -> Observed:
-        """Return what the shell, or what runs in it, does now."""
+        """Return the present activity of the shell, or of what runs in it."""
         return self.watching.state()
 
     def output(
         self, start: int, until: Callable[[], int | None], pause: Callable[[int], T | None] = no_pause
     ) -> AsyncIterator[Piece | Gap | T]:
-        """Yield the output from `start` on, without marks. See `output.visible`."""
+        """Yield the output from `start` on, without marks. See `shell_output.visible`."""
         return visible(self.log, self._filter, start, until, pause)
 
     def hold(self, *, hold: bool) -> None:
-        """Let what writes to the terminal wait, or go on."""
+        """Make programs that write to the terminal wait, or let them continue."""
         if self._terminal:
             self._terminal.hold_output(hold=hold)
 
@@ -288,7 +292,7 @@ class Shell:
     def _take(self, data: bytes) -> None:
         if not data:
             return
-        # Readers only run after this: they never see output behind the end of a command.
+        # Readers only run after this: they never see output after the end of a command.
         self.picture.feed(data, self.log.end)
         self.log.append(data)
         self.recording.output(self.log.end)
@@ -302,18 +306,18 @@ class Shell:
             actions = self._machine.mark(mark, now)
             if current and current.over:
                 current.cwd = self.cwd()
-                self._rest()
+                self._end_interrupt()
             self._do(actions)
 
-    def _rest(self) -> None:
-        """End what an interrupt began: it was for the command that is over."""
+    def _end_interrupt(self) -> None:
+        """End an ongoing interruption: it was for the command that is over."""
         if self._pursuit:
             self._pursuit.end()
             self._pursuit = None
             self._bash.resume()
 
     def _do(self, actions: list[Action]) -> None:
-        """Carry out what the machine decided, and wake who waits for its state."""
+        """Carry out what the machine decided, and wake those who wait for its state."""
         for action in actions:
             self._carry_out(action)
         self.watching.follow(self._machine.state)
@@ -340,7 +344,7 @@ class Shell:
         match action:
             case Action.NUDGE | Action.WITHDRAW:
                 terminal.restart_output()
-                # A shell that has the command, or not read the first key, would leave these to the command.
+                # If it has the command, or has not read the first key, these would be left to the command.
                 if action is Action.NUDGE and self._bash.offers() and terminal.takes_keys():
                     terminal.write_now(END_OF_PASTE + TAKE_COMMAND)
             case Action.CANCEL_INPUT:
@@ -369,7 +373,7 @@ class Shell:
         return self._terminal is not None and at_work(self._terminal.pid)
 
     def _stopped(self) -> None:
-        """Let a shell go on that stopped itself (`suspend`): there is no shell above it that could."""
+        """Continue a shell that stopped itself (`suspend`): there is no shell above it that could."""
         if self._terminal:
             self._terminal.resume()
 

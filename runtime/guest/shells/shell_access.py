@@ -1,11 +1,11 @@
-"""Who is at a shell: its attached terminals, the lease among them, and the size that follows from both.
+"""The people and agents at a shell: attached terminals, the lease among them, and the resulting size.
 
-The rules of the lease are `lease.py`'s. This keeps its connections, its clock, its entries in the journal and
-those who wait for it. What is typed and shown passes by elsewhere.
+The rules of the lease are in `lease.py`. This module keeps its connections, its clock, its entries in the
+journal and its waiters. Input and output pass by elsewhere.
 
-The size of the shell's terminal is that of whoever may write: it follows their terminal when they attach,
-change its size or type. Viewers never change it, also where they could type now. When the last writer
-leaves, it is again what it was without them.
+The size of the shell's terminal is that of the writers: it follows their terminal when they attach,
+change its size or type. Viewers never change it, even where they could type now. When the last writer leaves,
+it reverts to the size it had without them.
 """
 
 from __future__ import annotations
@@ -23,33 +23,35 @@ from holdfast.runtime.guest.wire.connection import Refusal
 
 PERSON = "person:"
 TERM_SECONDS = 15 * 60.0
-"""How long a lease lasts that no connection keeps and for which no time was named."""
+"""Duration of a lease that no connection keeps and for which no time was given."""
 
 MAX_LEFT = 64
-"""Lost terminals of which is known how much they typed, should they come back."""
+"""Lost terminals whose typed byte counts are remembered, in case they come back."""
 
 Note = Callable[..., object]
 
 
 @dataclass(slots=True, eq=False)
 class Seat:
-    """One attached terminal. `token` is its client's and stays over reconnections."""
+    """One attached terminal. `token` is its client's and survives reconnections."""
 
     token: str
     actor: str
     size: Size
     view: bool
     leads: bool = False
-    """Whether the terminal's size follows this one's: its user may write, and attached or typed as such."""
+    """True if the terminal's size follows this one's: its user may write, and attached or typed so."""
     typed: int = 0
-    """How many bytes its client has typed, over all its connections."""
+    """The number of bytes its client has typed, over all its connections."""
 
 
 class Desk:
     """The people and agents at one shell."""
 
     def __init__(self, shell: str, size: Size, resize: Callable[[Size], None], note: Note) -> None:
-        """`resize` sets the terminal's size; `note(kind, **fields)` writes into the journal."""
+        """Create the desk; `resize` sets the terminal's size, `note(kind, **fields)` writes to the
+        journal.
+        """
         self.lease = Lease()
         self.seats: list[Seat] = []
         self._left: dict[str, int] = {}
@@ -63,12 +65,13 @@ class Desk:
         self._waiters: list[asyncio.Future[None]] = []
         self._skew = time.time() - self._loop.time()
         self._arriving = False
-        """Whether programs of this copy may not run yet. One that is told of a size then does not leave its
-        call, so the size waits, also when a terminal that was lost with the capture is put away meanwhile.
+        """True while programs of this copy may not run yet. A program that is sent a size change then does
+        not leave its call, so the size waits, even if a terminal that was lost with the capture is removed
+        meanwhile.
         """
 
     def describe(self) -> dict[str, Any]:
-        """Return who holds the lease and who is attached, for clients."""
+        """Return the holder of the lease and the attached terminals, for clients."""
         lease = self.lease
         return {
             "lease": lease.holder
@@ -90,13 +93,17 @@ class Desk:
         }
 
     def writes(self, seat: Seat) -> bool:
-        """Whether what this terminal's user types would reach the shell."""
+        """Return whether this terminal's user can type into the shell."""
         return not seat.view and self.lease.allows(seat.actor)
 
-    # What may be done.
+    # Permissions.
 
     def require(self, actor: str, what: str) -> None:
-        """Note that an actor is about to use the shell. Raises Refusal if somebody else holds it."""
+        """Note that an actor is about to use the shell.
+
+        Raises:
+            Refusal: another actor holds the lease.
+        """
         try:
             self.lease.require(actor)
         except Held as held:
@@ -104,7 +111,7 @@ class Desk:
         self.lease.used(actor, self._loop.time())
 
     async def admitted(self, actor: str, what: str, patience: float | None) -> None:
-        """As `require`, but wait up to `patience` seconds for the lease."""
+        """Wait up to `patience` seconds for the lease, then do the same as `require`."""
         if patience is not None and not self.lease.allows(actor):
             try:
                 async with asyncio.timeout(patience):
@@ -128,7 +135,7 @@ class Desk:
 
     @contextmanager
     def seated(self, seat: Seat, *, force: bool) -> Iterator[None]:
-        """Have a terminal attached; a person's takes the lease if it is free."""
+        """Keep a terminal attached; a person's takes the lease if it is free."""
         self.seats.append(seat)
         seat.typed = self._left.pop(seat.token, 0)
         lost = True
@@ -154,7 +161,7 @@ class Desk:
             self._settle()
 
     def typing(self, seat: Seat) -> bool:
-        """Note typing at a terminal; False if it may not. A person takes a free lease by it."""
+        """Note typing at a terminal; return False if not allowed. A person takes a free lease by typing."""
         if not self.writes(seat):
             return False
         now = self._loop.time()
@@ -165,13 +172,13 @@ class Desk:
         return True
 
     def resized(self, seat: Seat, size: Size) -> None:
-        """An attached terminal has another size now."""
+        """Note the new size of an attached terminal."""
         seat.size = size
         if seat.leads:
             self._adopt(seat)
 
     def set_size(self, size: Size) -> None:
-        """Somebody who is not attached wants this size: it holds while no writer is attached."""
+        """Set the size for a caller that is not attached: it holds while no writer is attached."""
         self._base = size
         self._settle()
 
@@ -205,11 +212,11 @@ class Desk:
     # Captures.
 
     def cut(self) -> None:
-        """A capture is about to cut all connections."""
+        """Cut all connections for a capture."""
         self.lease.cut()
 
     def woken(self, *, copy: bool) -> None:
-        """A capture is over; in a copy nobody holds the lease.
+        """Resume after a capture; in a copy the lease is free.
 
         In a copy, the size waits for `arrived`.
         """
@@ -219,7 +226,7 @@ class Desk:
         self._settle()
 
     def arrived(self) -> None:
-        """All programs of a copy run."""
+        """Note that all programs of a copy run."""
         self._arriving = False
         self._settle()
 
@@ -229,7 +236,7 @@ class Desk:
             self._become(seat.size)
 
     def _settle(self) -> None:
-        """Take the size of a writer who is left; without any, nor one about to come back, the first size."""
+        """Take the size of a remaining writer; without any, nor one about to come back, the original size."""
         if self._arriving:
             return
         writers = [seat for seat in self.seats if seat.leads]

@@ -1,4 +1,4 @@
-"""The life of a shell as its supervisor sees it: which command may follow which, and how one ends.
+"""The life of a shell as its supervisor sees it: which command may follow which, and how each ends.
 
 No process, file or clock here: marks, exits and the time come in, actions come out. Every decision about a
 command (start, end, refusal, escalation after a timeout) is made in this file.
@@ -15,12 +15,12 @@ from holdfast.runtime.guest.shells.marks import Kind, Mark
 PROMPT_PATIENCE = 10.0
 """Seconds to wait for the prompt of a shell that starts, or that still works on its last prompt."""
 BUSY_PATIENCE = 0.5
-"""Seconds to wait for the end of what a person runs: it may be ending, or be over in no time."""
+"""Seconds to wait for the end of what a person runs: it may be ending, or take almost no time."""
 OFFER_PATIENCE = 1.0
 """Seconds until the shell is asked again to take a command: a half-typed key may have eaten the first."""
 OFFERS = 5
 EXTENSIONS = 9
-"""How often a patience begins anew for a shell that is at work: on a busy machine it may be slow."""
+"""Times a wait is extended for a shell that is at work: on a busy machine it may be slow."""
 CANCEL_PATIENCE = 0.25
 """Seconds until an unfinished command is cancelled again: readline misses a signal just before it waits."""
 CANCELS = 20
@@ -31,7 +31,7 @@ LAST_RESORT = 10.0
 
 
 class State(StrEnum):
-    """What the shell does."""
+    """The activity of the shell."""
 
     STARTING = "starting"
     PROMPT = "prompt"
@@ -41,7 +41,7 @@ class State(StrEnum):
 
 
 class Phase(StrEnum):
-    """How far a command has come."""
+    """The progress of a command."""
 
     WAITING = "waiting"
     OFFERED = "offered"
@@ -51,7 +51,7 @@ class Phase(StrEnum):
 
 
 class Action(StrEnum):
-    """What the driver shall do. All are about the current command."""
+    """Instructions to the driver, all about the current command."""
 
     OFFER = "offer"
     NUDGE = "nudge"
@@ -89,15 +89,15 @@ class Exec:
     began: float = 0.0
     duration: float = 0.0
     refusal: str = ""
-    """Why it was refused, if not because the shell is busy."""
+    """Reason of its refusal, unless the shell is busy."""
     cwd: str | None = None
-    """Where the shell was at its end."""
+    """Directory of the shell when it ended."""
     message: str | None = None
-    """What explains its end; None as long as nobody has looked."""
+    """Explanation of its end; None until it has been looked for."""
 
     @property
     def over(self) -> bool:
-        """Whether nothing about it will change any more."""
+        """True if nothing about it will change any more."""
         return self.phase in (Phase.FINISHED, Phase.REFUSED)
 
 
@@ -108,7 +108,7 @@ class ShellMachine:
     state: State = State.STARTING
     current: Exec | None = None
     wake_at: float | None = None
-    """When `tick` wants to be called."""
+    """Time at which to call `tick`."""
     _offers: int = 0
     _extensions: int = 0
     _cancels: int = 0
@@ -116,7 +116,11 @@ class ShellMachine:
     _next: Action | None = None
 
     def submit(self, request: Exec, now: float) -> list[Action]:
-        """Begin a command. Raises Busy; then nothing has changed."""
+        """Begin a command.
+
+        Raises:
+            Busy: another command has the shell; nothing has changed.
+        """
         if self.current:
             raise Busy(self.current.id)
         self.current = request
@@ -124,11 +128,11 @@ class ShellMachine:
         if self.state is State.PROMPT:
             return self._offer(now)
         self.wake_at = now + (BUSY_PATIENCE if self.state is State.BUSY else PROMPT_PATIENCE)
-        # Somebody may have stopped the output that the prompt is a part of.
+        # The output that the prompt is a part of may have been stopped.
         return [Action.NUDGE] if self.state is State.SETTLING else []
 
     def mark(self, mark: Mark, now: float) -> list[Action]:
-        """Take the next mark of the stream."""
+        """Process the next mark of the stream."""
         if mark.kind in (Kind.PROMPT, Kind.READY) and (lost := self._running()):
             # A prompt ends every command. Its marks may be lost: Ctrl-C makes the terminal drop output.
             self._finish(lost, now, end=mark.start, exit_code=mark.status)
@@ -151,21 +155,21 @@ class ShellMachine:
         return []
 
     def withdrawn(self, *, gone: bool) -> None:
-        """Hear how WITHDRAW ended. If the offer was gone the shell has it, and its mark is on the way."""
+        """Process the result of WITHDRAW. If the offer was gone the shell has it; its mark is on the way."""
         current = self.current
         if current is None or current.phase is not Phase.OFFERED:
             return
         if not gone:
-            if self.state is State.PROMPT:  # it does not take it
+            if self.state is State.PROMPT:  # the shell does not take it
                 self._refuse(current)
             else:
                 current.phase = Phase.WAITING
-        elif self.state is State.STARTING:  # the shell died with it in hand
+        elif self.state is State.STARTING:  # the shell died with it
             current.shell_exited = True
             self._finish(current, current.began, end=current.start_offset, exit_code=None)
 
     def exited(self, end: int, now: float, *, exit_code: int | None, signal: int | None) -> list[Action]:
-        """Hear that the shell's process is gone and a new one will follow; its stream ended at `end`."""
+        """Process the end of the shell's process, which a new one follows; its stream ended at `end`."""
         self.state = State.STARTING
         current = self.current
         if current is None:
@@ -181,7 +185,7 @@ class ShellMachine:
         return []
 
     def tick(self, now: float, at_work: Callable[[], bool] = lambda: False) -> list[Action]:
-        """Do what the time asks for. `at_work` tells whether a shell that keeps us waiting does something."""
+        """Do what is due by now. `at_work` returns whether an unresponsive shell is doing something."""
         current = self.current
         if current is None or self.wake_at is None or now < self.wake_at:
             return []
@@ -203,7 +207,7 @@ class ShellMachine:
         return self._escalate(now)
 
     def refuse(self, reason: str) -> None:
-        """Hear that the current command could not even be offered."""
+        """Refuse the current command, which could not even be offered."""
         if self.current:
             self.current.refusal = reason
             self._refuse(self.current)
@@ -257,7 +261,7 @@ class ShellMachine:
         return [action]
 
     def _taken(self, mark: Mark, now: float) -> Exec | None:
-        """Return the offered command if this mark tells that it ran: the mark of its start was lost."""
+        """Return the offered command if this mark shows that it ran: the mark of its start was lost."""
         current = self.current
         if current is None or current.phase is not Phase.OFFERED or mark.serial != current.serial:
             return None
@@ -284,7 +288,7 @@ class ShellMachine:
 
 
 def _escalation(begin: float) -> Iterator[tuple[float, Action]]:
-    """When to do what after the first SIGINT. A loop may start new children as fast as they are killed."""
+    """Return what to send when after the first SIGINT. A loop may start children as fast as they die."""
     yield begin + GRACE, Action.TERMINATE
     at = begin + 2 * GRACE
     while at < begin + LAST_RESORT:

@@ -1,4 +1,4 @@
-"""Recorded terminal output as readers get it: without marks, by offset, with every gap told."""
+"""Recorded terminal output as readers get it: without marks, by offset, with every gap reported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Gap:
 
 
 def no_pause(_offset: int) -> None:
-    """Say nothing between two pieces of output."""
+    """Yield nothing between two pieces of output."""
 
 
 async def visible(
@@ -35,8 +35,8 @@ async def visible(
 ) -> AsyncIterator[Piece | Gap | T]:
     """Yield the output from `start` on.
 
-    `until` returns the offset to end at once that is known; it is asked again whenever something happens.
-    `pause` is asked, with the offset reached, whenever there is no more output yet; what it has to say is
+    `until` returns the offset to end at once that is known; it is called again whenever something happens.
+    `pause` is called, with the offset reached, whenever there is no more output yet; what it returns is
     yielded.
     """
     at = start

@@ -1,7 +1,7 @@
-"""What a shell holds, as it wrote it down at the end of its last command.
+"""A shell's state, as it wrote it at the end of its last command.
 
 The file is that of `images/session/bash_state.h`, in a folder of the shell's user, who may have put anything
-there: it is read with limits, and what is not of the agreed form is no state at all. Pure but for `read`.
+there: it is read with limits, and a malformed one counts as no state. Pure but for `read`.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Variable:
 
     @property
     def exported(self) -> bool:
-        """Whether programs are given it."""
+        """True if programs receive it."""
         return "x" in self.attributes
 
 
 @dataclass(frozen=True, slots=True)
 class ShellState:
-    """The state of one shell at a prompt. `cut` if there was more than is told here."""
+    """The state of one shell at a prompt. `cut` if it is incomplete."""
 
     pid: int = 0
     cwd: str | None = None
@@ -56,7 +56,7 @@ class ShellState:
     cut: bool = False
 
     def exported(self) -> dict[str, str]:
-        """Return the environment of what the shell starts, as far as it is told."""
+        """Return the environment of what the shell starts, as far as it is known."""
         found = {
             one.name: one.value
             for one in self.variables.values()
@@ -69,7 +69,7 @@ class ShellState:
 
 
 def parse(data: bytes) -> ShellState | None:
-    """Return the state, or None if the bytes are not a whole one."""
+    """Return the state, or None if the bytes are malformed or incomplete."""
     if len(data) > MAX_BYTES or not data.endswith(b"\0"):
         return None
     fields = data.decode("utf-8", "surrogateescape").split("\0")
@@ -127,7 +127,7 @@ def read(path: Path, limit: int = MAX_BYTES) -> bytes | None:
 
 
 class StateFile:
-    """The state of one shell: what its file says, or what is known without one.
+    """The state of one shell: from its file, or what is known without one.
 
     There is no valid file before the first prompt, in a shell of another kind, and after a hostile write.
     Nothing is kept in memory: it would be copied into every fork.
@@ -138,13 +138,13 @@ class StateFile:
         self._given: dict[str, str] = {}
 
     def begin(self, environment: Mapping[str, str]) -> None:
-        """A new shell is about to start, with this environment; what the last one wrote is void."""
-        with contextlib.suppress(OSError):  # the user may have put a folder there; the pid in it tells, too
+        """Prepare for a new shell with this environment; the state of the last one is void."""
+        with contextlib.suppress(OSError):  # the user may have put a folder there; the pid is checked as well
             self._path.unlink()
         self._given = dict(environment)
 
     def version(self) -> tuple[int, int, int]:
-        """Return what is another whenever the shell wrote its state again."""
+        """Return a version that changes whenever the shell writes its state."""
         try:
             status = os.lstat(self._path)
         except OSError:
@@ -152,7 +152,7 @@ class StateFile:
         return (status.st_ino, status.st_size, status.st_ctime_ns)
 
     def state(self, pid: int | None, *, first: bool = False) -> ShellState:
-        """Return what the shell of that pid wrote last, or first; an empty state if that is not known."""
+        """Return the last, or first, state written by the shell of that pid; an empty one if not known."""
         path = self._path.with_name(f"{self._path.name}.first") if first else self._path
         if pid is None or _command(pid) != "bash" or (data := read(path)) is None:
             return ShellState()

@@ -1,33 +1,53 @@
-"""What a shell does now, and whether a command of it waits: the sampler, as seen from the shell.
+"""A shell's present activity, and whether a command of it waits: the sampler, as seen from the shell.
 
 It owns when the shell is watched, which is whenever no prompt is ready, and when waiting is written into the
-journal; how it is found out is in `pulse/`.
+journal; the detection is in `pulse/`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from holdfast.runtime.guest.pulse.prompts import TAIL
 from holdfast.runtime.guest.pulse.sampler import SHELL, Sampler
 from holdfast.runtime.guest.pulse.state import State
+from holdfast.runtime.guest.records.streamlog import StreamLog
 from holdfast.runtime.guest.shells.shell_fsm import Exec, Phase
 from holdfast.runtime.guest.shells.shell_fsm import State as Prompt
+from holdfast.runtime.guest.shells.terminal import Terminal
 
-if TYPE_CHECKING:
-    from holdfast.runtime.guest.shells.shell import Shell
+
+class WatchedShell(Protocol):
+    """The members of a shell that are used here."""
+
+    log: StreamLog
+
+    @property
+    def terminal(self) -> Terminal | None:
+        """The terminal, while a shell runs."""
+
+    @property
+    def pid(self) -> int | None:
+        """Process of the shell, if one runs."""
+
+    @property
+    def current(self) -> Exec | None:
+        """The command that runs or comes next."""
+
+    def drain(self) -> None:
+        """Record what the terminal holds now."""
 
 
 class Watching:
-    """One shell's sampler and what is told of its findings."""
+    """The sampler of one shell, and the reporting of its findings."""
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, shell: WatchedShell) -> None:
         self._shell = shell
         self._sampler = Sampler(self)
         self._journalled: tuple[object, ...] = ()
         self._line_sent = True
-        self.tell: Callable[[State, str | None], None] = _nobody
+        self.tell: Callable[[State, str | None], None] = _ignore
         """Called with the state and the id of the command when something begins to wait."""
 
     @property
@@ -43,12 +63,12 @@ class Watching:
 
     @property
     def episode(self) -> int:
-        """Counts how often something began to wait."""
+        """The number of times something began to wait."""
         return self._sampler.episode
 
     @property
     def waiting(self) -> bool:
-        """Whether something is known to wait for somebody."""
+        """True if something is known to wait for input."""
         return self._sampler.state.waits
 
     def foreground_group(self) -> int | None:
@@ -61,7 +81,7 @@ class Watching:
         self._shell.drain()
 
     def end(self) -> int:
-        """Return the offset behind the newest output."""
+        """Return the offset after the newest output."""
         return self._shell.log.end
 
     def tail(self) -> bytes:
@@ -71,23 +91,23 @@ class Watching:
         return log.read(max(log.start, log.end - TAIL, begin), TAIL)
 
     def follow(self, state: Prompt) -> None:
-        """Hear what the machine makes of the shell: it is watched unless a prompt is ready."""
+        """Follow the machine's state: the shell is watched unless a prompt is ready."""
         self._sampler.watch(state not in (Prompt.PROMPT, Prompt.EXITED) and self._shell.terminal is not None)
 
     def typed(self, data: bytes) -> None:
-        """Hear that something is about to be typed, or sent as a signal."""
+        """Note that something is about to be typed, or sent as a signal."""
         if not data or b"\r" in data or b"\n" in data:
             self._line_sent = True
         self._sampler.typed()
 
     def observed(self, state: State) -> None:
-        """Hear from the sampler that something waits now, or does no longer."""
+        """Take a finding of the sampler: something waits now, or no longer does."""
         if state.waits:
             self._write_down(state)
         self._shell.log.wake()
 
     def state(self) -> State:
-        """Return what goes on, looking now."""
+        """Return the present activity, from a new look."""
         if self._shell.terminal is None:
             return State("starting")
         state = self._sampler.look()
@@ -96,13 +116,13 @@ class Watching:
         return state
 
     def waits(self, command: Exec, told: int) -> State | None:
-        """Return what a command waits for, if it does, and nobody was told in that episode."""
+        """Return what a command waits for, unless that episode was already reported."""
         if command.phase is not Phase.RUNNING or command.incomplete or self._sampler.episode == told:
             return None
         return self._sampler.state if self._sampler.state.waits else None
 
     def _write_down(self, state: State) -> None:
-        """Tell the journal. A person in an editor makes it wait after every key: that is told once."""
+        """Write it into the journal. An editor waits after every key of a person: that is written once."""
         what = (state.pid, state.detail)
         if what == self._journalled and (state.detail in ("key", "pager") or not self._line_sent):
             return
@@ -111,5 +131,5 @@ class Watching:
         self.tell(state, current.id if current else None)
 
 
-def _nobody(_state: State, _command: str | None) -> None:
+def _ignore(_state: State, _command: str | None) -> None:
     return

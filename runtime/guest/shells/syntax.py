@@ -23,7 +23,7 @@ from holdfast.runtime.guest.shells.shell_state import ShellState
 from holdfast.runtime.guest.tasks.reaper import Reaper
 
 SECONDS = 10.0
-"""What reading may take when somebody asks for it: 8 MiB take a tenth of it."""
+"""Time limit for reading a text that a caller asks about: 8 MiB take a tenth of it."""
 KEPT = 16 << 10
 """Bytes of bash's complaints; the first line is what counts, and it quotes little."""
 MAX_ALIASES = 1000
@@ -38,12 +38,12 @@ _HERE = re.compile(r"warning: here-document at line \d+ delimited by end-of-file
 
 
 class CannotCheck(Exception):
-    """Bash could not be asked."""
+    """Bash could not check the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a text: `incomplete` if more of it could make it right. Lines count from 1."""
+    """A fault in a text: `incomplete` if more of it could make it right. Lines count from 1."""
 
     line: int
     message: str
@@ -55,7 +55,7 @@ class Fault:
 
 
 def judge(complaints: str, before: int) -> Fault | None:
-    """Return what bash complained of first; `before` is the number of lines it read before the text."""
+    """Return bash's first complaint; `before` is the number of lines it read before the text."""
     for line in complaints.split("\n"):
         found = _COMPLAINT.fullmatch(line)
         if found is None:
@@ -72,14 +72,14 @@ def judge(complaints: str, before: int) -> Fault | None:
 
 
 def prelude(state: ShellState) -> str:
-    """Return what makes a bash read as the shell does, and run nothing from there on."""
+    """Return the text that makes a bash read as the shell does, and run nothing from there on."""
     known = [one for one in state.aliases.values() if one.value is not None][:MAX_ALIASES]
     words = " ".join(shlex.quote(f"{one.name}={one.value}") for one in known)
     return f"alias -- {words} 2>/dev/null\nset -n\n" if words else "set -n\n"
 
 
 def options(state: ShellState) -> list[str]:
-    """Return the arguments that give a bash the shell's options of reading."""
+    """Return the arguments that give a bash the shell's reading options."""
     variables = state.variables
     if (given := variables.get("BASHOPTS")) is None or given.value is None:
         return ["-O", "expand_aliases"]
@@ -93,12 +93,16 @@ def options(state: ShellState) -> list[str]:
 async def check(
     text: bytes, state: ShellState, account: Account, reaper: Reaper, seconds: float = SECONDS
 ) -> Fault | None:
-    """Return what is wrong with a text, if anything is. Raises CannotCheck."""
+    """Return the fault of a text, or None.
+
+    Raises:
+        CannotCheck: bash could not check it.
+    """
     ahead, words = prelude(state).encode("utf-8", "surrogateescape"), options(state)
     before = ahead.count(b"\n")
     fault = judge(await _complaints(ahead + text, words, account, reaper, seconds), before)
     lines = text.rstrip(b"\n").count(b"\n") + 1
-    # The end of the file is a line of its own to bash.
+    # To bash, the end of the file is a line of its own.
     return fault and replace(fault, line=min(fault.line, lines))
 
 
@@ -122,13 +126,13 @@ async def _complaints(
                     process.wait()
             return os.pread(stderr.fileno(), KEPT, 0).decode("utf-8", "replace")
     except TimeoutError:
-        raise CannotCheck(f"bash has not read it within {seconds:.0f} s") from None
+        raise CannotCheck(f"bash did not read it within {seconds:.0f} s") from None
     except (OSError, subprocess.SubprocessError) as error:
-        raise CannotCheck(f"bash cannot be asked ({error})") from error
+        raise CannotCheck(f"bash cannot be run ({error})") from error
 
 
 def _memory(name: str) -> FileIO:
-    """Return a file that is in no folder: nothing of a text stays in the session."""
+    """Return an unnamed file: nothing of a text stays in the session."""
     return FileIO(os.memfd_create(name, os.MFD_CLOEXEC), "w+")
 
 
@@ -145,7 +149,7 @@ def _start(
             stdin=stdin,
             stdout=subprocess.DEVNULL,
             stderr=stderr,
-            # Without what would make it run something: BASH_ENV, or functions of the environment.
+            # Leave out what would make it run something: BASH_ENV, or functions of the environment.
             env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
             cwd="/",
             start_new_session=True,

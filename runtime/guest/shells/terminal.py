@@ -1,4 +1,4 @@
-"""A process on a pseudo-terminal of its own, seen through the terminal's master side.
+"""A process on its own pseudo-terminal, seen through the terminal's master side.
 
 It moves bytes and signals and decides nothing.
 """
@@ -54,7 +54,7 @@ class Terminal:
             # Python ignores these two, and ignored signals stay ignored in what is started.
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-            # Here, not by the parent: its late write would undo what the program has set by then.
+            # Here, not in the parent: its late write would undo what the program has set by then.
             _know_utf8(0)
             in_child()
 
@@ -65,14 +65,14 @@ class Terminal:
         self.fd = os.dup(process.fd)
         os.set_inheritable(self.fd, False)
         process.fileobj.close()
-        # The object would otherwise end the process when it is collected as garbage.
+        # Otherwise the object would end the process when it is collected as garbage.
         process.closed = True
         os.set_blocking(self.fd, False)
         self.size = size
         self._writing = asyncio.Lock()
 
     def read(self) -> bytes | None:
-        """Return what is there, empty if nothing, None if the other side is closed for good."""
+        """Return the available bytes, empty if there are none, None if the other side is closed for good."""
         parts: list[bytes] = []
         for _ in range(READS_PER_TURN):
             try:
@@ -106,7 +106,7 @@ class Terminal:
                     loop.remove_writer(self.fd)
 
     def resize(self, size: Size) -> None:
-        """Change the size; the foreground processes are told by the kernel."""
+        """Change the size; the kernel notifies the foreground processes."""
         termios.tcsetwinsize(self.fd, (size.rows, size.columns))
         self.size = size
 
@@ -119,7 +119,7 @@ class Terminal:
         return bool(modes & termios.ICANON), bool(modes & termios.ECHO)
 
     def line_ends(self) -> bytes:
-        """Return the characters that end or discard a line, none if it does not read lines."""
+        """Return the characters that end or discard a line, empty if it does not read lines."""
         try:
             attributes = termios.tcgetattr(self.fd)
         except termios.error:
@@ -148,7 +148,7 @@ class Terminal:
             _signal_group(group, number)
 
     def interrupt(self) -> None:
-        """Interrupt what has the terminal now, also where it is in raw mode.
+        """Interrupt what has the terminal now, even where it is in raw mode.
 
         The key itself would be read some time later, and make the terminal drop the output it holds.
         """
@@ -156,11 +156,11 @@ class Terminal:
             fcntl.ioctl(self.fd, _TIOCSIG, signal.SIGINT)
 
     def resume(self) -> None:
-        """Let the process and its group go on after a stop."""
+        """Continue the process and its group after a stop."""
         _signal_group(self.pid, signal.SIGCONT)
 
     def takes_keys(self) -> bool:
-        """Whether a program reads single keys, and has read all there were."""
+        """Return whether a program reads single keys, and has read all there were."""
         canonical, _ = self.line_modes()
         if canonical:
             return False
@@ -176,18 +176,18 @@ class Terminal:
             self.write_now(attributes[6][termios.VSTART])
 
     def hold_output(self, *, hold: bool) -> None:
-        """Let programs that write wait, so that what is read from now on is all there is; or let them go on.
+        """Make programs that write wait, so that what is read from now on is complete; or let them continue.
 
-        CRIU takes what is on its way in a terminal and puts it back behind what came later, or drops it:
-        nothing may be on its way while a capture is made. What programs may not see of it, they do not.
+        CRIU takes output that is still in a terminal and puts it back after what came later, or drops it, so
+        no output may be in flight during a capture. Programs only notice that their writes wait.
         """
         with contextlib.suppress(OSError), self._other_side() as other:
-            # Flow control is the affair of the other side.
+            # Flow control belongs to the other side.
             termios.tcflow(other, termios.TCOOFF if hold else termios.TCOON)
 
     @contextlib.contextmanager
     def _other_side(self) -> Iterator[int]:
-        """Open what the programs have, see tty_ioctl(4), TIOCGPTPEER."""
+        """Open the side that the programs have, see tty_ioctl(4), TIOCGPTPEER."""
         other = fcntl.ioctl(self.fd, _TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             yield other
@@ -200,14 +200,14 @@ class Terminal:
 
 
 def _know_utf8(fd: int) -> None:
-    """Let the line discipline erase whole characters. See termios(3), IUTF8."""
+    """Make the line discipline erase whole characters. See termios(3), IUTF8."""
     attributes = termios.tcgetattr(fd)
     attributes[0] |= _IUTF8
     termios.tcsetattr(fd, termios.TCSANOW, attributes)
 
 
 def command_of(group: int | None) -> str:
-    """Return what a process group runs, for people to read, or an empty string."""
+    """Return the command line of a process group for people to read, or an empty string."""
     if group is None:
         return ""
     try:

@@ -1,6 +1,7 @@
-"""Waits until a shell is free: for as long as the caller wants, and a moment for what is ending already.
+"""Waits until a shell is free: as long as the caller wants, and briefly for what is already ending.
 
-It knows when it is worth waiting; what becomes of a command that finds the shell taken is decided elsewhere.
+It knows when waiting is worthwhile; what happens to a command that finds the shell taken is decided
+elsewhere.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from holdfast.runtime.guest.shells.shell import Shell
 from holdfast.runtime.guest.shells.typed import Echo
 
 ENDING = 2.0
-"""Seconds that a command may take to end after an interrupt or an answer, before it counts as going on."""
+"""Seconds a command may take to end after an interrupt or an answer, before it counts as still running."""
 
 
 async def free(shell: Shell, until: float) -> None:
     """Return when no command of `exec` has the shell, or at that time of the loop.
 
-    One that was just interrupted or answered is waited for a moment longer, unless it waits for more.
+    One that was just interrupted or answered gets a little longer, unless it waits for more input.
     """
     while (current := shell.current) is not None:
         touched = shell.touched + ENDING if shell.touched >= current.began > 0 else 0.0
@@ -31,7 +32,7 @@ async def free(shell: Shell, until: float) -> None:
 
 
 async def prompted(shell: Shell) -> None:
-    """Return when a shell without a command reads keys; soon, if it is about to."""
+    """Return when a shell without a command reads keys, or soon if it does not."""
     limit = asyncio.get_running_loop().time() + ENDING
     while shell.current is None and shell.echo() is not Echo.PROMPT:
         try:

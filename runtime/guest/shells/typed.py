@@ -1,9 +1,9 @@
-"""What of the typed text may be kept: only what the terminal shows by itself. Pure.
+"""The part of typed text that may be recorded: only what the terminal shows anyway. Pure.
 
-A terminal that echoes shows what is typed (termios ECHO with ICANON). While a line editor is at work both
-are off, and the editor shows the text: of those only the shell's own, at its own prompt, is known. Any other
-program that switched the echo off may be asking for a password, and so may one that reads raw keys. Of what
-cannot be known only the number of bytes is kept.
+A terminal that echoes shows what is typed (termios ECHO with ICANON). While a line editor is at work both are
+off, and the editor shows the text: among editors, only the shell's own, at its own prompt, is known. Any
+other program that switched the echo off may be asking for a password, and so may one that reads raw keys. Of
+input that cannot be judged only the number of bytes is kept.
 """
 
 from __future__ import annotations
@@ -15,48 +15,48 @@ _LINE_ENDS = (b"\r", b"\n")
 
 
 class Echo(StrEnum):
-    """Who shows what is typed."""
+    """The source of the echo."""
 
     TERMINAL = "terminal"
     PROMPT = "prompt"
     NOBODY = "nobody"
     SECRET = "secret"  # noqa: S105
-    """Lines are read and not shown: a password, most likely."""
+    """Lines are read and not shown: most likely a password."""
 
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """A part of what was typed: its text, or only its number of bytes."""
+    """A part of the input: its text, or only its number of bytes."""
 
     size: int
     text: bytes | None
 
 
 def echo_of(*, canonical: bool, echo: bool, at_prompt: bool) -> Echo:
-    """Tell from the terminal's modes, and whether the shell's own line editor has it, who shows the text."""
+    """Return what shows typed text, given the terminal's modes and whether the shell's line editor has it."""
     if canonical:
         return Echo.TERMINAL if echo else Echo.SECRET
     return Echo.PROMPT if at_prompt else Echo.NOBODY
 
 
 class Typing:
-    """Decides about what is typed into one shell."""
+    """Judges what is typed into one shell."""
 
     def __init__(self) -> None:
         self._entered = -1
 
     def judge(self, data: bytes, before: Echo, after: Echo, prompts: int) -> list[Typed]:
-        """Judge one write by who showed text before and after it; `prompts` counts the shell's prompts.
+        """Judge one write by the echo before and after it; `prompts` counts the shell's prompts.
 
-        Behind the line that a prompt takes nothing is known until the next prompt: the command may be one
-        that asks for a password, and what follows may be meant for it.
+        After the line that a prompt takes nothing is known until the next prompt: the command may be one that
+        asks for a password, and what follows may be meant for it.
         """
         if not data:
             return []
         if before in (Echo.SECRET, Echo.NOBODY):
             return [Typed(len(data), None)]
         if before is Echo.TERMINAL:
-            # What switched the echo off meanwhile may have done so before it took these bytes.
+            # Whatever switched the echo off meanwhile may have done so before it took these bytes.
             return [Typed(len(data), None if after is Echo.SECRET else data)]
         if prompts == self._entered:
             return [Typed(len(data), None)]
@@ -87,7 +87,7 @@ class Burst:
         return None if self.hidden else self._text.decode("utf-8", "replace")
 
     def add(self, parts: list[Typed]) -> None:
-        """Add what was judged."""
+        """Add a judged part."""
         for part in parts:
             self.size += part.size
             if part.text is None:

@@ -1,1 +1,1 @@
-"""Commands that run apart from the shells."""
+"""Commands that run outside the shells."""

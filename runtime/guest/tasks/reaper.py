@@ -26,7 +26,7 @@ class Reaper:
     def __init__(self) -> None:
         self._owners: dict[int, Callable[[], None]] = {}
         self.orphaned: Callable[[int, int, int], None] | None = None
-        """Told of each adopted process that ended: pid, si_code and si_status, see waitid(2)."""
+        """Callback for each adopted process that ended: pid, si_code and si_status, see waitid(2)."""
         self._stoppable: dict[int, Callable[[], None]] = {}
         self._held = 0
 
@@ -42,13 +42,13 @@ class Reaper:
             self._stoppable[pid] = stopped
 
     def forget(self, pid: int) -> None:
-        """Watch pid no longer; it is collected as an orphan if it is still there."""
+        """Stop watching pid; it is collected as an orphan if it still exists."""
         self._owners.pop(pid, None)
         self._stoppable.pop(pid, None)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Collect nothing: a library is starting a process whose number is not known yet."""
+        """Collect nothing while a library starts a process whose pid is not known yet."""
         self._held += 1
         try:
             yield
@@ -57,14 +57,14 @@ class Reaper:
             self.collect()
 
     def collect(self) -> None:
-        """Collect everything that has ended, and tell of what has stopped."""
+        """Collect everything that has ended, and report what has stopped."""
         for pid, stopped in list(self._stoppable.items()):
             with contextlib.suppress(ChildProcessError):
                 if os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG):
                     stopped()
         while not self._held:
             try:
-                # Only a look: the status belongs to whoever started the process.
+                # WNOWAIT: the status belongs to the process's starter.
                 info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 return

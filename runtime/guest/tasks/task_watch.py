@@ -1,28 +1,35 @@
-"""What a task does now, and whether it waits for somebody: the sampler, as seen from a task.
+"""A task's present activity, and whether it waits for input: the sampler, as seen from a task.
 
-A task is looked at less often than a shell: nobody waits for it to return, and there may be many.
+A task is looked at less often than a shell: no caller waits for it to return, and there may be many.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from holdfast.runtime.guest.pulse.prompts import TAIL
 from holdfast.runtime.guest.pulse.sampler import Sampler
 from holdfast.runtime.guest.pulse.state import State
-
-if TYPE_CHECKING:
-    from holdfast.runtime.guest.tasks.tasks import Task
+from holdfast.runtime.guest.records.streamlog import StreamLog
+from holdfast.runtime.guest.shells.terminal import Terminal
 
 TICK = 0.1
+
+
+class WatchedTask(Protocol):
+    """The members of a task that are used here."""
+
+    terminal: Terminal | None
+    pid: int | None
+    log: StreamLog
 
 
 class TaskWatching:
     """One task's sampler."""
 
-    def __init__(self, task: Task, drain: Callable[[], None], tell: Callable[[State], None]) -> None:
-        """`tell` is called when it begins to wait for something else than before."""
+    def __init__(self, task: WatchedTask, drain: Callable[[], None], tell: Callable[[State], None]) -> None:
+        """Watch a task; `tell` is called when it begins to wait for something else than before."""
         self._task = task
         self._drain = drain
         self._tell = tell
@@ -49,7 +56,7 @@ class TaskWatching:
         self._drain()
 
     def end(self) -> int:
-        """Return the offset behind the newest output."""
+        """Return the offset after the newest output."""
         return self._task.log.end
 
     def tail(self) -> bytes:
@@ -58,12 +65,12 @@ class TaskWatching:
         return log.read(max(log.start, log.end - TAIL), TAIL)
 
     def typed(self) -> None:
-        """Hear that something is about to be typed, or sent as a signal."""
+        """Note that something is about to be typed, or sent as a signal."""
         self._told = ()
         self._sampler.typed()
 
     def observed(self, state: State) -> None:
-        """Hear from the sampler that it waits now, or does no longer."""
+        """Take a finding of the sampler: it waits now, or no longer does."""
         what = (state.pid, state.detail)
         if state.waits and what != self._told:
             self._told = what
@@ -71,19 +78,19 @@ class TaskWatching:
         self._task.log.wake()
 
     def state(self) -> State:
-        """Return what goes on, looking now."""
+        """Return the present activity, from a new look."""
         return self._sampler.look()
 
     @property
     def episode(self) -> int:
-        """Counts how often it began to wait."""
+        """The number of times it began to wait."""
         return self._sampler.episode
 
     def waits(self, told: int) -> State | None:
-        """Return what it waits for, if it does, and nobody was told in that episode."""
+        """Return what it waits for, unless that episode was already reported."""
         state = self._sampler.state
         return state if state.waits and self._sampler.episode != told else None
 
     def stop(self) -> None:
-        """Look no longer."""
+        """Stop looking."""
         self._sampler.watch(False)

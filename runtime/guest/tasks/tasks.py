@@ -1,8 +1,8 @@
-"""Commands that run apart from the shell, each on a terminal of its own, and what is kept of them.
+"""Commands that run outside the shell, each on its own terminal, and their records.
 
-A task is started from the shell's directory and environment, and owes it nothing more: it ends when its
-command does, and its output, state and exit code are there for whoever asks later. The supervisor is its
-parent, so how it ended is known exactly.
+A task starts in the shell's directory and environment, and is independent of it from then on: it ends when
+its command does, and its output, state and exit code remain available. The supervisor is its parent, so how
+it ended is known exactly.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from holdfast.runtime.guest.tasks.task_watch import TaskWatching
 
 MAX_RUNNING = 32
 KEPT = 200
-"""Tasks that have ended and can still be asked about; their output takes at most KEPT_OUTPUT."""
+"""Limit of ended tasks that remain available; their output takes at most KEPT_OUTPUT."""
 KEPT_OUTPUT = 512 << 20
 OUTPUT_CAPACITY = 64 << 20
 SEGMENT_SIZE = 1 << 20
@@ -59,7 +59,7 @@ class CannotStart(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to run, where and with what environment."""
+    """The command to run, its directory and its environment."""
 
     id: str
     name: str
@@ -81,14 +81,14 @@ class Task:
         self.started_at = time.time()
         self.pid: int | None = None
         self.terminal: Terminal | None = None
-        """Until nobody holds the other side any more, which may be after the end."""
+        """Set until no process holds the other side any more, which may be after the end."""
         self.end: End | None = None
         self.duration: float | None = None
         self.end_offset: int | None = None
         self.killed_by: str | None = None
-        """Who sent it a signal."""
+        """The actor who sent it a signal."""
         self.watching: TaskWatching | None = None
-        """While it runs."""
+        """Set while it runs."""
         self._filter = MarkFilter(secrets.token_hex(8))
         self._limit = LineLimit()
 
@@ -99,17 +99,17 @@ class Task:
 
     @property
     def over(self) -> bool:
-        """Whether it has ended."""
+        """True if it has ended."""
         return self.end is not None
 
     def output(
         self, start: int, until: Callable[[], int | None], pause: Callable[[int], T | None] = no_pause
     ) -> AsyncIterator[Piece | Gap | T]:
-        """Yield the output from `start` on. See `output.visible`."""
+        """Yield the output from `start` on. See `shell_output.visible`."""
         return visible(self.log, self._filter, start, until, pause)
 
     def excess(self, data: bytes) -> int:
-        """Return how long the line is of which its terminal would drop a part, or 0."""
+        """Return the length of the line of which its terminal would drop a part, or 0."""
         return self._limit.excess(data, self.terminal.line_ends()) if self.terminal else 0
 
     async def write(self, data: bytes) -> None:
@@ -121,13 +121,13 @@ class Task:
             await self.terminal.write(data)
 
     def observed(self) -> State:
-        """Return what it does now."""
+        """Return its present activity."""
         if self.end is not None:
             return State("exited", pid=self.pid, exit_code=exit_code(self.end), signal=self.end.signal)
         return self.watching.state() if self.watching else State("starting")
 
     def signal(self, number: int) -> None:
-        """Send a signal to all that still is in its terminal session; an interrupt as Ctrl-C does."""
+        """Send a signal to everything still in its terminal session; an interrupt as Ctrl-C does."""
         if self.watching:
             self.watching.typed()
         if self.terminal and number == signal.SIGINT:
@@ -138,7 +138,7 @@ class Task:
                 os.killpg(group, number)
 
     def as_dict(self, now: float) -> dict[str, object]:
-        """Return what can be said of it, for the wire."""
+        """Return its description, for the wire."""
         end = self.end
         return {
             "id": self.id,
@@ -160,7 +160,7 @@ class Task:
 
 
 def exit_code(end: End) -> int | None:
-    """Return an exit code as shells tell it: 128 and the signal's number, if one ended it."""
+    """Return an exit code by the convention of shells: 128 plus the signal's number, if one ended it."""
     return end.exit_code if end.signal is None else _SIGNALLED + end.signal
 
 
@@ -187,7 +187,7 @@ class Tasks:
     def find(self, ref: str) -> Task | None:
         """Return the task of that id or name, or of those first letters of its id, if it is known.
 
-        Of several that had the name it is the last.
+        Of several with that name it is the last.
         """
         if task := self._tasks.get(ref):
             return task
@@ -198,7 +198,7 @@ class Tasks:
         return alike[0] if len(alike) == 1 and len(ref) >= SHORTEST_REF else None
 
     def all(self) -> list[Task]:
-        """Return all that are known, the oldest first."""
+        """Return all known tasks, the oldest first."""
         return list(self._tasks.values())
 
     def now(self) -> float:
@@ -206,7 +206,11 @@ class Tasks:
         return self._loop.time()
 
     def start(self, order: Order) -> Task:
-        """Start a command. Raises CannotStart; then nothing has changed."""
+        """Start a command.
+
+        Raises:
+            CannotStart: it was not started; nothing has changed.
+        """
         running = [task for task in self._tasks.values() if not task.over]
         if len(running) >= MAX_RUNNING:
             raise CannotStart(
@@ -244,7 +248,7 @@ class Tasks:
         return task
 
     def hold(self, *, hold: bool) -> None:
-        """Let what writes to the terminals wait, or go on."""
+        """Make programs that write to the terminals wait, or let them continue."""
         for task in self._tasks.values():
             if task.terminal:
                 task.terminal.hold_output(hold=hold)
@@ -279,7 +283,7 @@ class Tasks:
         )
 
     def _take(self, task: Task, turns: int = 64) -> None:
-        """Record what its terminal holds, and let go of a terminal that nobody has any more."""
+        """Record what its terminal holds, and close a terminal that no process holds any more."""
         while task.terminal and turns:
             turns -= 1
             data = task.terminal.read()
@@ -288,7 +292,7 @@ class Tasks:
                 continue
             if data is None and task.over:
                 self._hang_up(task)
-            elif data is None:  # it has closed its terminal and goes on without, or is just ending
+            elif data is None:  # it has closed its terminal and continues without, or is just ending
                 self._loop.remove_reader(task.terminal.fd)
             return
 

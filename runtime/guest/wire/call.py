@@ -51,29 +51,29 @@ class Call:
         return value
 
     def actor(self) -> Actor:
-        """Return who asks; an agent if nobody says so."""
+        """Return the actor; an agent if the request names none."""
         text = self.optional("actor", MAX_REASON)
         if text is None:
             return AGENT
         try:
             return Actor.parse(text)
         except ValueError as error:
-            raise Refusal("invalid", f"cannot do {self.frame.op} as that: {error}") from None
+            raise Refusal("invalid", f"cannot do {self.frame.op} as that actor: {error}") from None
 
     def who(self) -> Who:
-        """Return who asks, why, and under which key."""
+        """Return the actor, the reason and the idempotency key."""
         return Who(str(self.actor()), self.reason(), self.key())
 
     def reason(self) -> str | None:
-        """Return why it is done, in the words of who asks."""
+        """Return the caller's reason."""
         return self.optional("reason", MAX_REASON)
 
     def key(self) -> str | None:
-        """Return the word under which it may be done only once."""
+        """Return the idempotency key."""
         return self.optional("key", MAX_KEY)
 
     def optional(self, name: str, limit: int) -> str | None:
-        """Return an argument that is a text of some length, or left out."""
+        """Return an argument that is a text of limited length, or absent."""
         value = self.frame.head.get(name)
         if value is None:
             return None
@@ -82,11 +82,11 @@ class Call:
         return value
 
     def target(self, name: str) -> str:
-        """Return which shell or kernel is meant."""
+        """Return the name of the shell or kernel that is meant."""
         return self.text(name, MAIN)
 
     def integer(self, name: str, default: int | None = None, *, low: int, high: int = 2**53) -> int:
-        """Return an argument that is a whole number."""
+        """Return an argument that is an integer."""
         value = self.frame.head.get(name)
         if value is None:
             value = default
@@ -95,7 +95,7 @@ class Call:
         return value
 
     def seconds(self, name: str) -> float | None:
-        """Return an argument that is a time or null."""
+        """Return an argument that is a number of seconds or null."""
         value = self.frame.head.get(name)
         if value is None:
             return None

@@ -1,4 +1,4 @@
-"""The operation of who serves captures: it is told what programs ask for, and tells what came of it."""
+"""The operation that serves captures: the client gets the requests of programs, and reports the outcomes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ MAX_TEXT = 4000
 
 
 async def captures(guest: Guest, call: Call) -> None:
-    """Serve until the client says that it ends, or hangs up."""
+    """Serve until the client ends the session of serving, or hangs up."""
     desk = guest.captures
     desk.serve(call, call.integer("holding", 0, low=0))
     sending = asyncio.create_task(_send(guest, call))
     try:
-        while await _told(guest, call):
+        while await _process(guest, call):
             pass
     finally:
         sending.cancel()
@@ -36,8 +36,8 @@ async def _send(guest: Guest, call: Call) -> None:
         await call.send("request", data, number=number)
 
 
-async def _told(guest: Guest, call: Call) -> bool:
-    """Take one frame of the client; False if it is the last."""
+async def _process(guest: Guest, call: Call) -> bool:
+    """Process one frame of the client; return False if it is the last."""
     given = Call(call.connection, await call.connection.receive())
     match given.frame.op:
         case "end":
@@ -55,7 +55,7 @@ async def _told(guest: Guest, call: Call) -> bool:
             raise Refusal("invalid", f"cannot do {other or 'nothing'} while captures are served")
     number = given.integer("number", low=1)
     guest.captures.answered(number, answer)
-    guest.requests += 1  # who asked goes on
+    guest.requests += 1  # the program that asked continues
     await call.send("answered", number=number)
     return True
 

@@ -22,7 +22,7 @@ Serve = Callable[["Connection", Frame], Awaitable[None]]
 
 
 class Refusal(Exception):
-    """What was asked for cannot be done; the client gets the code and the message."""
+    """A request cannot be carried out; the client gets the code and the message."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -43,14 +43,14 @@ class Connection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Start serving."""
         assert isinstance(transport, asyncio.Transport)
         transport.set_write_buffer_limits(high=HIGH_WATER)
         self._transport = transport
         self._open.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End what serves this client."""
+        """Stop whatever serves this client."""
         self._transport = None
         self._open.discard(self)
         if self._task:
@@ -58,7 +58,7 @@ class Connection(asyncio.Protocol):
         self.resume_writing()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes from the client."""
+        """Receive bytes from the client."""
         try:
             frames = self._reader.feed(data)
         except ProtocolError as error:
@@ -76,11 +76,11 @@ class Connection(asyncio.Protocol):
             self._arrival.set_result(None)
 
     def pause_writing(self) -> None:
-        """Let `send` wait."""
+        """Make `send` wait."""
         self._room = asyncio.get_running_loop().create_future()
 
     def resume_writing(self) -> None:
-        """Let `send` go on."""
+        """Let `send` continue."""
         if self._room and not self._room.done():
             self._room.set_result(None)
         self._room = None
@@ -90,7 +90,11 @@ class Connection(asyncio.Protocol):
         await self.send_encoded(encode(Frame(head, payload)))
 
     async def send_encoded(self, data: bytes) -> None:
-        """Send a frame that was encoded before. Raises ConnectionError if the client is gone."""
+        """Send a frame that is encoded already.
+
+        Raises:
+            ConnectionError: the client is gone.
+        """
         if self._transport is None or self._transport.is_closing():
             raise ConnectionResetError
         self._transport.write(data)
@@ -108,7 +112,7 @@ class Connection(asyncio.Protocol):
         return frame
 
     def close(self) -> None:
-        """Close when everything that was sent is out."""
+        """Close once everything that was sent has gone out."""
         if self._transport:
             self._transport.close()
 

@@ -1,12 +1,13 @@
-"""The operations drift is made of: what the session holds now, and what is known of some files."""
+"""The operations behind drift: the session's present state, and facts about some files."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import time
 from typing import Any
 
-from holdfast.runtime.guest.captures.held_state import holdings
+from holdfast.runtime.guest.captures import held_state
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.records import changed_files
 from holdfast.runtime.guest.records.changed_files import Owners, Record
@@ -14,19 +15,39 @@ from holdfast.runtime.guest.wire.call import Call, Operations
 from holdfast.runtime.guest.wire.connection import Refusal
 
 PER_TURN = 200
-"""Paths looked at before others get their turn: 1 to 2 ms."""
+"""Paths read before other tasks get their turn: 1 to 2 ms."""
 PER_FRAME = 10_000
 MAX_PATHS = 200_000
 MAX_RECORDS = 2000
 
 
 async def held(guest: Guest, call: Call) -> None:
-    """Tell what the session holds."""
-    await call.finish("holdings", _json(await holdings(guest)))
+    """Send what the session holds."""
+    await call.finish("holdings", _json(await _holdings(guest)))
+
+
+async def _holdings(guest: Guest) -> dict[str, Any]:
+    """Return the session's state. Takes milliseconds, or seconds where a kernel does not answer."""
+    kernels = {name: await held_state.kernel_of(kernel) for name, kernel in guest.kernels.items()}
+    # Pending changes are written first, so that the journal's entries lead from any of them to here.
+    for name, found in kernels.items():
+        guest.changes.seen(name, found)
+    guest.changes.settle()
+    return {
+        "at": round(time.time(), 6),
+        "seq": guest.journal.last,
+        "generation": guest.identity.generation,
+        "processes": held_state.processes(guest.shells, guest.kernels, guest.lineage),
+        "shells": {
+            name: {"pid": shell.pid or 0, **held_state.shell_of(shell.held())}
+            for name, shell in guest.shells.items()
+        },
+        "kernels": kernels,
+    }
 
 
 async def files(_: Guest, call: Call) -> None:
-    """Tell kind, size, times and package of each of some paths, in their order, and versions of packages."""
+    """Send kind, size, times and package of each given path, in order, and versions of packages."""
     paths, records, since = _asked(call)
     owners = Owners(records)
     found: list[list[Any] | None] = []

@@ -1,4 +1,4 @@
-"""The operations on the journal: its entries, and where the session is now."""
+"""The operations on the journal: its entries, and its present end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_LIMIT = 1_000_000
 
 
 async def journal(guest: Guest, call: Call) -> None:
-    """Send the entries behind one, of some kinds or all; with `follow` those that come, too."""
+    """Send the entries after one, of some kinds or all; with `follow`, new ones as well."""
     after = call.integer("after_seq", 0, low=0)
     left = call.integer("limit", MAX_LIMIT, low=0, high=MAX_LIMIT)
     follow = call.frame.head.get("follow") is True
@@ -37,7 +37,7 @@ async def journal(guest: Guest, call: Call) -> None:
 
 
 async def moment(guest: Guest, call: Call) -> None:
-    """Say where the session's records end now."""
+    """Send where the session's records end now."""
     await call.finish("moment", **guest.moment())
 
 

@@ -80,7 +80,7 @@ async def start(guest: Guest, call: Call) -> None:
 
 
 async def variables(guest: Guest, call: Call) -> None:
-    """Tell the names the user has in a kernel."""
+    """Send the names the user has in a kernel."""
     found = await guest.kernel(call.target("kernel")).variables()
     await call.finish("variables", json.dumps(found.as_dict()).encode())
 
@@ -92,7 +92,7 @@ def _known(guest: Guest, kernel: Kernel, call: Call) -> Known | None:
 
 
 async def _recall(call: Call, known: Known) -> None:
-    """Tell what a cell came to that was run under a key, and whose events are no longer kept."""
+    """Send the outcome of a cell that was run under a key, and whose events are no longer kept."""
     if known.ended is None:
         raise Refusal("outcome_unknown", UNKNOWN)
     ended = known.ended
@@ -108,7 +108,7 @@ async def _begin(guest: Guest, kernel: Kernel, call: Call) -> Record:
         with suppress(TimeoutError):
             async with asyncio.timeout_at(until):
                 await kernel.journal.changed()
-    # The same request may have come by another connection meanwhile.
+    # The same request may have arrived by another connection meanwhile.
     return kernel.journal.find(call.id()) or _submit(guest, kernel, call)
 
 

@@ -16,7 +16,7 @@ from holdfast.runtime.guest.wire.shell_operations import pour, size_of
 
 MAX_LEASE = 7 * 24 * 3600.0
 MAX_TOKEN = 64
-# What a terminal answers to a question is shorter.
+# The answers of terminals are shorter.
 MAX_ANSWER = 64
 
 
@@ -65,7 +65,7 @@ async def _serve(call: Call, shell: Shell, desk: Desk, seat: Seat, keyboard: Key
 
 
 async def _input(call: Call, given: Call, desk: Desk, seat: Seat, keyboard: Keyboard) -> None:
-    """Type what is new of it: after a lost connection a client sends again what may not have arrived."""
+    """Type only what is new: after a lost connection a client sends again what may not have arrived."""
     data = given.frame.payload
     at = given.integer("at", seat.typed, low=0)
     data = data[max(0, seat.typed - at) :]
@@ -75,16 +75,17 @@ async def _input(call: Call, given: Call, desk: Desk, seat: Seat, keyboard: Keyb
     if not desk.typing(seat):
         await call.send("refused", count=seat.typed, bytes=len(data))
         return
-    # The connection may end meanwhile; what counts as typed is typed.
+    # The connection may end meanwhile; what counts as typed must be typed.
     await asyncio.shield(asyncio.create_task(keyboard.type(seat.actor, data)))
     await call.send("typed", count=seat.typed)
 
 
 async def _answer(data: bytes, shell: Shell, desk: Desk, seat: Seat) -> None:
-    """Type what a terminal answers to a program's question, unless nobody waits for it.
+    """Type a terminal's answer to a program's query, unless no program waits for it.
 
-    A program that asks reads keys, not lines. The shell at its prompt would take the answer for typed, and so
-    would what reads lines. It is not the person's, so neither journal nor recording has it.
+    A program that queries reads keys, not lines. The shell at its prompt would take the answer for typed
+    text, and so would a program that reads lines. The person did not type it, so neither journal nor
+    recording has it.
     """
     terminal = shell.terminal
     if terminal is None or len(data) > MAX_ANSWER or not desk.writes(seat):
@@ -95,13 +96,13 @@ async def _answer(data: bytes, shell: Shell, desk: Desk, seat: Seat) -> None:
 
 
 async def _tell(call: Call, shell: Shell, desk: Desk, seat: Seat) -> None:
-    """Tell the client who may write and how large the terminal is, whenever that changes."""
-    told = _standing(shell, desk, seat)
+    """Send the client its right to write and the terminal's size, whenever they change."""
+    sent = _standing(shell, desk, seat)
     while True:
         await desk.changed()
         now = _standing(shell, desk, seat)
-        if now != told:
-            told = now
+        if now != sent:
+            sent = now
             await call.send("standing", **now)
 
 
@@ -117,7 +118,7 @@ async def lease(guest: Guest, call: Call) -> None:
     actor = str(call.actor())
     seconds = call.seconds("seconds")
     if seconds is not None and seconds > MAX_LEASE:
-        raise Refusal("invalid", "cannot hold the lease that long: the limit is 7 days")
+        raise Refusal("invalid", "cannot hold the lease for more than 7 days")
     match call.text("action", "show"):
         case "show":
             pass
@@ -140,7 +141,7 @@ def _recipient(call: Call) -> str:
 
 
 async def look(guest: Guest, call: Call) -> None:
-    """Tell where the output ends now, and what its end alone does not tell of the picture."""
+    """Send where the output ends now, and the state of the picture that the end alone does not show."""
     shell = guest.shell(call.target("shell"))
     await call.finish(
         "look",

@@ -23,7 +23,7 @@ _LENGTHS = struct.Struct(">II")
 
 
 class ProtocolError(ValueError):
-    """The peer sent something that is not the protocol."""
+    """The peer sent something that violates the protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +35,26 @@ class Frame:
 
     @property
     def event(self) -> str:
-        """What a server's frame says, or an empty string."""
+        """The event of a server's frame, or an empty string."""
         return _text(self.head.get("event"))
 
     @property
     def op(self) -> str:
-        """What a client's frame asks for, or an empty string."""
+        """The operation of a client's frame, or an empty string."""
         return _text(self.head.get("op"))
 
     @property
     def end(self) -> bool:
-        """Whether it is the last frame of its connection."""
+        """True if it is the last frame of its connection."""
         return self.head.get("end") is True
 
 
 def encode(frame: Frame) -> bytes:
-    """Return the frame as bytes. Raises ProtocolError if it is over a limit."""
+    """Return the frame as bytes.
+
+    Raises:
+        ProtocolError: it exceeds a limit.
+    """
     head = json.dumps(frame.head, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     _check_lengths(len(head), len(frame.payload))
     return b"".join((_LENGTHS.pack(len(head), len(frame.payload)), head, frame.payload))
@@ -72,7 +76,7 @@ class FrameReader:
 
     @property
     def pending(self) -> int:
-        """Number of bytes that are not part of a returned frame."""
+        """The number of bytes that are not part of a returned frame."""
         return len(self._buffer)
 
     def _frames(self) -> Iterator[Frame]:

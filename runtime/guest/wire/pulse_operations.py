@@ -1,4 +1,4 @@
-"""The operations on the pulse: all that goes on, one process, one file, one port; and the sizes of files."""
+"""The operations on the pulse: all activity, one process, one file, one port; and the sizes of files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def operations(guest: Guest) -> Operations:
 
 
 async def probe(_: Guest, call: Call) -> None:
-    """Try whether a port answers."""
+    """Test whether a port answers."""
     port = call.integer("port", low=1, high=65535)
     address = probing.reachable(call.text("address", "127.0.0.1"))
     speak = call.frame.head.get("speak") is True
@@ -61,7 +61,7 @@ async def probe(_: Guest, call: Call) -> None:
 
 
 async def sizes(_: Guest, call: Call) -> None:
-    """Tell the sizes of files: null for what is gone, or is not a file. The payload is a list of paths."""
+    """Send the sizes of a list of paths: null for those that are missing, or not regular files."""
     try:
         paths = json.loads(call.frame.payload)
     except ValueError:
@@ -87,6 +87,6 @@ def _parts(call: Call) -> frozenset[str]:
         raise Refusal("invalid", "cannot report the pulse: parts must be a list of names")
     if unknown := set(wanted) - _ALL:
         raise Refusal(
-            "invalid", f"cannot tell {', '.join(sorted(unknown))}: the parts are {', '.join(PARTS)}"
+            "invalid", f"cannot report {', '.join(sorted(unknown))}: the parts are {', '.join(PARTS)}"
         )
     return frozenset(wanted)

@@ -28,7 +28,7 @@ SIGNALS = ("INT", "TERM", "KILL", "QUIT", "HUP", "TSTP", "CONT", "USR1", "USR2")
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """That a command waits, told at an offset of its output."""
+    """A command's wait, to be reported at an offset of its output."""
 
     state: State
     offset: int
@@ -69,12 +69,12 @@ async def read(guest: Guest, call: Call) -> None:
 
 
 async def send(guest: Guest, call: Call) -> None:
-    """Type bytes into the terminal; tell which command runs, and where its output goes on."""
+    """Type bytes into the terminal; return the running command, and where its output continues."""
     actor, shell = str(call.actor()), guest.shell(call.target("shell"))
     await guest.desk(shell.name).admitted(actor, "type", call.seconds("lease_wait"))
     keyboard = guest.keyboards[shell.name]
     if keyboard.excess(call.frame.payload):
-        # Between a command and the prompt the terminal reads lines for a moment.
+        # Between a command and the prompt the terminal briefly reads lines.
         await turn.prompted(shell)
     if excess := keyboard.excess(call.frame.payload):
         raise Refusal("line_too_long", refusal(excess))
@@ -90,7 +90,7 @@ async def send_signal(guest: Guest, call: Call) -> None:
     if name not in SIGNALS:
         raise Refusal("invalid", f"cannot send signal {name}: use one of {', '.join(SIGNALS)}")
     if shell.current is None:
-        # What runs was typed by who holds the lease; a command of `exec` may be interrupted by its caller.
+        # What runs was typed by the lease's holder; a command of `exec` may be interrupted by its caller.
         guest.desk(shell.name).require(str(call.actor()), f"send signal {name}")
     offset, current = shell.log.end, shell.current
     if name == "INT":
@@ -102,7 +102,7 @@ async def send_signal(guest: Guest, call: Call) -> None:
 
 
 async def check_syntax(guest: Guest, call: Call) -> None:
-    """Tell whether a text is complete and correct for the shell, which need not be free."""
+    """Report whether a text is complete and correct for the shell, which need not be free."""
     shell, text = guest.shell(call.target("shell")), call.frame.payload
     if b"\0" in text:
         raise Refusal("invalid", "cannot check the text: it contains a NUL byte, which no shell can read")
@@ -129,11 +129,11 @@ async def _begin(guest: Guest, shell: Shell, call: Call) -> Exec:
         await guest.desk(shell.name).admitted(str(call.actor()), "run command", call.seconds("lease_wait"))
         if shell.current and shell.clock() < until:
             continue
-        # The same request may have come by another connection meanwhile.
+        # The same request may have arrived by another connection meanwhile.
         command = shell.find(call.id()) or _submit(guest, shell, call)
         while command.phase in (Phase.WAITING, Phase.OFFERED):
             await shell.log.more()
-        # What was typed may have the shell: nothing tells then when it ends, but the next attempt.
+        # A typed line may have the shell: only the next attempt will show when it has ended.
         if command.phase is not Phase.REFUSED or command.refusal or shell.clock() >= until:
             return command
         shell.forget(command.id)
@@ -188,15 +188,15 @@ async def _follow(guest: Guest, call: Call, shell: Shell, command: Exec) -> None
 
 
 async def _tell(call: Call, shell: Shell, command: Exec, start: int) -> None:
-    """Send the output of a command, and each time it waits for somebody, what for."""
-    told = 0
+    """Send the output of a command and, each time it waits for input, what for."""
+    reported = 0
 
     def waits(offset: int) -> Waiting | None:
-        nonlocal told
-        state = shell.watching.waits(command, told)
+        nonlocal reported
+        state = shell.watching.waits(command, reported)
         if state is None or offset < shell.log.end - MAX_MARK:
             return None
-        told = shell.watching.episode
+        reported = shell.watching.episode
         return Waiting(state, offset)
 
     async for item in shell.output(start, lambda: command.end_offset, waits):
@@ -214,7 +214,7 @@ async def _tell(call: Call, shell: Shell, command: Exec, start: int) -> None:
 
 
 async def _recall(call: Call, shell: Shell, known: Known) -> None:
-    """Tell what a command came to that was run under a key, long ago or before this supervisor was."""
+    """Send the outcome of a command that was run under a key, long ago or before this supervisor started."""
     ended = known.ended
     if ended is None:
         raise Refusal("outcome_unknown", UNKNOWN)
@@ -227,7 +227,7 @@ async def _recall(call: Call, shell: Shell, known: Known) -> None:
     await call.finish("finished", **{**ended, "id": call.id(), "recorded": True})
 
 
-UNKNOWN = "cannot tell how it ended: it was running when the files were captured without its processes"
+UNKNOWN = "cannot know how it ended: it was running when the files were captured without its processes"
 
 
 def _impossible(reason: str) -> Refusal:
@@ -237,24 +237,24 @@ def _impossible(reason: str) -> Refusal:
 def _busy(shell: Shell, holder: str | None) -> Refusal:
     if shell.pid and (other := replaced_by(shell.pid)):
         return _impossible(
-            f"the shell is now {other}, which does not tell where commands end; "
+            f"the shell is now {other}, which does not mark where commands end; "
             "type with `send`, look with `screen`, or end it and get a new shell"
         )
     state = shell.observed()
     if state.waits:
-        told = state.told(time.time())
+        now = state.told(time.time())
         part = f", in command {holder}" if holder else ""
         return Refusal(
-            "busy", f"cannot run command: {told}{part}; answer with `holdfast send`, or interrupt it with C-c"
+            "busy", f"cannot run command: {now}{part}; answer with `holdfast send`, or interrupt it with C-c"
         )
     if holder is not None:
-        told = f": {state.told(time.time())}" if state.pid and state.state in ("running", "stopped") else ""
+        part = f": {state.told(time.time())}" if state.pid and state.state in ("running", "stopped") else ""
         return Refusal(
             "busy",
-            f"cannot run command: command {holder} is running in the shell{told}; wait or interrupt it",
+            f"cannot run command: command {holder} is running in the shell{part}; wait, or interrupt it",
         )
     what = shell.foreground()
-    return Refusal("busy", f"cannot run command: the terminal is held by {what}; wait or interrupt it")
+    return Refusal("busy", f"cannot run command: the terminal is held by {what}; wait, or interrupt it")
 
 
 async def pour(call: Call, shell: Shell, start: int, until: Callable[[], int | None]) -> None:
@@ -264,7 +264,7 @@ async def pour(call: Call, shell: Shell, start: int, until: Callable[[], int | N
 
 
 async def send_output(call: Call, item: Piece | Gap) -> None:
-    """Send a piece of recorded output, or that it is no longer kept."""
+    """Send a piece of recorded output, or a gap where it is no longer kept."""
     if isinstance(item, Gap):
         await call.send("gap", offset=item.offset, size=item.size)
     else:

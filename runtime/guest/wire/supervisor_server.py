@@ -15,13 +15,13 @@ from holdfast.runtime.guest.wire.protocol import VERSION, Frame
 
 BACKLOG = 128
 AGAIN = 0.2
-"""Seconds between two attempts to make the socket in a full folder."""
+"""Seconds between two attempts to create the socket in a full folder."""
 _LOOKS = (
     "prepare moment look files holdings journal kernel_variables read recording task_list task_read hooks "
     "captures check_syntax"
 )
 LOOKING = frozenset(_LOOKS.split())
-"""Operations that change nothing in the session; of all others it must be assumed that they do."""
+"""Operations that change nothing in the session; all others must be assumed to."""
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Server:
 
     @property
     def connected(self) -> bool:
-        """Whether anybody is connected."""
+        """True while there is a connection."""
         return bool(self._connections)
 
     async def listen(self) -> None:
@@ -66,7 +66,7 @@ class Server:
                 return
 
     async def close(self, *, spare: Connection | None = None) -> None:
-        """Stop listening and drop every connection but one. What they asked for goes on."""
+        """Stop listening and drop every connection but one. What they asked for continues."""
         if self._server:
             self._server.close()
             self._server = None
@@ -83,7 +83,7 @@ class Server:
         return Connection(self._serve, self._connections)
 
     def _restrict(self) -> None:
-        """Let root in, and who owns the folder: on the host that is the controller's user."""
+        """Admit only root and the folder's owner: on the host that is the controller's user."""
         self._path.chmod(0o600)
         folder = self._path.parent.stat()
         if os.getuid() == 0:
@@ -94,11 +94,11 @@ class Server:
         version = frame.head.get("v")
         if version != VERSION:
             raise Refusal(
-                "version", f"cannot do {frame.op}: protocol {version} is not spoken here, {VERSION} is"
+                "version", f"cannot do {frame.op}: this session speaks protocol {VERSION}, not {version}"
             )
         operation = self._operations.get(frame.op)
         if operation is None:
-            raise Refusal("unknown_op", f"cannot do {frame.op or 'nothing'}: no such operation")
+            raise Refusal("unknown_op", f"cannot do {frame.op!r}: no such operation")
         if frame.op not in LOOKING:
             self._guest.requests += 1
         await operation(self._guest, Call(connection, frame))

@@ -29,7 +29,7 @@ async def start(guest: Guest, call: Call) -> None:
 
 
 async def list_(guest: Guest, call: Call) -> None:
-    """Tell of all tasks, or of one."""
+    """Send a description of all tasks, or of one."""
     wanted = call.frame.head.get("id")
     found = guest.tasks.all() if wanted is None else [_task(guest, call)]
     now = guest.tasks.now()
@@ -37,7 +37,7 @@ async def list_(guest: Guest, call: Call) -> None:
 
 
 async def wait(guest: Guest, call: Call) -> None:
-    """Give the output of a task from its beginning, or from an offset; what it waits for; and its end."""
+    """Send the output of a task from its beginning, or from an offset; what it waits for; and its end."""
     task = _task(guest, call)
     await call.send("started", id=task.id, offset=0, **about(task.order.size))
     await _tell(guest, call, task, call.integer("from_offset", 0, low=0))
@@ -89,7 +89,7 @@ async def send(guest: Guest, call: Call) -> None:
 
 
 async def send_signal(guest: Guest, call: Call) -> None:
-    """Send a signal to all that runs in the task's terminal."""
+    """Send a signal to everything that runs in the task's terminal."""
     task = _running(guest, call)
     name = call.text("signal", "TERM").removeprefix("SIG")
     if name not in SIGNALS:
@@ -102,7 +102,7 @@ async def send_signal(guest: Guest, call: Call) -> None:
 def _task(guest: Guest, call: Call) -> Task:
     task = guest.tasks.find(call.id())
     if task is None:
-        raise Refusal("unknown_task", f"cannot find task {call.id()}: there is none, or it is too long ago")
+        raise Refusal("unknown_task", f"cannot find task {call.id()}: there is none, or it is too old")
     return task
 
 
@@ -124,7 +124,7 @@ def _start(guest: Guest, call: Call) -> Task:
         isinstance(key, str) and key and "=" not in key and isinstance(value, str) and "\0" not in key + value
         for key, value in extra.items()
     ):
-        raise Refusal("invalid", "cannot start task: its environment must be names and texts")
+        raise Refusal("invalid", "cannot start task: its environment must map names to texts")
     order = Order(
         id=call.id(),
         name=name,
@@ -150,7 +150,7 @@ def _text(payload: bytes) -> str:
 
 
 async def _tell(guest: Guest, call: Call, task: Task, start: int) -> None:
-    """Send the output of a task, and each time it waits for somebody, what for."""
+    """Send the output of a task and, each time it waits for input, what for."""
     told = 0
 
     def waits(offset: int) -> Waiting | None:

@@ -1,1 +1,1 @@
-"""What is another in one snapshot than in another, on one line or on several. Reuses drift."""
+"""Differences between two snapshots, on one line or on several. Reuses drift."""

@@ -1,4 +1,4 @@
-"""What is another in a second snapshot than in a first, as a value.  Pure."""
+"""The differences between two snapshots, as a value.  Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.runtime.history.drift.packages import Package
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """All that is another. `drift` holds it in the form of what changed since a moment, without authors."""
+    """All differences. `drift` holds them in the form of changes over time, without authors."""
 
     before: str
     after: str
@@ -26,12 +26,12 @@ class Diff:
 
     @property
     def packages(self) -> tuple[Package, ...]:
-        """Packages that are new, gone, or of another version."""
+        """Packages that were added, removed, or have another version."""
         return self.drift.packages
 
     @property
     def processes(self) -> tuple[ProcessChange, ...]:
-        """Processes that are new or gone, or listen on other ports."""
+        """Processes that started or ended, or listen on other ports."""
         return self.drift.processes
 
     @property
@@ -46,20 +46,20 @@ class Diff:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What could not be told."""
+        """Notes on what could not be compared."""
         return self.drift.notes
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is another."""
+        """True if nothing differs."""
         return self.drift.empty
 
     def text(self, limit: int = 12, *, every_file: bool = False) -> str:
-        """Return it in few words. Arguments as of `Drift.text`."""
+        """Summarize the differences in few words. Arguments as of `Drift.text`."""
         return self.drift.text(limit, every_file=every_file)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it for programs."""
+        """Return all of them for programs."""
         told = self.drift.as_dict()
         parts = ("files", "packages", "processes", "shell", "kernel")
         return {

@@ -1,7 +1,7 @@
-"""Whether a file is the same in two images, read from their layers on this host, and how large it is.
+"""Comparison of a file in two images, read from their layers on this host, and its size.
 
-It needs the rights of root, and layers of the overlay file system; without, nothing is known. Layers were
-written by sessions: no link in them is followed, nothing but regular files is read, and not without end.
+Requires root, and layers of the overlay file system; otherwise nothing is known. Layers were written by
+sessions: no link in them is followed, only regular files are read, and reading is bounded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.runtime.history.drift.changed_paths import FileChange
 
 MOST_FILES = 5000
 MOST_BYTES = 512 << 20
-"""Of all files together; the rest is taken to be another."""
+"""The most bytes read of all files together; the rest counts as different."""
 _OPAQUE = "trusted.overlay.opaque"
 _CHUNK = 1 << 20
 
@@ -30,7 +30,9 @@ class Contents:
 
     @contextmanager
     def opened(self, path: str) -> Iterator[int | None]:
-        """A descriptor of the regular file at a path; None if there is none, or it cannot be read."""
+        """Open the regular file at a path and return a descriptor; None if there is none, or it cannot be
+        read.
+        """
         fd: int | None = None
         for layer in self._layers:
             fd, hidden = _open_in(layer, path.strip("/").split("/"))
@@ -44,7 +46,7 @@ class Contents:
 
 
 def settle(found: Iterable[FileChange], before: Contents, after: Contents) -> list[FileChange]:
-    """Leave out what was written again as it was, and fill in sizes that are not known."""
+    """Leave out files that were rewritten unchanged, and fill in missing sizes."""
     kept: list[FileChange] = []
     files, left = 0, MOST_BYTES
     for change in found:
@@ -66,7 +68,7 @@ def settle(found: Iterable[FileChange], before: Contents, after: Contents) -> li
 
 
 def _open_in(layer: Path, names: Sequence[str]) -> tuple[int | None, bool]:
-    """Open the path in one layer. The second value tells that lower layers do not show through."""
+    """Open the path in one layer. The second value is True if lower layers do not show through."""
     folder = -1
     with suppress(OSError):
         folder = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

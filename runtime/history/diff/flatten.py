@@ -1,7 +1,7 @@
-"""From what each snapshot remembers to two tables of files that can be compared.  Pure.
+"""Flattening of what each snapshot records into two tables of files that can be compared.  Pure.
 
-A snapshot's table tells how its container differed from the snapshot that was made from. Going back over
-these, two snapshots meet in a common one, or in the plain image; from there on tables are laid over others.
+A snapshot's table says how its container differed from the snapshot it was made from. Following these back,
+two snapshots meet in a common ancestor, or in the plain image; from there on tables are laid over each other.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from holdfast.runtime.history.drift.changed_paths import (
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """All that differs from a common beginning: files, the packages among that, and their versions."""
+    """All differences from a common ancestor: files, the packages among them, and their versions."""
 
     table: Table
     keys: tuple[Key, ...] = ()
     versions: tuple[str, ...] = ()
 
     def known(self) -> dict[Key, str]:
-        """Versions by package, empty where one is there without."""
+        """Return versions by package, empty where a package has none."""
         return dict(zip(self.keys, self.versions, strict=True))
 
 
 def common(first: Sequence[str | None], second: Sequence[str | None]) -> str | None:
-    """Return where two lines meet. Each is a snapshot and what it goes back to, ending with None or a gap.
+    """Return where two lines meet. Each is a snapshot and its ancestors, ending with None or a gap.
 
     Raises:
-        LookupError: they do not, for a snapshot in between is gone.
+        LookupError: they do not meet, because a snapshot in between is gone.
     """
     there = set(second)
     for one in first:
@@ -48,7 +48,7 @@ def common(first: Sequence[str | None], second: Sequence[str | None]) -> str | N
 
 
 def flatten(found: Iterable[Baseline]) -> Flat:
-    """Lay the tables of a line over each other, the oldest first."""
+    """Lay the tables of a line over each other, oldest first."""
     table: dict[str, Entry] = {}
     numbers: dict[Key, int] = {}
     versions: list[str] = []
@@ -72,11 +72,11 @@ def flatten(found: Iterable[Baseline]) -> Flat:
 
 
 def differences(before: Flat, after: Flat) -> dict[str, FileChange]:
-    """Return what is another in the second than in the first, both from the same beginning."""
+    """Return how the second differs from the first, both relative to the same ancestor."""
     now = dict(after.table)
     for path, entry in before.table.items():
         if path not in now and not _below(path, now):
-            # It is there as it was in the beginning, of which size and time are not known.
+            # # It is as in the ancestor, of which size and time are not known.
             if entry.change == "changed":
                 now[path] = Entry("changed", entry.kind, ctime=-1 if entry.kind != "d" else 0)
             elif entry.change == "deleted":
@@ -86,7 +86,7 @@ def differences(before: Flat, after: Flat) -> dict[str, FileChange]:
 
 
 def _change(lower: Entry | None, change: Change) -> Change | None:
-    """What two changes after each other are; None if all is as it was."""
+    """Combine two consecutive changes; None if they cancel out."""
     if lower is None:
         return change
     if change == "deleted":
@@ -97,7 +97,7 @@ def _change(lower: Entry | None, change: Change) -> Change | None:
 
 
 def _below(path: str, gone: Mapping[str, object] | set[str]) -> bool:
-    """Whether a folder above was deleted."""
+    """Check whether a parent folder was deleted."""
     while path := path.rpartition("/")[0]:
         if path in gone and (isinstance(gone, set) or _deleted(gone[path])):
             return True

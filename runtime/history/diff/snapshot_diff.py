@@ -1,6 +1,6 @@
-"""Compares two snapshots by what they remember: reads it from their folders, and puts the answer together.
+"""Compares two snapshots by their records: reads these from their folders, and assembles the result.
 
-Nothing of a session is asked, so it does not matter whether any of theirs still runs.
+No session is asked, so it does not matter whether any of them still runs.
 """
 
 from __future__ import annotations
@@ -26,11 +26,16 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SnapshotRow
 
 OTHER_CLOCK = -1
-"""A generation no session has: start times of different containers do not compare."""
+"""A generation that no session has: start times of different containers do not compare."""
 
 
 def compare(context: Context, before: str, after: str, *, everything: bool = False) -> Diff:
-    """Compare the snapshots of these labels or ids. Raises as `Comparing.answer`, and SnapshotNotFound."""
+    """Compare the snapshots of these labels or ids.
+
+    Raises:
+        SnapshotNotFound: one of them does not exist.
+        InvalidArgument, SnapshotDamaged: as for `Comparing.answer`.
+    """
     rows = [_row(context, ref) for ref in (before, after)]
     return Comparing(context, *rows).answer(everything=everything)
 
@@ -57,11 +62,11 @@ class Comparing:
         self._notes: list[str] = []
 
     def answer(self, *, everything: bool = False) -> Diff:
-        """Return what is another in the second.
+        """Return how the second differs from the first.
 
         Raises:
-            InvalidArgument: one of them does not know what it held, or one in between is gone.
-            SnapshotDamaged: what one of them remembers cannot be read.
+            InvalidArgument: one of them did not record what it held, or one in between is gone.
+            SnapshotDamaged: the record of one of them cannot be read.
         """
         one, other = self._held(self._before), self._held(self._after)
         files, found = self._files()
@@ -110,7 +115,7 @@ class Comparing:
         ), changed
 
     def _line(self, identity: str | None) -> list[str | None]:
-        """The snapshot and all it goes back to; the last is None, or one that is not there any more."""
+        """Return the snapshot and its ancestors; the last is None, or one that is gone."""
         line: list[str | None] = []
         while identity is not None and identity in self._rows and identity not in line:
             line.append(identity)
@@ -127,7 +132,7 @@ class Comparing:
             found = baseline.read(self._context.home.snapshots / row.id)
             if found is None:
                 raise InvalidArgument(
-                    f"cannot compare: snapshot {row.name} does not know what it held",
+                    f"cannot compare: snapshot {row.name} did not record what it held",
                     hint="it was taken by an older version; compare with a later one",
                 )
             self._read[row.id] = found
@@ -136,7 +141,7 @@ class Comparing:
     def _contents(self, row: SnapshotRow) -> Contents:
         return Contents(self._context.engine.images.layers(image_ref(row.id)))
 
-    # What was in memory.
+    # # Memory.
 
     def _held(self, row: SnapshotRow) -> Holdings:
         held = self._baseline(row).held
@@ -150,7 +155,7 @@ class Comparing:
         return row.session_id, self._baseline(row).base
 
     def _processes(self, row: SnapshotRow, held: Holdings) -> dict[int, Process]:
-        """Those of the freeze itself, if they are known; the rest about them is of the moment before."""
+        """Return the processes of the freeze itself, if they are known; the rest is as of just before it."""
         try:
             kept = record.read(self._context.home.snapshots / row.id)
         except SnapshotDamaged as error:
@@ -161,7 +166,7 @@ class Comparing:
         alive = [one for one in kept.tree.processes if one.state != "zombie"]
         return {one.pid: held.processes.get(one.pid) or Process(one.pid, one.command) for one in alive}
 
-    # What cannot be told.
+    # # What could not be compared.
 
     def _note_files_only(self) -> None:
         names = [row.name for row in (self._before, self._after) if row.kind != "live"]

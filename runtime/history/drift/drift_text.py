@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from holdfast.base.quantities import size_text
 from holdfast.base.text import plain
 from holdfast.runtime.history.drift.changed_paths import Change
 from holdfast.runtime.history.drift.changes import Changed, ProcessChange
@@ -69,13 +70,13 @@ def _file(line: Line) -> str:
     path = plain(line.path, 300)
     if line.files == 1:
         sign = "+" if line.new else "~" if line.changed else "-"
-        return f"{sign} {path}" + ("" if line.deleted or path.endswith("/") else f" {size(line.size)}")
+        return f"{sign} {path}" + ("" if line.deleted or path.endswith("/") else f" {size_text(line.size)}")
     kinds = [(line.new, "+"), (line.changed, "~"), (line.deleted, "-")]
     present = [(count, sign) for count, sign in kinds if count]
     if len(present) == 1:
         count, sign = present[0]
-        return f"{sign} {path} {count} files" + ("" if sign == "-" else f", {size(line.size)}")
-    return f"~ {path} {' '.join(f'{sign}{count}' for count, sign in present)} files, {size(line.size)}"
+        return f"{sign} {path} {count} files" + ("" if sign == "-" else f", {size_text(line.size)}")
+    return f"~ {path} {' '.join(f'{sign}{count}' for count, sign in present)} files, {size_text(line.size)}"
 
 
 def _package(one: Package) -> str:
@@ -143,13 +144,3 @@ def _place(place: str) -> str:
 
 def _cut(names: list[str], most: int) -> list[str]:
     return names if len(names) <= most else [*names[: most - 1], f"… {len(names) - most + 1} more"]
-
-
-def size(count: int) -> str:
-    """Bytes in three digits and a unit."""
-    amount = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if amount < 1000:
-            return f"{count} B" if unit == "B" else f"{amount:.3g} {unit}"
-        amount /= 1000
-    return f"{amount:.3g} TB"

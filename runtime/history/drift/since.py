@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from holdfast.base.quantities import parse_duration
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 
-_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
-_AGO = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d)(?: ago)?")
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?")
 HINT = "give a snapshot, the number of a journal entry (#12), the id of a command, `10m`, or a time"
 
@@ -42,8 +41,8 @@ def time_of(text: str, now: datetime) -> float | None:
         text: what was given.
         now: the present, with the time zone that times without one are in.
     """
-    if match := _AGO.fullmatch(text.strip()):
-        return (now - timedelta(seconds=float(match[1]) * _UNITS[match[2]])).timestamp()
+    if (ago := parse_duration(text.strip().removesuffix(" ago"), unit_required=True)) is not None:
+        return now.timestamp() - ago
     if _CLOCK.fullmatch(text):
         text = f"{now.date().isoformat()}T{text.zfill(5 if text.count(':') == 1 else 8)}"
     try:

@@ -1,1 +1,1 @@
-"""Which snapshot comes after which, how that is drawn, and going back to one in place."""
+"""The lineage of snapshots and sessions: order, ancestors, drawing."""

@@ -1,4 +1,4 @@
-"""What was run between two moments of a line of sessions, in short.  Pure."""
+"""A summary of what was run between two points of a line of sessions.  Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.journal_entries import EntryRow
 
 KINDS = {"command_started": "command", "cell_started": "code", "task_started": "command", "input": "text"}
-"""Entries of the journal that tell what was run, and the field with its text."""
+"""Journal entries of things that were run, and the field with their text."""
 _WORDS = {"command_started": "command", "cell_started": "cell", "task_started": "task", "input": "input"}
 SAMPLES = 3
 LONGEST = 60
@@ -22,7 +22,7 @@ LONGEST = 60
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """How much was run, and the beginning of it: first lines, cut short."""
+    """How much was run, and the first of it: first lines, truncated."""
 
     commands: int = 0
     cells: int = 0
@@ -35,20 +35,20 @@ class Ran:
 
     @property
     def text(self) -> str:
-        """As one line; empty if nothing was run."""
+        """The summary as one line; empty if nothing was run."""
         counts = zip((self.commands, self.cells, self.tasks, self.inputs), _WORDS.values(), strict=True)
         told = ", ".join(f"{number} {word}{'s' if number > 1 else ''}" for number, word in counts if number)
         more = "; …" if self.samples and self.commands + self.cells + self.tasks > len(self.samples) else ""
         return f"{told}: {'; '.join(self.samples)}{more}" if self.samples else told
 
     def as_dict(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the summary for programs."""
         counts = {"commands": self.commands, "cells": self.cells, "tasks": self.tasks, "inputs": self.inputs}
         return {**counts, "samples": list(self.samples)}
 
 
 class Told:
-    """Entries of journals, ordered for questions about stretches of them."""
+    """Journal entries, ordered for queries about stretches of them."""
 
     def __init__(self, entries: Iterable[EntryRow], branches: Mapping[str, Branch]) -> None:
         self._branches = branches
@@ -57,7 +57,7 @@ class Told:
             self._of.setdefault(entry.session_id, []).append(entry)
 
     def ran(self, journal: str, after: int, until: int | None = None) -> Ran:
-        """What was run in the line of a journal behind one entry, up to another."""
+        """Summarize what was run in the line of a journal after one entry, up to another."""
         found: list[EntryRow] = []
         for part in line_of(journal, self._branches):
             last = until if part.position is None else part.position
@@ -72,7 +72,7 @@ class Told:
 
 
 def summed(entries: Sequence[EntryRow]) -> Ran:
-    """These entries in short."""
+    """Summarize these entries."""
     count = {kind: sum(1 for entry in entries if entry.kind == kind) for kind in KINDS}
     shown = [text for entry in entries if entry.kind != "input" and (text := _text(entry))]
     return Ran(

@@ -1,8 +1,8 @@
 """Draws snapshots and sessions as a tree that is read from top to bottom, like a log with branches.  Pure.
 
-What follows what stands below it in the same column; only a branch goes one step to the right. So a line of a
-hundred snapshots stays a column, and a tree stays within a terminal's width. A branch that would go too far
-is drawn by itself further down.
+A successor is below its predecessor in the same column; only a branch moves one step to the right. So a line
+of a hundred snapshots stays a column, and a tree stays within a terminal's width. A branch that would go too
+far is drawn separately further down.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 Node = SnapshotRow | SessionRow
 TEXT_LEAST = 48
-"""Columns that are left for words, however deep the branch."""
+"""Columns left for words, however deep the branch."""
 TOGETHER = 5
-"""More sessions than this that go on from one snapshot, and did nothing yet, are one line."""
+"""More sessions than this that continue from one snapshot, and did nothing yet, share one line."""
 _STATES = {"running": "▶", "suspended": "‖", "dead": "✝", "creating": "…"}
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How sizes and times are written, and how wide a line may be."""
+    """The format of sizes and times, and the width of a line."""
 
     width: int
     now: datetime
@@ -38,7 +38,7 @@ class Form:
 
 
 def draw(lineage: Lineage, form: Form) -> list[str]:
-    """The lines of the tree, none wider than the form says."""
+    """Return the lines of the tree, none wider than the form says."""
     return _Drawing(lineage, form).lines()
 
 
@@ -77,7 +77,7 @@ class _Drawing:
         return up if up in self._there and up != node.id else None
 
     def _chain(self, start: Node, prefix: str, above: str | None) -> None:
-        """A node and what follows it in its column, with the branches in between."""
+        """Draw a node and its successors in the same column, with the branches in between."""
         at: Node | None = start
         while at is not None:
             ran = self._lineage.ran.get(at.id)
@@ -100,7 +100,9 @@ class _Drawing:
             self._chain(branch[0], f"{prefix}│ ", above)
 
     def _parted(self, node: Node) -> tuple[list[list[Node]], Node | None]:
-        """The branches below a node, those of many idle sessions together, and what follows in its column."""
+        """Split the successors of a node: branches, the group of many idle sessions, and the one in its
+        column.
+        """
         below = self._below.get(node.id, [])
         if not below:
             return [], None

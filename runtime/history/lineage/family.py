@@ -1,4 +1,4 @@
-"""Which snapshots belong to a session's past, and how one is named by its place in it.  Pure."""
+"""The snapshots in a session's past, and their names by position (`@-1`).  Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RELATIVE = re.compile(r"@-([1-9]\d{0,5})")
 
 
 def line(session: SessionRow, snapshots: Sequence[SnapshotRow]) -> list[SnapshotRow]:
-    """The snapshots before a session's present, the last one first."""
+    """Return the snapshots before a session's present, the last one first."""
     by_id = {row.id: row for row in snapshots}
     found: list[SnapshotRow] = []
     at = parent.before(session, snapshots)
@@ -27,22 +27,22 @@ def line(session: SessionRow, snapshots: Sequence[SnapshotRow]) -> list[Snapshot
 
 
 def check(session: SessionRow, snapshot: SnapshotRow, snapshots: Sequence[SnapshotRow]) -> None:
-    """Do nothing if a session may go back to a snapshot: one of its past, or taken of it in an earlier life.
+    """Check that a session may go back to a snapshot: one of its past, or taken of it in an earlier life.
 
     Raises:
-        InvalidArgument: it is of others.
+        InvalidArgument: it belongs to another session.
     """
     if snapshot.session_id == session.id or snapshot in line(session, snapshots):
         return
     raise InvalidArgument(
         f"cannot rewind session {session.name}: snapshot {snapshot.name} is not of its lineage",
-        hint="`holdfast snapshots --tree` shows it; `--force` goes there all the same, `holdfast restore` "
+        hint="`holdfast snapshots --tree` shows it; `--force` goes there anyway, `holdfast restore` "
         "makes another session",
     )
 
 
 def relative(ref: str, session: SessionRow, snapshots: Sequence[SnapshotRow]) -> SnapshotRow | None:
-    """The snapshot meant by `@-1` (the last one before the present), `@-2`, …; None for another text.
+    """Return the snapshot meant by `@-1` (the last one before the present), `@-2`, …; None for other text.
 
     Raises:
         SnapshotNotFound: there are not that many.

@@ -1,4 +1,4 @@
-"""All snapshots and sessions of a home with what is known of each, put together from store and journals."""
+"""All snapshots and sessions of a home with what is known of each, assembled from store and journals."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Snapshots and the sessions that are there, oldest first.
+    """Snapshots and existing sessions, oldest first.
 
-    `above` has the parent of each, if that is there; `ran` what was run since then; `names` the names of all
-    sessions that ever were, by id.
+    `above` has the parent of each, if it exists; `ran` what was run since then; `names` the names of all
+    sessions that ever existed, by id.
     """
 
     snapshots: tuple[SnapshotRow, ...] = ()
@@ -32,7 +32,7 @@ class Lineage:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, session: SessionRow) -> Lineage:
-        """The part of one session: its past, what was taken of it, and what continues from these."""
+        """Return the part of one session: its past, its snapshots, and what continues from these."""
         past = {row.id for row in family.line(session, self.snapshots)}
         mine = {row.id for row in self.snapshots if row.session_id == session.id} | past
         for start in list(mine):
@@ -49,12 +49,12 @@ class Lineage:
         )
 
     def as_dict(self, row: SnapshotRow | SessionRow) -> dict[str, Any]:
-        """What is known of one beyond its row."""
+        """Return what is known of one beyond its row."""
         return {"parent_id": self.above.get(row.id), "ran": self.ran.get(row.id, Ran()).as_dict()}
 
 
 def overview(context: Context) -> Lineage:
-    """Look at the store, and at the journals of the sessions that run."""
+    """Read the store, and the journals of running sessions."""
     store = context.store
     snapshots = store.snapshots()
     everyone = health.observe_all(context)
@@ -82,7 +82,7 @@ def overview(context: Context) -> Lineage:
 
 
 def why(row: SnapshotRow) -> str:
-    """Why a snapshot was taken, in words: somebody's, or of the policy that took it. Pure."""
+    """Say why a snapshot was taken: the caller's reason, or that of the policy that took it. Pure."""
     auto = row.details.get("auto")
     if not isinstance(auto, dict):
         return row.reason or ""

@@ -1,4 +1,4 @@
-"""Which snapshot the next one of a session comes after.  Pure."""
+"""The parent of a session's next snapshot.  Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 
 def before(session: SessionRow, snapshots: Sequence[SnapshotRow]) -> str | None:
-    """The last one taken since the session was made or restored, else the one it was restored from.
+    """Return the last one taken since the session was made or restored, else the one it was restored from.
 
-    A session that went back to an earlier snapshot has later ones of its own that are not before it any more:
+    A session that went back to an earlier snapshot has later ones of its own that are not its past any more:
     those of another generation.
     """
     mine = [row.id for row in snapshots if continues(session, row)]
@@ -19,6 +19,6 @@ def before(session: SessionRow, snapshots: Sequence[SnapshotRow]) -> str | None:
 
 
 def continues(session: SessionRow, snapshot: SnapshotRow) -> bool:
-    """Whether a session continues from one of its own: what it went back from is not before it any more."""
+    """Check whether a session continues from one of its own: the state it went back from is not its past."""
     same = int(snapshot.details.get("generation", 0)) == session.generation
     return same and snapshot.session_id == session.id

@@ -1,1 +1,1 @@
-"""What a session's terminal showed: found, read, played, written as a cast."""
+"""Recordings of terminals: found, read, played, written as a cast."""

@@ -1,7 +1,7 @@
 """A recording as events of asciicast v2, the format of asciinema.  Pure.
 
-https://docs.asciinema.org/manual/asciicast/v2/: a header object, then one list a line: seconds since the
-start, a code (`o` output, `i` input, `r` another size, `m` a marker), and text.
+https://docs.asciinema.org/manual/asciicast/v2/: a header object, then one list per line: seconds since the
+start, a code (`o` output, `i` input, `r` resize, `m` marker), and text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from holdfast.runtime.terminal.safe_output import SafeOutput
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Output without marks that stands at an offset; behind it and the marks that follow it is `next`."""
+    """Output without marks at an offset; `next` is the offset after it and the marks that follow."""
 
     offset: int
     data: bytes
@@ -35,7 +35,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line of a cast. `at` is a time of the Unix clock, `offset` a position in the shell's output."""
+    """One line of a cast. `at` is in Unix seconds, `offset` a position in the shell's output."""
 
     at: float
     code: str
@@ -46,9 +46,10 @@ class Event:
 def merge(
     moments: Iterable[Moment], output: Iterable[Chunk | Gap], start: int, begun: float
 ) -> Iterator[Event]:
-    """Give the output from offset `start` on the times that the moments tell of, and add what else they tell.
+    """Give the output from offset `start` on the times of the index, and add its other events.
 
-    Output behind the last moment has its time; before the first one, `begun`. Text is cut between characters.
+    Output after the last indexed time has that time; before the first one, `begun`. Text is split between
+    characters.
     """
     queue = _Queue(iter(output))
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
@@ -67,7 +68,7 @@ def merge(
 
 
 def safe(events: Iterable[Event]) -> Iterator[Event]:
-    """The same events, of their output only what any terminal may be given."""
+    """Filter the output of events to what any terminal may receive."""
     output = SafeOutput()
     for event in events:
         if event.code != "o":
@@ -77,7 +78,7 @@ def safe(events: Iterable[Event]) -> Iterator[Event]:
 
 
 def lines(events: Iterable[Event], rows: int, cols: int, begun: float, title: str) -> Iterator[str]:
-    """The lines of a cast file."""
+    """Yield the lines of a cast file."""
     header: dict[str, Any] = {
         "version": 2,
         "width": cols,
@@ -93,7 +94,7 @@ def lines(events: Iterable[Event], rows: int, cols: int, begun: float, title: st
 
 
 class _Queue:
-    """Output that is taken piece by piece, by offset."""
+    """Output that is consumed piece by piece, by offset."""
 
     def __init__(self, output: Iterator[Chunk | Gap]) -> None:
         self._output = output

@@ -1,7 +1,7 @@
 """The recording of a session that does not run any more, from the files of its container.
 
-The container belonged to the guest: of what is copied out only plain files with the names of segments are
-read, and no more than may be there.
+The container belonged to the guest: of what is copied out only regular files with the names of segments are
+read, up to a limit.
 """
 
 from __future__ import annotations
@@ -27,15 +27,19 @@ _READ = 256 << 10
 _WORD = re.compile(rb"\x1b\]133;[A-Z](?:;\d{1,3})?;hf=([0-9a-f]{16});n=\d")
 _OUTPUT = re.compile(r"\d{16}")
 _INDEX = re.compile(r"\d{8}")
-# What a supervisor keeps of both, and some room.
+# # What a supervisor keeps of both, and some room.
 MOST = 320 << 20
 
 
 class KeptRecording:
-    """A `recording.Source`. The files are copied to a folder that is gone with it."""
+    """A `recording.Source`. The files are copied to a folder that is removed with it."""
 
     def __init__(self, engine: Engine, container_id: str, shell: str) -> None:
-        """Raises EngineError if the container or its files are gone."""
+        """Copy the files.
+
+        Raises:
+            EngineError: the container or its files are gone.
+        """
         paths = Layout().shell(shell)
         self._folder = Path(tempfile.mkdtemp(prefix="holdfast-"))
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
@@ -44,21 +48,22 @@ class KeptRecording:
         sizes = {int(path.name): path.stat().st_size for path in self._output}
         self._start = min(sizes, default=0)
         self._end = max((first + size for first, size in sizes.items()), default=0)
-        # The shell's word is in its supervisor's memory only; who imitates it more often hides own marks.
+        # The shell's token is in its supervisor's memory only, and the most frequent one is taken for it: a
+        # session that forges another only hides its own output.
         words = Counter(_WORD.findall(self._read(self._start, min(self._end - self._start, 4 * _READ))))
         self._marks = MarkFilter(words.most_common(1)[0][0].decode() if words else "none")
 
     def kept(self) -> Kept:
-        """Which output there is."""
+        """Return the range of output that is kept."""
         return Kept(self._start, self._end)
 
     def segments(self, start: int, end: int) -> list[bytes]:
-        """The whole index: it is small."""
+        """Yield the whole index: it is small."""
         del start, end
         return [data for path in self._index if (data := path.read_bytes())]
 
     def output(self, start: int, end: int) -> Iterator[Chunk | Gap]:
-        """A part of the output."""
+        """Yield a part of the output."""
         if start < self._start:
             yield Gap(start, self._start - start)
             start = self._start
@@ -95,7 +100,7 @@ class KeptRecording:
 
 
 def _archive(engine: Engine, container_id: str, path: Path) -> Iterator[bytes]:
-    """A folder of a container, running or not, as a tar archive in pieces."""
+    """Return a folder of a container, running or not, as a tar archive in pieces."""
     with engine_faults.translated("read files of a container"):
         stream, _ = engine.client.api.get_archive(container_id, str(path))
         yield from stream

@@ -11,10 +11,10 @@ from holdfast.runtime.guest_rpc.reconnect import Persistence
 from holdfast.runtime.history.recording.cast import Chunk, Gap
 from holdfast.runtime.history.recording.recording import Kept
 
-# Read over one connection before its pieces are used: who uses them slowly holds none.
+# # Bytes read over one connection before its pieces are used: a slow consumer holds none.
 RANGE = 1 << 20
 MOST_PIECES = 10_000
-# The supervisor keeps 16 MiB.
+# # The supervisor keeps 16 MiB.
 MOST_INDEX = 64 << 20
 
 
@@ -27,16 +27,16 @@ class LiveRecording:
         self._shell = shell
 
     def kept(self) -> Kept:
-        """Which output there is."""
+        """Return the range of output that is kept."""
         look = self._persistence.run(lambda: self._client().request("look", shell=self._shell))
         return Kept(wire_fields.integer(look, "start"), wire_fields.integer(look, "offset"))
 
     def segments(self, start: int, end: int) -> list[bytes]:
-        """The index of a part of the output."""
+        """Yield the index of a part of the output."""
         return self._persistence.run(lambda: self._segments(start, end))
 
     def output(self, start: int, end: int) -> Iterator[Chunk | Gap]:
-        """A part of the output."""
+        """Yield a part of the output."""
         at = start
         while at < end:
             items = self._persistence.run(lambda at=at: self._range(at, end))  # type: ignore[misc]

@@ -32,9 +32,9 @@ class Player:
         raw: bool = False,
         stdout: int | None = None,
     ) -> None:
-        """Without a terminal there is no pace: all of it is written at once.
+        """Prepare. Without a terminal there is no pace: everything is written at once.
 
-        What would make a terminal answer, or change it for good, is left out, unless it is wanted `raw`.
+        Sequences that make a terminal reply, or change it permanently, are left out unless `raw`.
         """
         if not 0.01 <= speed <= 10_000:
             raise InvalidArgument("cannot play at this speed: it must be from 0.01 to 10000")
@@ -46,7 +46,7 @@ class Player:
         self._in = sys.stdin.fileno() if sys.stdin.isatty() and os.isatty(self._out) else None
 
     def run(self) -> bool:
-        """Play; false if it was ended before its end."""
+        """Play; return False if it was ended early."""
         safe = SafeOutput()
         with self._keys():
             try:
@@ -72,7 +72,7 @@ class Player:
         return True
 
     def _wait(self, until: float) -> float | None:
-        """Wait, looking for keys; how long it was paused, or -1 if it is to end."""
+        """Wait, reading keys; return how long it was paused, or -1 if it is to end."""
         paused = 0.0
         while (left := until + paused - time.monotonic()) > 0:
             if self._in is None:

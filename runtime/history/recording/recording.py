@@ -1,7 +1,7 @@
 """The recording of a shell's terminal, or a part of it: played, or written as a cast.
 
-Where it comes from (a running session, a container that has ended) is `Source`'s. A part begins with the
-picture of that moment. Nothing here is held in memory but an index of a few MiB.
+Where it comes from (a running session, a container that has ended) is `Source`'s business. A part begins with
+the screen at that time. Nothing is held in memory but an index of a few MiB.
 """
 
 from __future__ import annotations
@@ -18,46 +18,50 @@ from holdfast.runtime.history.recording import cast, scrubbed_recording
 from holdfast.runtime.history.recording.cast import Chunk, Event, Gap
 from holdfast.runtime.scrubbing.matcher import Matcher
 
-# Output that makes the picture a part begins with; see `viewing.py`.
+# # Output that is rendered into the screen at the start of a part; see `screen_state.py`.
 TAIL = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What is there: offsets of the output that is kept."""
+    """The range of output that is kept, as offsets."""
 
     start: int
     end: int
 
 
 class Source(Protocol):
-    """Where output and index lie."""
+    """The source of output and index."""
 
     def kept(self) -> Kept:
-        """Which output there is."""
+        """Return the range of output that is kept."""
 
     def segments(self, start: int, end: int) -> list[bytes]:
-        """The index of a part of the output."""
+        """Yield the index of a part of the output."""
 
     def output(self, start: int, end: int) -> Iterator[Chunk | Gap]:
-        """A part of the output, without marks."""
+        """Yield a part of the output, without marks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a part begins or ends: an offset of the output, or a time of the Unix clock."""
+    """Where a part begins or ends: an offset of the output, or a time in Unix seconds."""
 
     offset: int | None = None
     at: float | None = None
 
 
 class Recording:
-    """A part of what a terminal showed: from one place to another, all that is kept if none is given."""
+    """A part of what a terminal showed, from one place to another; by default everything that is kept."""
 
     def __init__(
         self, source: Source, start: Place | None = None, end: Place | None = None, *, title: str = ""
     ) -> None:
-        """Raises InvalidArgument if the part is empty."""
+        """Locate the part.
+
+        Raises:
+            InvalidArgument: the part is empty.
+        """
         self._source = source
         self.kept = source.kept()
         self.title = plain(title, 200)
@@ -71,11 +75,11 @@ class Recording:
                 hint=f"the output from offset {self.kept.start} to {self.kept.end} is kept",
             )
         self.missing = max(0, self.kept.start - self.start)
-        """Bytes at its beginning that are no longer kept."""
+        """The bytes at its beginning that are no longer kept."""
         self.begun, self.rows, self.cols = self._moments.state(self.start)
 
     def events(self) -> Iterator[Event]:
-        """What happened, in order; first the picture it begins with, if something was shown before."""
+        """Yield what happened, in order; first the screen it begins with, if anything was shown before."""
         opening, start = self._opening()
         if opening:
             yield Event(self.begun, "o", opening, start)
@@ -86,10 +90,10 @@ class Recording:
             yield event
 
     def write(self, file: IO[str], *, raw: bool = False, matcher: Matcher | None = None) -> int:
-        """Write it as asciicast v2 and return how many events there were.
+        """Write it as asciicast v2 and return the number of events.
 
-        Its output is filtered for the terminals it will be played on, and rid of the secrets that `matcher`
-        finds, unless `raw`.
+        Its output is filtered for the terminals it will be played on, and secrets that `matcher` finds are
+        removed, unless `raw`.
         """
         count = -1
         events = self.events()
@@ -102,7 +106,9 @@ class Recording:
         return count
 
     def _opening(self) -> tuple[str, int]:
-        """What leads to the picture, and where to go on: a sequence may be cut at the beginning."""
+        """Return what leads to the first screen, and where to continue: a sequence may be cut at the
+        beginning.
+        """
         from holdfast.runtime.terminal.emulator import Emulator
         from holdfast.runtime.terminal.redraw import redraw
 
@@ -124,7 +130,7 @@ class Recording:
 
 
 class _Moments:
-    """The index, decoded anew for each use: a few MiB as bytes, too much as objects."""
+    """The index, decoded for each use: a few MiB as bytes, too much as objects."""
 
     def __init__(self, segments: list[bytes]) -> None:
         self._segments = segments
@@ -137,7 +143,7 @@ class _Moments:
             raise ProtocolError(f"cannot understand the session: {error}") from error
 
     def within(self, end: int) -> Iterator[Moment]:
-        """Up to an offset."""
+        """Yield the index up to an offset."""
         for moment in self:
             if moment.offset > end and moment.kind is not Kind.OUTPUT:
                 return
@@ -146,7 +152,7 @@ class _Moments:
                 return
 
     def state(self, offset: int) -> tuple[float, int, int]:
-        """The time the byte at an offset came, and the terminal's rows and columns then."""
+        """Return the time of the byte at an offset, and the terminal's rows and columns then."""
         at, rows, cols = 0.0, 24, 80
         if self._segments:
             try:
@@ -163,7 +169,7 @@ class _Moments:
         return at, rows, cols
 
     def offset_at(self, at: float, default: int) -> int:
-        """How much had been shown at a time."""
+        """Return how much had been shown at a time."""
         found = None
         for moment in self:
             if moment.at > at:

@@ -1,12 +1,12 @@
-"""Where the recording of a session is, and what a person means by a place in it."""
+"""The source of a session's recording, and places in it as people write them."""
 
 from __future__ import annotations
 
-import re
 import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from holdfast.base.quantities import parse_duration
 from holdfast.base.text import plain
 from holdfast.errors import EngineError, InvalidArgument, SessionDead, SessionError
 from holdfast.runtime.history.recording.live_recording import LiveRecording
@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
 
 def source(line: Line, shell: str) -> Source:
-    """The recording of a session: from its supervisor, or from the container that it left.
+    """Return the recording of a session: from its supervisor, or from the container that it left.
 
     Raises:
         SessionError: it is in neither.
@@ -46,16 +44,16 @@ def source(line: Line, shell: str) -> Source:
 
 
 def place(context: Context, row: SessionRow, text: str, shell: str) -> Place:
-    """What a person means: an offset, a time (ISO 8601, or `10m` ago), or a snapshot the session comes from.
+    """Parse a place: an offset, a time (ISO 8601, or `10m` ago), or a snapshot the session comes from.
 
     Raises:
-        InvalidArgument: it is none of these, or a snapshot of another history.
+        InvalidArgument: it is not a place, or a snapshot of another history.
         SnapshotNotFound: there is no such snapshot.
     """
     if text.isdecimal() and len(text) < 16:
         return Place(offset=int(text))
-    if found := re.fullmatch(r"(\d{1,7}(?:\.\d{1,3})?)([smhd])", text):
-        return Place(at=time.time() - float(found[1]) * _UNITS[found[2]])
+    if (ago := parse_duration(text, unit_required=True)) is not None:
+        return Place(at=time.time() - ago)
     try:
         return Place(at=datetime.fromisoformat(text).timestamp())
     except ValueError:
@@ -89,6 +87,6 @@ def _snapshot(context: Context, row: SessionRow, text: str, shell: str) -> Place
 
 def _nowhere(row: SessionRow, error: SessionError) -> SessionError:
     return type(error)(
-        f"cannot replay session {row.name}: it does not run, and its recording is where it ended",
-        hint="a session restored from one of its snapshots has the recording up to that moment",
+        f"cannot replay session {row.name}: it does not run, and its recording is gone",
+        hint="a session restored from one of its snapshots has the recording up to that point",
     )

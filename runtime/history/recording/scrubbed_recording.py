@@ -1,6 +1,6 @@
-"""A recording without the secrets in it, however the terminal's output was cut into events. Pure.
+"""A recording without secrets, even those that were split across events. Pure.
 
-What may become a secret waits for what follows, and is shown with that. Times and offsets of what is shown
+Text that may become a secret is held back until what follows is known, and shown with that. Times and offsets
 stay in order.
 """
 
@@ -36,7 +36,7 @@ class _Flow:
 
 
 def scrubbed(events: Iterable[Event], matcher: Matcher) -> Iterator[Event]:
-    """The same events, of which output and input hold nothing that the matcher finds."""
+    """Yield the events without anything that the matcher finds in output and input."""
     flows = {code: _Flow(matcher) for code in ("o", "i")}
     at = 0.0
     for event in events:

@@ -1,4 +1,4 @@
-"""Plain files taken out of a tar archive that a guest may have had a hand in."""
+"""Extraction of regular files from a tar archive that a guest may have influenced."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pathlib import Path
 from holdfast.errors import ProtocolError
 
 HEADERS = 1 << 20
-"""Bytes of an archive besides the contents of its files."""
+"""Bytes of an archive in addition to the contents of its files."""
 
 
 def files(archive: Iterable[bytes], into: Path, wanted: re.Pattern[str], limit: int) -> list[Path]:
-    """Write the plain files whose names are wanted into a folder, up to limit bytes in all, and return them.
+    """Extract the regular files with wanted names into a folder, up to limit bytes in total, and return them.
 
-    Links, folders and other names are passed over; so is what is beyond the limit.
+    Links, folders and other names are skipped, and so is everything beyond the limit.
 
     Raises:
-        ProtocolError: it is no archive, or much larger than the limit.
+        ProtocolError: it is not an archive, or much larger than the limit.
     """
     written: list[Path] = []
     try:

@@ -1,1 +1,1 @@
-"""Whether a snapshot can go on here: what it needs, what is here, what is done about it."""
+"""Compatibility of a snapshot with this machine: what it needs, what is here, and which rung follows."""

@@ -1,8 +1,8 @@
-"""What was run in a session since its processes began, from its journal: for who has only its files.
+"""The history of a session since its processes began, from its journal: for restores of files only.
 
-Commands, cells and tasks in their order, with what they came to, and what was typed into them as far as the
-terminal showed it; of what was hidden, nothing. `commands.json` in a snapshot's folder is the same for those
-without the journal: it is written when the snapshot leaves, and read like anything that came from elsewhere.
+Commands, cells and tasks in order, with their results, and with the input that the terminal showed; hidden
+input is left out. `commands.json` in a snapshot's folder has the same for machines without the journal: it is
+written when the snapshot is exported, and read as untrusted input.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.base.text import plain
+from holdfast.base.text import lines, plain
 from holdfast.runtime.journal import journal_query
 from holdfast.runtime.store.past_lives import journal_of
 
@@ -26,7 +26,7 @@ FILE = "commands.json"
 MOST = 1000
 TEXT = 64 << 10
 TYPED = 20
-"""Pieces of what was typed into one command that are kept."""
+"""The most pieces of input kept for one command."""
 MAX_FILE = 4 << 20
 _TEXTS = {"command_started": "command", "cell_started": "code", "task_started": "command"}
 _KINDS = {"command_started": "command", "cell_started": "cell", "task_started": "task"}
@@ -35,11 +35,11 @@ _ENDS = {"command_ended", "cell_ended", "task_ended"}
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """One thing that was run: a `command` of a shell, a `cell` of a kernel, or a `task`.
+    """A `command` of a shell, a `cell` of a kernel, or a `task`.
 
-    `place` is the shell, the kernel, or the task's name; `at` in seconds of the Unix clock. `result` is the
-    exit code or the cell's status, None if it had not ended. `typed` is what it was given at the terminal,
-    with None for each piece that was hidden. `cut`: the text is not whole.
+    `place` is the shell, the kernel, or the task's name; `at` is in Unix seconds. `result` is the exit code
+    or the cell's status, None if it had not ended. `typed` is its input at the terminal, with None for each
+    piece that was hidden. `cut`: the text is truncated.
     """
 
     kind: str
@@ -53,7 +53,7 @@ class Recorded:
 
 
 def recorded(context: Context, snapshot: SnapshotRow) -> list[Recorded]:
-    """What was run up to a snapshot since its processes began, the last `MOST` of it, oldest first."""
+    """Return what was run up to a snapshot since its processes began: the last `MOST`, oldest first."""
     kept = context.home.snapshots / snapshot.id / FILE
     if kept.is_file() and not kept.is_symlink():
         with kept.open("rb") as stream:
@@ -68,7 +68,7 @@ def recorded(context: Context, snapshot: SnapshotRow) -> list[Recorded]:
 
 
 def write(context: Context, snapshot: SnapshotRow, folder: Path) -> bool:
-    """Leave it in a folder for who will not have the journal; False if there is nothing."""
+    """Write the history into a folder for machines without the journal; False if it is empty."""
     found = recorded(context, snapshot)
     if found:
         (folder / FILE).write_bytes(dumps(found))
@@ -76,7 +76,7 @@ def write(context: Context, snapshot: SnapshotRow, folder: Path) -> bool:
 
 
 def of_entries(entries: Iterable[Entry]) -> list[Recorded]:
-    """From the entries of a journal's line, in order. Pure."""
+    """Return the history from the entries of a journal's line, in order. Pure."""
     found: dict[str, dict[str, Any]] = {}
     running: dict[tuple[str, str], str] = {}
     for entry in entries:
@@ -100,7 +100,7 @@ def of_entries(entries: Iterable[Entry]) -> list[Recorded]:
 
 
 def dumps(found: Sequence[Recorded]) -> bytes:
-    """As it is kept in a file; the newest, if not all fit."""
+    """Encode the history as JSON; only the newest if not all fits."""
     rows = [asdict(one) for one in found]
     while True:
         data = json.dumps({"format": 1, "commands": rows}, ensure_ascii=False, sort_keys=True).encode(
@@ -112,7 +112,7 @@ def dumps(found: Sequence[Recorded]) -> bytes:
 
 
 def parse(data: bytes) -> list[Recorded]:
-    """Read what somebody wrote; what is not of that form is left out."""
+    """Read a history from an untrusted file; invalid records are left out."""
     if len(data) > MAX_FILE:
         return []
     try:
@@ -144,7 +144,7 @@ def _result(told: Mapping[str, Any]) -> int | str | None:
 
 def _text(value: object, limit: int) -> str:
     text = value if isinstance(value, str) else ""
-    return "".join(char for char in text[:limit] if char.isprintable() or char in "\n\t")
+    return lines(text[:limit])
 
 
 def _checked(row: object) -> Recorded | None:

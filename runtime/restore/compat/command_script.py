@@ -1,6 +1,6 @@
-"""Recorded commands as a script for bash, to be read, changed and run by whoever has only the files. Pure.
+"""Recorded commands as a bash script, to be read, changed and run where only files were restored. Pure.
 
-It is to be sourced, so that directories and variables stay. Nothing runs it unasked.
+It is meant to be sourced, so that directories and variables stay. Nothing runs it automatically.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from holdfast.runtime.restore.compat.command_history import Recorded
 PATH = "/var/lib/holdfast/recorded-commands.sh"
 
 _HEAD = f"""\
-# What was run in the session this one has its files from, in that order. Nothing of it was run here.
-# The files are as they were after all of it: most of it need not be run again, and some should not be.
-# Take over what is wanted, or run it in this shell: . {PATH}
+# Commands of the session that these files come from, in order. None of them was run here.
+# The files already have their results: most need not be run again, and some should not be.
+# Copy the ones you want, or run all of them in this shell: . {PATH}
 """
 
 
 def script(found: Sequence[Recorded], source: str) -> str:
-    """The text of the script; `source` is the snapshot's name."""
+    """Return the text of the script; `source` is the snapshot's name."""
     parts = [f"# Of snapshot {plain(source, 100)}.\n{_HEAD}"]
     parts += [_one(number, each) for number, each in enumerate(found, start=1)]
     return "\n".join(parts)
@@ -30,12 +30,12 @@ def script(found: Sequence[Recorded], source: str) -> str:
 def _one(number: int, one: Recorded) -> str:
     when = datetime.fromtimestamp(one.at, UTC).strftime("%Y-%m-%d %H:%M:%S")
     lines = [f"# {number}. {when} UTC, {plain(one.actor, 80) or 'unknown'}: {_came_to(one)}"]
-    lines += [f"#    it was given: {_given(piece)}" for piece in one.typed]
+    lines += [f"#    input: {_given(piece)}" for piece in one.typed]
     text = one.text.rstrip("\n")
     if one.kind == "cell":
         lines += [f"#    a cell of kernel {plain(one.place)}:", *_commented(text)]
     elif one.cut:
-        lines += ["#    only its beginning was recorded:", *_commented(text)]
+        lines += ["#    truncated:", *_commented(text)]
     elif one.kind == "task":
         lines += [f"#    apart from the shell, as task {plain(one.place)}:", *_commented(text)]
     elif one.place not in ("", "main"):

@@ -1,4 +1,4 @@
-"""Looks at this machine: at what the checkpointer says of it, and at what the engine says of itself."""
+"""A probe of this machine, from the reports of the checkpointer and the engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def look(context: Context, *, live: bool) -> Here:
-    """What is here; with `live` also what restoring processes depends on, for which a helper is started.
+    """Return what this machine offers; with `live` also what a restore of processes depends on.
+
+    The latter starts the checkpointer.
 
     Raises:
         EngineUnavailable: no engine answers.

@@ -1,1 +1,1 @@
-"""Takes a session back to a snapshot in place."""
+"""Rewind: takes a session back to a snapshot in place."""

@@ -1,8 +1,8 @@
-"""Takes a session back to a snapshot in place: name, id, address stay, its processes are those of then.
+"""Takes a session back to a snapshot in place: name, id and address stay, its processes are the snapshot's.
 
-What it holds now is captured first, unless that is not wanted. Then it stands still, beside it the snapshot
-is brought up in a container and a folder of its own, and only when that answers, it takes the place of the
-old (`switching`). If anything fails before, the old one continues as if nothing had happened.
+Its present state is captured first, unless the caller discards it. Then it is paused, and the snapshot is
+brought up next to it, in a container and a folder of its own. Only when that answers does it take the place
+of the old one (`switch_over`). If anything fails before, the old one continues as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ACTIVITY = ("command_started", "cell_started", "task_started", "input")
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How to go back: under which label to keep the present, or not at all; to foreign snapshots, too."""
+    """Options of a rewind: the label to keep the present under, or none; whether any lineage will do."""
 
     keep: str | None = None
     discard: bool = False
@@ -46,7 +46,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of it: the present that was kept, what was left behind, and what is not as it was."""
+    """The result of a rewind: the present that was kept, what was left behind, and what differs."""
 
     session: SessionRow
     kept: SnapshotRow | None
@@ -56,11 +56,11 @@ class Outcome:
 
 
 def rewind(context: Context, session: SessionRow, snapshot: SnapshotRow, wish: Wish) -> Outcome:
-    """Let a session go on from a snapshot under its own name and address, whatever state it is in.
+    """Let a session continue from a snapshot under its own name and address, whatever state it is in.
 
     Raises:
         InvalidArgument: the snapshot is of another lineage.
-        SnapshotDamaged, RestoreFailed, CaptureFailed, LiveUnsupported: the session is as it was.
+        SnapshotDamaged, RestoreFailed, CaptureFailed, LiveUnsupported: the session is unchanged.
     """
     if wish.keep is not None and wish.discard:
         raise InvalidArgument("cannot rewind: keeping the present under a label is not discarding it")
@@ -76,7 +76,7 @@ def rewind(context: Context, session: SessionRow, snapshot: SnapshotRow, wish: W
 
 
 class _Rewinding:
-    """One way back."""
+    """One rewind."""
 
     def __init__(self, context: Context, session: SessionRow, snapshot: SnapshotRow, wish: Wish) -> None:
         self._context = context
@@ -89,7 +89,7 @@ class _Rewinding:
         self._known: dict[str, Any] = {"snapshot": snapshot.id, "old": session.container_id}
 
     def run(self) -> Outcome:
-        """All of it or nothing."""
+        """Rewind, or change nothing."""
         context, session = self._context, self._session
         kept = self._keep()
         with carry_out(
@@ -125,7 +125,7 @@ class _Rewinding:
         return Outcome(now, kept, left, lost, tuple(self._deviations))
 
     def _keep(self) -> SnapshotRow | None:
-        """Capture the present, unless that is not wanted or there is none."""
+        """Capture the present, unless it is to be discarded or there is none."""
         from holdfast.runtime.capture import snapshot_service
 
         if self._live is None or self._wish.discard:
@@ -141,7 +141,7 @@ class _Rewinding:
             raise
 
     def _addresses(self) -> tuple[str, ...]:
-        """Those the session has, or had when it was last captured."""
+        """Return the addresses that the session has, or had when it was last captured."""
         if self._live is not None:
             return self._live.addresses
         return switch_over.last_addresses(self._context, self._session)
@@ -152,12 +152,12 @@ class _Rewinding:
         return place
 
     def _know(self, operation: OperationRow, **facts: Any) -> None:
-        """Write down what is needed to finish this or to take it back, also by another process."""
+        """Record what is needed to finish or undo the rewind, even in another process."""
         self._known |= facts
         self._context.store.operations.update(operation.id, details=self._known)
 
     def _hold(self, live: ContainerState) -> None:
-        """From here on it does nothing that could be lost, and its address is free."""
+        """Pause the session: it does nothing that could be lost from here on, and its address is free."""
         engine = self._context.engine
         with held():
             container_swap.pause(engine, live.id)
@@ -179,7 +179,7 @@ class _Rewinding:
         return Restoring(self._context, self._snapshot, operation, elsewhere).containers([row])[0]
 
     def _count(self, since: SnapshotRow) -> int:
-        """How much was done in the session since a snapshot of its own; 0 for one of another."""
+        """Return how much was done in the session since its own snapshot; 0 for another session's."""
         context = self._context
         mirror(context.store, context.home, self._session.id)
         position = since.details.get("moment", {}).get("journal_seq")
@@ -196,7 +196,7 @@ class _Rewinding:
         return [part.session_id for part in line_of(self._session.id, branches)]
 
     def _since(self, kept: SnapshotRow | None) -> int:
-        """What was done between the capture of the present and the moment it stood still."""
+        """Return what was done between the capture of the present and the pause."""
         return 0 if kept is None else self._count(kept)
 
     def _tell(self, kept: SnapshotRow | None, left: int, lost: int) -> None:

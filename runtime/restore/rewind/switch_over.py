@@ -1,6 +1,6 @@
-"""Puts the container that continues from a snapshot into the place of a session's old one, or takes it back.
+"""The switch from a session's old container to the one restored from a snapshot, and its undoing.
 
-Every step may be repeated, by another process, too: what is to be done is in the operation's details.
+Every step may be repeated, even by another process: the operation's details say what to do.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 def finish(context: Context, operation_id: str) -> bool:
-    """Let the new container take the old one's place, if it was proven to answer; else return False.
+    """Let the new container take the old one's place if it is known to answer; else return False.
 
-    The folder comes first and the row with it, so that whoever loses the old connection finds the new one;
-    then the old container ends.
+    The folder comes first and the row with it, so that clients that lose the old connection find the new
+    one; then the old container ends.
     """
     operation = next((row for row in context.store.operations.open() if row.id == operation_id), None)
     session = None if operation is None else _session(context, operation)
@@ -51,7 +51,7 @@ def finish(context: Context, operation_id: str) -> bool:
     if told["old"]:
         engine.kill_remove(told["old"])
     shared_folder.remove(engine, context.home, left.name)
-    with suppress(EngineError):  # its name is for people
+    with suppress(EngineError):  # its name only serves people
         container_swap.rename(engine, told["proven"], provision.container_name(session.id))
     store.operations.complete(operation.id)
     return True
@@ -59,7 +59,7 @@ def finish(context: Context, operation_id: str) -> bool:
 
 @undoes(OperationKind.REWIND)
 def undo(context: Context, operation: OperationRow) -> OperationState | None:
-    """Finish a rewind whose new container was proven to answer; take back any other."""
+    """Finish a rewind whose new container is known to answer; undo any other."""
     if finish(context, operation.id):
         return "done"
     _take_back(context, operation)
@@ -67,7 +67,7 @@ def undo(context: Context, operation: OperationRow) -> OperationState | None:
 
 
 def _take_back(context: Context, operation: OperationRow) -> None:
-    """Give the old container back what it had; the caller removes the new one."""
+    """Give the old container its name, folder and addresses back; the caller removes the new one."""
     session, engine = _session(context, operation), context.engine
     if session is None or "aside" not in operation.details:
         return
@@ -86,7 +86,7 @@ def _take_back(context: Context, operation: OperationRow) -> None:
 
 
 def last_addresses(context: Context, session: SessionRow) -> tuple[str, ...]:
-    """Those a session had when it was last captured; none if that is not known."""
+    """Return the addresses a session had when it was last captured; none if that is not known."""
     mine = [row.id for row in context.store.snapshots() if row.session_id == session.id]
     for snapshot_id in reversed(mine):
         with suppress(SnapshotDamaged):
@@ -111,7 +111,7 @@ def _session(context: Context, operation: OperationRow) -> SessionRow | None:
 
 
 def _folders(context: Context, operation: OperationRow) -> tuple[Path, Path, Path]:
-    """Where clients find the session, where the new one waits, and where the old one is put."""
+    """Return the folders of the session as clients find it, of the new one, and of the old one put aside."""
     run = context.home.run / (operation.session_id or "")
     aside = run.with_name(run.name + operation.details["aside"])
     return run, aside, aside.with_name(aside.name + ".old")

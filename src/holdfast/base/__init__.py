@@ -1,1 +1,1 @@
-"""Ground floor: what needs neither the engine nor the store."""
+"""Ground floor: modules that need neither the engine nor the store."""

@@ -1,6 +1,6 @@
-"""Who does something, on this side: from an argument, the environment, or who sits at the terminal.
+"""The actor of a call on the host: from an argument, the environment, or the user at the terminal.
 
-What an actor looks like is the guest's `actor.py`.
+The form of an actor is defined by the guest's `actor.py`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ VARIABLE = "HOLDFAST_ACTOR"
 
 
 def checked(actor: str | None) -> str:
-    """The actor's text form; by default that of the environment, else an agent.
+    """Return the actor's text form; the default is the environment's, else an agent.
 
     Raises:
-        InvalidArgument: it is none.
+        InvalidArgument: it is not a valid actor.
     """
     text = actor or os.environ.get(VARIABLE) or "agent"
     try:
@@ -29,7 +29,7 @@ def checked(actor: str | None) -> str:
 
 
 def of_command_line(interactive: bool) -> str | None:
-    """The person at the terminal, or None: then it is up to the environment."""
+    """Return the person at the terminal; None if there is none and the environment decides."""
     if not interactive or os.environ.get(VARIABLE):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Work that continues while its caller does something else; one thing at a time."""
+"""Work that continues while its caller does something else, one job at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class Background:
-    """Threads that the process waits for at its end. An error is the work's own business."""
+    """Threads that the process joins before it exits. A job handles its own errors."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -16,7 +16,7 @@ class Background:
         self._registered = False
 
     def start(self, work: Callable[[], None]) -> None:
-        """Begin something once what was begun before is done."""
+        """Start a job as soon as the previous one has finished."""
         self.settle()
         thread = threading.Thread(target=work, name="holdfast-background")
         with self._lock:
@@ -27,7 +27,7 @@ class Background:
             thread.start()
 
     def settle(self) -> None:
-        """Wait for what was begun; from within such work, for nothing."""
+        """Wait for the jobs that were started; return at once when called from a job."""
         with self._lock:
             waiting, self._threads = self._threads, []
         for thread in waiting:
@@ -36,10 +36,10 @@ class Background:
 
 
 def _at_end(settle: Callable[[], None]) -> None:
-    """Have something done at the end of the process, while thread pools still take work.
+    """Register a function to run at exit while thread pools still accept work.
 
-    An interpreter first forbids that to the pools which captures are made with, and waits for threads only
-    then. What is registered later is done earlier; `atexit` alone would come too late.
+    An interpreter that exits closes the pools that captures use before it joins threads. Functions registered
+    later run earlier; `atexit` alone would run too late.
     """
     import concurrent.futures.thread  # noqa: F401 - registers what is to come later
 

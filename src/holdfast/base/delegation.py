@@ -1,7 +1,7 @@
-"""Gives a class the methods of its parts, as methods of its own.
+"""Methods of a class that delegate to its parts.
 
-They are on the class, with the part's signature and docstring, so that `help`, editors, type checkers and
-`autospec` see them. Nothing is bound to instances.
+They are defined on the class, with the part's signature and docstring, so that `help`, editors, type checkers
+and `autospec` see them. Nothing is bound to instances.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 def delegate(
     part: str | Callable[[Any], Part], method: Callable[Concatenate[Part, Parameters], Result]
 ) -> Callable[Concatenate[Any, Parameters], Result]:
-    """A method that calls `method` of a part: of an attribute, or of what a class makes of the instance."""
+    """Return a method that calls `method` of a part: an attribute, or an object made of the instance."""
     part_of = operator.attrgetter(part) if isinstance(part, str) else part
 
     @functools.wraps(method)

@@ -1,7 +1,7 @@
-"""Where Holdfast keeps its state on this host, as paths.
+"""Paths of the state that Holdfast keeps on this host.
 
-Knows names of folders and files, and creates them closed to other users.  What is in the files belongs
-to their owners: the store, the snapshots, the guest client.
+Knows the names of folders and files, and creates them closed to other users. The contents of the files
+belong to their owners: the store, the snapshots, the guest client.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.base import ballast
 from holdfast.errors import StoreError
 
 FOLDERS = ("snapshots", "staging", "intents", "locks", "run", "chunks", "checkpointer", "scratch", "init")
-"""Made with the home: whoever needs one later makes no parent of it, with whatever mode."""
+"""Folders made together with the home, so that no module makes their parents later with another mode."""
 
 
 @dataclass(frozen=True)
@@ -25,31 +25,31 @@ class Home:
     """One state directory.
 
     holdfast.db          sessions, snapshots, operations
-    run/<session id>/    in it, the one folder a session sees of this host, at /run/holdfast
+    run/<session id>/    contains the one folder of this host that a session sees, at /run/holdfast
     snapshots/<id>/      manifest and process images of a snapshot
     staging/<operation>/ what is being written; renamed or removed when the operation ends
     scratch/             the checkpointer's, while restores read snapshots
     checkpointer/        sockets of checkpointers
     init/                programs of sessions' first processes, by image and digest
-    intents/             one file per session: what was about to be run under a key, and what it came to
-    downloads/, uploads/ what was on its way from or to a registry when it was cut off
-    gateway/             what sessions with secrets or domains may: policies, values of secrets, the authority
-    ballast              room that is given up when the disk is full, so that something can be removed
-    locks/               one file per thing that only one process may do at a time
+    intents/             one file per session: calls about to be made under a key, and their outcomes
+    downloads/, uploads/ transfers from or to a registry that were cut off
+    gateway/             rules of sessions with secrets or domains: policies, values of secrets, the authority
+    ballast              room that is released when the disk is full, so that things can be removed
+    locks/               lock files
     """
 
     root: Path
 
     @classmethod
     def at(cls, where: Home | Path | str | None) -> Home:
-        """The home meant; `default` if that is not said."""
+        """Return the home at a path; the default home without one."""
         if where is None:
             return cls.default()
         return where if isinstance(where, Home) else cls(Path(where).absolute())
 
     @classmethod
     def default(cls) -> Home:
-        """The directory named by HOLDFAST_HOME, else `holdfast` under the XDG state directory."""
+        """Return the home named by HOLDFAST_HOME, else `holdfast` below the XDG state directory."""
         if chosen := os.environ.get("HOLDFAST_HOME"):
             return cls(Path(chosen).expanduser().absolute())
         state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
@@ -72,22 +72,22 @@ class Home:
 
     @property
     def init(self) -> Path:
-        """Parent of the programs that sessions' containers are started with."""
+        """Parent of the programs that containers of sessions start with."""
         return self.root / "init"
 
     @property
     def gateway(self) -> Path:
-        """Parent of what sessions with secrets or domains may do; made for the first of them."""
+        """Parent of the rules of sessions with secrets or domains; made for the first of them."""
         return self.root / "gateway"
 
     @property
     def has_gateway(self) -> bool:
-        """Whether any session of this home needed the gateway; else nothing of it has to be looked at."""
+        """True if a session of this home has ever needed the gateway."""
         return self.gateway.exists()
 
     @property
     def intents(self) -> Path:
-        """Parent of one file per session in which something was run under a key."""
+        """Parent of one file per session that has run anything under a key."""
         return self.root / "intents"
 
     @property
@@ -101,16 +101,16 @@ class Home:
         return self.root / "run"
 
     def run_dir(self, session_id: str) -> Path:
-        """The folder shared with a session. The guest can write there: open nothing in it by plain path."""
+        """Return the folder shared with a session, which the guest can write: open nothing there by path."""
         return self.run / session_id / "room" / "shared"
 
     @property
     def digest(self) -> str:
-        """12 hex digits that tell containers of this home from those of another on the same engine."""
+        """12 hex digits that distinguish this home's containers from another's on the same engine."""
         return hashlib.sha256(os.fsencode(os.path.realpath(self.root))).hexdigest()[:12]
 
     def create(self) -> Home:
-        """Make the folders that are missing, readable by this user only.
+        """Make missing folders, readable by this user only.
 
         Raises:
             StoreError: a folder cannot be made, or other users could write to the home.
@@ -129,11 +129,11 @@ class Home:
                 f"cannot use state directory {self.root}: {error.strerror or error}",
                 hint="make it writable, or set HOLDFAST_HOME to a folder that is",
             ) from error
-        ballast.keep(self)
+        ballast.keep(self.root)
         return self
 
     def _check_owner(self) -> None:
-        """See that nobody else can put files into the home; close it if others may read it."""
+        """Refuse a home that other users can write to; close it if they can read it."""
         status = self.root.stat()
         mode = stat.S_IMODE(status.st_mode)
         if status.st_uid != os.geteuid():
@@ -147,7 +147,7 @@ class Home:
                 hint=f"see what is in it, then `chmod 700 {shlex.quote(str(self.root))}`",
             )
         if mode & 0o077:
-            # Only what is a home, or may become one: a folder that others are meant to read is not closed.
+            # Only a home, or an empty folder that becomes one, is closed: others may be meant to be read.
             if not self.database.exists() and any(self.root.iterdir()):
                 raise StoreError(
                     f"cannot use state directory {self.root}: it holds other files, which others may read",

@@ -1,4 +1,4 @@
-"""Identifiers and names: how they are made, what they may look like."""
+"""Identifiers and names: generation and validation."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ _NOUNS = re.findall(
 
 
 def new_id() -> str:
-    """12 random lowercase hex digits."""
+    """Return 12 random lowercase hex digits."""
     return secrets.token_hex(6)
 
 
 def new_name() -> str:
-    """A name a person can say, such as `calm-otter`; it may be taken."""
+    """Return a pronounceable name such as `calm-otter`; it may be taken."""
     return f"{secrets.choice(_ADJECTIVES)}-{secrets.choice(_NOUNS)}"
 
 
 def check_name(name: str, what: str = "session") -> str:
-    """Return name if it may be given to a session or be the label of a snapshot.
+    """Return `name` if a session or the label of a snapshot may have it.
 
-    It becomes a host name, and stands beside ids in the same arguments, so it cannot look like one.
+    It becomes a host name, and arguments take names and ids alike, so it must not look like an id.
 
     Raises:
-        InvalidArgument: it cannot.
+        InvalidArgument: the name is not valid.
     """
     shown = name.encode("unicode_escape").decode("ascii")[:80]
     if not NAME.fullmatch(name):
@@ -60,7 +60,7 @@ def check_name(name: str, what: str = "session") -> str:
 
 
 def series(name: str, count: int) -> list[str]:
-    """The names of `count` things called name: itself if there is one, else name-1, name-2, …"""
+    """Return `count` names: `name` itself for one, else name-1, name-2, …"""
     if count == 1:
         return [check_name(name)]
     return [check_name(f"{name}-{number}") for number in range(1, count + 1)]

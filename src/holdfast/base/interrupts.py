@@ -1,7 +1,7 @@
-"""Holding an interrupt back while something must not be cut in two.
+"""Deferred interrupts: sections that an interrupt must not cut in two.
 
-An engine that was asked to make a container makes it, whether or not the asker still listens: such calls run
-to their end, and the interrupt comes after them.
+An engine that was asked to make a container makes it whether or not the caller still listens, so such calls
+run to completion and the interrupt is delivered afterwards.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ HELD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 def held() -> Iterator[None]:
     """Deliver SIGINT, SIGTERM, SIGHUP and SIGALRM only after the block.
 
-    Python runs handlers in the main thread alone, so elsewhere there is nothing to hold.  Handlers are
-    replaced rather than signals blocked: another thread of the process would take a blocked one.
+    Python runs handlers in the main thread only; in other threads this does nothing. Handlers are replaced
+    rather than signals blocked: another thread of the process would receive a blocked one.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -30,7 +30,7 @@ def held() -> Iterator[None]:
     before: dict[int, Any] = {}
     for number in HELD:
         handler = signal.getsignal(number)
-        if callable(handler):  # a default action ends the process without any code of ours
+        if callable(handler):  # the default action ends the process without running Python code
             before[number] = handler
             signal.signal(number, lambda got, frame: came.append((got, frame)))
     try:

@@ -1,27 +1,27 @@
-"""Things that only one process or thread may do at a time."""
+"""Locks between processes and threads, held on files."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from holdfast.base import polling
 from holdfast.errors import SessionBusy, StoreError
 
-PATIENCE = 60.0
-"""Seconds to wait for who does something to a session: longer than a capture of gigabytes takes."""
+LOCK_SECONDS = 60.0
+"""How long to wait for the holder of a session's lock: longer than a capture of gigabytes takes."""
 _LOOK_AGAIN = 0.01
 
 
 @contextmanager
 def exclusive(folder: Path, name: str, what: str, patience: float = 0.0) -> Iterator[None]:
-    """Hold the lock `name`; the kernel lets go of it when the holder dies.
+    """Hold the lock `name`; the kernel releases it when the holder dies.
 
     Raises:
-        SessionBusy: it was held for `patience` seconds; "cannot <what>: …".
+        SessionBusy: another holder kept it for `patience` seconds; "cannot <what>: …".
     """
     with _held(folder, name, what, fcntl.LOCK_EX, patience):
         yield
@@ -29,7 +29,11 @@ def exclusive(folder: Path, name: str, what: str, patience: float = 0.0) -> Iter
 
 @contextmanager
 def shared(folder: Path, name: str, what: str, patience: float = 0.0) -> Iterator[None]:
-    """Hold the lock `name` together with others that share it. Raises as `exclusive` does."""
+    """Hold the lock `name` together with others that share it.
+
+    Raises:
+        SessionBusy: as for `exclusive`.
+    """
     with _held(folder, name, what, fcntl.LOCK_SH, patience):
         yield
 
@@ -37,15 +41,7 @@ def shared(folder: Path, name: str, what: str, patience: float = 0.0) -> Iterato
 @contextmanager
 def _held(folder: Path, name: str, what: str, kind: int, patience: float) -> Iterator[None]:
     path = folder / f"{name}.lock"
-    deadline = time.monotonic() + patience
-    while True:
-        try:
-            file = _lock(path, what, kind)
-            break
-        except SessionBusy:
-            if time.monotonic() >= deadline:
-                raise
-        time.sleep(_LOOK_AGAIN)
+    file = polling.while_raising(SessionBusy, lambda: _lock(path, what, kind), patience, _LOOK_AGAIN)
     try:
         yield
     finally:
@@ -53,12 +49,12 @@ def _held(folder: Path, name: str, what: str, kind: int, patience: float) -> Ite
 
 
 def discard(folder: Path, name: str) -> None:
-    """Remove the file of the lock `name`, which the caller holds, because what it stood for is gone."""
+    """Remove the file of the lock `name`, which the caller holds, because its subject no longer exists."""
     (folder / f"{name}.lock").unlink(missing_ok=True)
 
 
 def _lock(path: Path, what: str, kind: int) -> int:
-    """A descriptor of the locked file; one that its last holder removed meanwhile locks nothing any more."""
+    """Lock the file and return its descriptor; open it again if the last holder removed it meanwhile."""
     while True:
         try:
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -69,7 +65,7 @@ def _lock(path: Path, what: str, kind: int) -> int:
         except BlockingIOError as error:
             os.close(file)
             raise SessionBusy(
-                f"cannot {what}: another operation on it is under way", hint="try again when it has ended"
+                f"cannot {what}: another operation on it is in progress", hint="try again when it has ended"
             ) from error
         if os.fstat(file).st_nlink:
             return file

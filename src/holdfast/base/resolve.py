@@ -1,4 +1,4 @@
-"""What a person types to mean a session or snapshot, resolved.  Pure."""
+"""Resolution of the names, ids and prefixes that people type.  Pure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from holdfast.errors import InvalidArgument, SessionNotFound, SnapshotNotFound
 
 
 def resolve(ref: str, known: Iterable[tuple[str, str]], what: str = "session") -> str:
-    """The id meant by ref, among pairs of id and name.
+    """Return the id that `ref` refers to, among pairs of id and name.
 
-    An exact id wins, then an exact name, then a prefix of one id only.
+    An exact id wins, then an exact name, then a unique prefix of an id.
 
     Raises:
-        SessionNotFound, SnapshotNotFound: nothing fits.
-        InvalidArgument: several ids begin like that.
+        SessionNotFound, SnapshotNotFound: nothing matches.
+        InvalidArgument: several ids begin with it.
     """
     pairs = list(known)
     shown = plain(ref, 80)

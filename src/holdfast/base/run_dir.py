@@ -1,7 +1,7 @@
-"""The folder a session shares with the host, used without trusting what is in it.
+"""Access to the folder that a session shares with the host, without trusting its contents.
 
-The guest may put links, pipes or folders there under any name.  Everything is therefore opened relative to
-the folder, following no link, and written by making a new file and renaming it into place.
+The guest may put links, pipes or folders there under any name. Everything is therefore opened relative to
+the folder without following links, and written as a new file that is renamed into place.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from holdfast.errors import GuestDisconnected, StoreError
 
 @contextmanager
 def opened(path: Path) -> Iterator[int]:
-    """A descriptor of the folder."""
+    """Open the folder and yield its descriptor."""
     descriptor = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         yield descriptor
@@ -31,10 +31,10 @@ def opened(path: Path) -> Iterator[int]:
 
 
 def write_json(path: Path, name: str, content: Mapping[str, Any]) -> None:
-    """Put a file into the folder in one step: a reader sees the whole of it or what was there before.
+    """Write a file into the folder atomically.
 
     Raises:
-        StoreError: it cannot be written.
+        StoreError: the file cannot be written.
     """
     new = f".{name}.{secrets.token_hex(6)}"
     try:
@@ -53,10 +53,10 @@ def write_json(path: Path, name: str, content: Mapping[str, Any]) -> None:
 
 
 def connect(path: Path, name: str, timeout: float | None) -> socket.socket:
-    """A connection to the unix socket of this name in the folder.
+    """Connect to the unix socket of this name in the folder.
 
-    A descriptor of the very file is opened first and connected to: it cannot be swapped for a link to
-    another socket of the host, and its path has no limit of 108 bytes.
+    The file is opened first and the connection made through its descriptor: it cannot be swapped for a link
+    to another socket of the host, and the limit of 108 bytes for paths does not apply.
 
     Raises:
         GuestDisconnected: nothing listens there.
@@ -83,7 +83,7 @@ def connect(path: Path, name: str, timeout: float | None) -> socket.socket:
 
 
 def holds(path: Path, name: str) -> bool:
-    """Whether there is something of that name, which has no slash in it, in the folder."""
+    """Check whether the folder has an entry of that name, which must not contain a slash."""
     if "/" in name or "\0" in name or not name.isascii():
         return False
     try:
@@ -95,7 +95,7 @@ def holds(path: Path, name: str) -> bool:
 
 
 def names(path: Path, most: int) -> list[str]:
-    """The names of at most so many files in the folder; none if it cannot be read."""
+    """List the names of at most `most` entries of the folder; none if it cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

@@ -1,7 +1,7 @@
-"""Commands that a person or an agent is told to run.  Pure.
+"""Commands that hints suggest to a person or an agent.  Pure.
 
-What a guest or a snapshot says may be part of them: it is quoted, so that a shell takes it for that one word,
-and it cannot be shown as something else than it is.
+They may contain words from a guest or a snapshot. These are quoted, so that a shell takes each for one word
+and a terminal shows it as it is.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import shlex
 
 from holdfast.base.text import fit
 
-# What is shown is cut at 500 characters, and a command without its end is another command.
+# Messages are cut at 500 characters, and a command without its end is a different command.
 LONGEST = 300
 
 
 def command(*words: str) -> str:
-    """`holdfast` with these words, for bash; empty if it is too long to be shown whole."""
+    """Return `holdfast` with these words, for bash; empty if it is too long to be shown whole."""
     text = " ".join(["holdfast", *(quoted(word) for word in words)])
     return text if len(text) <= LONGEST else ""
 
 
 def quoted(word: str) -> str:
-    """One word for bash. Characters that a terminal obeys or does not show are written as escapes ($'…')."""
+    """Quote one word for bash. Characters that a terminal obeys or does not show are escaped ($'…')."""
     if all(map(fit, word)):
         return shlex.quote(word)
     data = word.encode("utf-8", "surrogateescape")

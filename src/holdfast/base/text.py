@@ -1,7 +1,6 @@
-"""Text from outside made fit to be shown.  Pure.
+"""Untrusted text made safe to show.  Pure.
 
-Names, messages and prompts come from people and from guests; a terminal would obey control characters in
-them.
+Names, messages and prompts come from people and from guests; a terminal would obey their control characters.
 """
 
 from __future__ import annotations
@@ -19,24 +18,24 @@ _COLOR = re.compile(r"\x1b\[[0-9;:]*m")
 
 
 def plain(text: str, limit: int = 500) -> str:
-    """One line of text without control characters, at most limit characters long."""
+    """Return one line of text without control characters, at most `limit` characters long."""
     kept = "".join(" " if c in "\n\t\r" else c for c in text[: limit * 4] if c in "\n\t\r" or fit(c))
     kept = " ".join(kept.split(" ")) if "\n" not in text else " ".join(kept.split())
     return kept if len(kept) <= limit else kept[: limit - 1] + "…"
 
 
 def fit(char: str) -> bool:
-    """Whether a terminal shows the character and does nothing else with it."""
+    """Check whether a terminal shows the character and does nothing else with it."""
     return (char.isascii() and char.isprintable()) or unicodedata.category(char) not in _UNFIT
 
 
 def lines(text: str) -> str:
-    """Text of several lines without control characters other than newline and tab."""
+    """Return text without control characters other than newline and tab."""
     return "".join(c for c in text if c in "\n\t" or fit(c))
 
 
 def colored(text: str, *, keep: bool) -> str:
-    """Text of several lines without escape sequences, except for colours where they are kept."""
+    """Return text without escape sequences, except for colours where these are kept."""
     pieces: list[str] = []
     end = 0
     for found in _SEQUENCE.finditer(text):
@@ -49,5 +48,5 @@ def colored(text: str, *, keep: bool) -> str:
 
 
 def _moved(text: str) -> str:
-    # A carriage return is how a progress bar goes on in its line.
+    # A carriage return is how a progress bar redraws its line.
     return "".join(c for c in text if c in "\n\t\r" or fit(c))

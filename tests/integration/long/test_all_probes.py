@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from holdfast import Holdfast, Session
-
-pytestmark = pytest.mark.engine
 
 
 def test_probes_of_a_copy_of_a_copy(hf: Holdfast, probes: Callable[[Session], Any]) -> None:

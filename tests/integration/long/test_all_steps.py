@@ -11,8 +11,6 @@ from collections.abc import Callable
 import pytest
 from tests.stepping_arena import Arena
 
-pytestmark = pytest.mark.engine
-
 SEED = int(os.environ.get("HOLDFAST_STEPPING_SEED", "1000"))
 STRIDE = 100
 """In this many runs of a command each call of the worker is held once."""

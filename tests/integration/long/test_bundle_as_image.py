@@ -7,11 +7,7 @@ import subprocess
 import tarfile
 from pathlib import Path
 
-import pytest
-
 from holdfast.runtime.api.controller import Holdfast
-
-pytestmark = pytest.mark.engine
 
 
 def test_an_engine_loads_the_file_and_runs_the_files_of_the_session(hf: Holdfast, tmp_path: Path) -> None:

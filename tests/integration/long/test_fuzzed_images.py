@@ -11,7 +11,7 @@ from tests.integration import test_mutated_images as short
 corpus, canary = short.corpus, short.canary
 
 # A copy whose supervisor does not answer is waited for, for a minute.
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.timeout(1800)
 
 
 def test_every_field_with_every_value(corpus: short.Corpus) -> None:

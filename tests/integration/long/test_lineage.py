@@ -19,7 +19,6 @@ from holdfast.runtime.capture import autosnapshot
 from holdfast.runtime.retention import garbage
 from holdfast.runtime.store.policy import Policy
 
-pytestmark = pytest.mark.engine
 INSIDE = Path(__file__).parents[2] / "inside"
 GENERATIONS = 100
 KILLS = 25
@@ -128,7 +127,7 @@ def test_a_dead_session_goes_back(hf: Holdfast) -> None:
     assert found.kept is None
 
 
-def test_a_taken_address_is_told(hf: Holdfast) -> None:
+def test_a_taken_address_is_reported(hf: Holdfast) -> None:
     """Where another container has the address meanwhile, the session gets another, and that is said."""
     work = hf.new("work")
     work.exec("step=1")
@@ -204,7 +203,7 @@ def test_a_snapshot_in_the_middle_of_a_tree_can_go(hf: Holdfast) -> None:
     assert fork.exec("echo $step").text == "1\n"
 
 
-def test_what_is_being_restored_is_not_removed(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_being_restored_is_not_removed(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     """A removal meanwhile is refused, and garbage collection passes over it."""
     from holdfast.runtime.restore.restore_session import Restoring
 

@@ -4,20 +4,18 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.compat.programs import catalog, running
+from tests.compat.programs.program import Program, Run
 
 from holdfast.runtime.api.controller import Holdfast
-from holdfast.runtime.programs import catalog, runner
-from holdfast.runtime.programs.program import Program, Run
-
-pytestmark = pytest.mark.engine
 
 FAMILIES = list(dict.fromkeys(program.family for program in catalog.PROGRAMS))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_program_goes_on_or_is_refused_by_name(hf: Holdfast, family: str) -> None:
+def test_every_program_continues_or_is_refused_by_name(hf: Holdfast, family: str) -> None:
     """In the captured session and in four copies; nothing is left of any of it."""
-    found = runner.run(hf, catalog.chosen([family]))
+    found = running.run(hf, catalog.chosen([family]))
     assert [f"{one.program}: {one.reason}" for one in found if one.word == "red"] == []
 
 
@@ -44,7 +42,7 @@ def test_one_program_does_not_redden_its_neighbours(hf: Holdfast, program: Calla
         program("broken", start="echo 'no such thing'; exit 3"),
     ]
     said: list[str] = []
-    found = {one.program: one for one in runner.run(hf, programs, say=said.append)}
+    found = {one.program: one for one in running.run(hf, programs, say=said.append)}
     assert found["good"].word == "works", said
     assert found["traced"].word == "red"
     assert found["traced"].passed == ("started",)

@@ -21,8 +21,6 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.snapshots.bundle.keys import Keys
 
-pytestmark = pytest.mark.engine
-
 MEMORY = 256 << 20
 """Bytes that a kernel holds, and that no compression makes smaller."""
 ENOUGH = 220 << 20
@@ -91,7 +89,7 @@ def test_an_engine_that_has_nothing_gets_all_of_it(
         assert (ran.returncode, ran.stdout) == (0, "text\n"), ran.stderr
 
 
-def test_a_push_that_is_killed_goes_on(
+def test_a_push_that_is_killed_continues(
     session: Session, tmp_path: Path, shared_hf: Holdfast, tell: Callable[[str], None]
 ) -> None:
     """In the middle of a layer: what has arrived is not sent again, and nothing is found before the end."""

@@ -9,13 +9,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from holdfast.errors import HoldfastError, SnapshotInUse
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
-
-pytestmark = pytest.mark.engine
 
 
 def at_once(hf: Holdfast, *steps: Callable[[Holdfast], Any]) -> list[Any]:

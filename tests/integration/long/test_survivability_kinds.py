@@ -16,8 +16,6 @@ from holdfast.runtime.capture import preflight
 from holdfast.runtime.lifecycle import provision
 from holdfast.runtime.sessions import session_options
 
-pytestmark = pytest.mark.engine
-
 PROGRAM = Path(__file__).parents[2] / "inside" / "holding.py"
 
 # What holding.py makes, and the kind it must be said to be.
@@ -176,20 +174,20 @@ def check_blocking(session: Session, name: str, kind: str) -> None:
 
 @pytest.mark.parametrize("name", BLOCKS)
 @pytest.mark.usefixtures("unchecked")
-def test_what_is_said_to_block_fails(plain_session: Session, name: str) -> None:
+def test_reported_obstacles_fail_the_capture(plain_session: Session, name: str) -> None:
     """Without the check, the capture or the restore fails, says why, and the session runs on."""
     check_blocking(plain_session, name, BLOCKS[name])
 
 
 @pytest.mark.parametrize("name", BLOCKS_ALLOWED)
 @pytest.mark.usefixtures("unchecked")
-def test_what_sessions_may_not_do_would_fail(allowed_session: Session, name: str) -> None:
+def test_forbidden_actions_fail_in_sessions(allowed_session: Session, name: str) -> None:
     """The same for what the profile refuses: an image or a profile of one's own may allow it."""
     check_blocking(allowed_session, name, BLOCKS_ALLOWED[name])
 
 
 @pytest.mark.parametrize("name", SURVIVES)
-def test_what_is_said_to_survive_comes_back(plain_session: Session, name: str) -> None:
+def test_state_reported_to_survive_comes_back(plain_session: Session, name: str) -> None:
     """The copy has the program, and it lives."""
     pid = hold(plain_session, name)
     try:

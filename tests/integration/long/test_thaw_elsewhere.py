@@ -19,8 +19,6 @@ from holdfast.base.home import Home
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.snapshots.bundle.keys import Keys
 
-pytestmark = pytest.mark.engine
-
 SCRIPT = Path(__file__).parents[3] / "docs" / "recipes" / "any-ci.sh"
 SECRET = "correct-horse-battery"
 PATIENCE = 600.0

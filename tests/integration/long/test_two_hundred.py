@@ -7,12 +7,8 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from holdfast.errors import CaptureFailed
 from holdfast.runtime.api.controller import Holdfast
-
-pytestmark = pytest.mark.engine
 
 COPIES = int(os.environ.get("HOLDFAST_TEST_COPIES", "200"))
 

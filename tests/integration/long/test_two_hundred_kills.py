@@ -5,19 +5,16 @@ from __future__ import annotations
 import os
 import random
 
-import pytest
 from bench.faults.page import summary
 from bench.faults.storm import OPERATIONS, Storm
 from bench.faults.victims import VICTIMS
 
 from holdfast.runtime.api.controller import Holdfast
 
-pytestmark = pytest.mark.engine
-
 ROUNDS = int(os.environ.get("HOLDFAST_TEST_KILLS", "200"))
 
 
-def test_two_hundred_kills_are_survived_or_told(hf: Holdfast) -> None:
+def test_two_hundred_kills_are_survived_or_reported(hf: Holdfast) -> None:
     """Nothing is lost in silence, and nothing is left over."""
     storm, dice = Storm(hf, seed=7), random.Random(7)
     storm.prepare()

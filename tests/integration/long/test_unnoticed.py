@@ -5,17 +5,13 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import pytest
-
 from holdfast.runtime.api.controller import Holdfast
-
-pytestmark = pytest.mark.engine
 
 # These say EINTR to whoever is stopped and continued, see signal(7), if they have a limit of time.
 INTERRUPTIBLE = {"epoll_wait", "recv", "sigtimedwait"}
 
 
-def test_nothing_in_the_parent_tells_of_a_capture(hf: Holdfast, witnesses: Any) -> None:
+def test_nothing_in_the_parent_reveals_a_capture(hf: Holdfast, witnesses: Any) -> None:
     """While three captures are made: the output of shell, task and cell is complete, short programs end
     with their own codes, no signal or timer is lost or doubled, no call fails, jobs are quiet."""
     session = hf.new("parent")
@@ -71,7 +67,7 @@ def test_nothing_in_the_parent_tells_of_a_capture(hf: Holdfast, witnesses: Any) 
         assert interrupted == "0" or name in INTERRUPTIBLE, line
 
 
-def test_clocks_of_a_copy_go_on_from_the_capture(hf: Holdfast) -> None:
+def test_clocks_of_a_copy_continue_from_the_capture(hf: Holdfast) -> None:
     """Monotonic time lacks the time in between; the time of day is that of today."""
     session = hf.new("parent")
     session.cell("import time\nbefore = time.monotonic(), time.time()", timeout=60)

@@ -16,8 +16,6 @@ from holdfast.errors import CaptureFailed
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 
-pytestmark = pytest.mark.engine
-
 PROGRAM = Path(__file__).parents[2] / "inside" / "workplace.py"
 FOLDER = "/srv/workplace"
 CAPTURES = int(os.environ.get("HOLDFAST_TEST_CAPTURES", "100"))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from tests.machines.virtual import VirtualMachine
 
-pytestmark = pytest.mark.engine
-
 
 def test_the_machine_is_what_these_tests_need(booted: VirtualMachine) -> None:
     """Otherwise nothing here would be proved."""

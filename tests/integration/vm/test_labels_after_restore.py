@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from tests.machines.virtual import VirtualMachine
 
-pytestmark = pytest.mark.engine
-
 CONFINED = "docker-default (enforce)"
 # Every thread in the container of a session: its label, its process's name.
 LABELS = """
@@ -68,7 +66,7 @@ def test_the_machine_is_what_these_tests_need(machine: VirtualMachine) -> None:
     assert {label for label, _ in _labels(machine, "q")} == {CONFINED}
 
 
-def test_what_is_restored_is_confined(machine: VirtualMachine) -> None:
+def test_restored_processes_are_confined(machine: VirtualMachine) -> None:
     """Every thread of it, its first process and its kernel's threads included, also in a copy of the copy."""
     machine.holdfast("restore", "q1", "--name", "copy")
     machine.holdfast("fork", "copy", "--name", "second")
@@ -87,7 +85,7 @@ def untold(machine: VirtualMachine) -> Iterator[VirtualMachine]:
     assert machine.run(WITH).returncode == 0
 
 
-def test_what_would_come_back_unconfined_is_killed(untold: VirtualMachine) -> None:
+def test_unconfined_trees_are_killed(untold: VirtualMachine) -> None:
     """If CRIU is not told of the profile, the judge sees that every task stands there without it."""
     machine = untold
 

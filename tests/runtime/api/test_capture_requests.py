@@ -18,7 +18,7 @@ from holdfast.runtime.guest_rpc import reconnect as persistence
 from holdfast.runtime.guest_rpc.reconnect import Persistence
 
 
-def test_what_a_program_says_is_checked() -> None:
+def test_requests_of_programs_are_validated() -> None:
     """What is not of the agreed form is left out, and what could not be shown is taken out of the rest."""
     found = asked({"pid": -1, "command": "a\x1b[2Jb", "label": 7, "reason": "x" * 9000, "failure": "no"})
     assert (found.pid, found.command, found.label) == (0, "a[2Jb", None)
@@ -83,7 +83,7 @@ class Supervisor:
         return
 
 
-def test_silence_is_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silence_does_not_end_serving(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that is lost after an hour in which nobody asked is made again; a refusal is told."""
     clock = Clock()
     monkeypatch.setattr(persistence, "time", clock)

@@ -79,7 +79,7 @@ def sends(*payloads: bytes, end: bool = False) -> Callable[[Any, Frame], None]:
     return answer
 
 
-def test_following_goes_on_behind_the_last_event(guest: Any) -> None:
+def test_following_continues_after_the_last_event(guest: Any) -> None:
     """A capture closes the connection; nothing is told twice or left out."""
     guest(sends(entry(3), entry(4)), sends(entry(5), end=True))
     line: Any = Line(guest, lambda: None)
@@ -89,7 +89,7 @@ def test_following_goes_on_behind_the_last_event(guest: Any) -> None:
     assert guest.requests[0].head["kinds"] == ["oom"]
 
 
-def test_following_goes_on_where_a_session_went_back_to(guest: Any) -> None:
+def test_following_continues_where_a_session_went_back_to(guest: Any) -> None:
     """Its numbers begin again there: what comes then has smaller ones, and is told."""
 
     def goes_back(peer: Any, frame: Frame) -> None:
@@ -104,7 +104,7 @@ def test_following_goes_on_where_a_session_went_back_to(guest: Any) -> None:
     assert [request.head["after_seq"] for request in guest.requests] == [2, 4]
 
 
-def test_what_was_refused_is_told_by_this_host_alone(guest: Any) -> None:
+def test_only_this_host_reports_refusals(guest: Any) -> None:
     """In its place among the session's events; what the session itself says of it counts for nothing, whether
     it was asked or not."""
 
@@ -193,7 +193,7 @@ def test_without_following_a_lost_session_is_an_error(guest: Any) -> None:
         (
             "shell_ended",
             {"shell": "main", "pid": 7, "cause": "unknown"},
-            "shell main (pid 7) ended, not known how; a new one follows",
+            "shell main (pid 7) ended for an unknown reason; a new one follows",
         ),
         ("unheard_of", {"a": 1, "b": {"c": 2}, "d": None}, "a=1"),
         ("process_exited", {"command": "\x1b[2Jevil\n"}, None),
@@ -209,7 +209,7 @@ def test_an_event_is_a_sentence(kind: str, data: dict[str, Any], text: str | Non
 
 
 @pytest.mark.parametrize("wrong", [{"seq": "1"}, {"at": "now"}, {"kind": 3}, {"kind": None}])
-def test_an_entry_of_another_form_is_none(wrong: dict[str, Any]) -> None:
+def test_an_entry_of_another_form_is_ignored(wrong: dict[str, Any]) -> None:
     """The session is not trusted."""
     with pytest.raises(ProtocolError):
         parse({"seq": 1, "at": 1.0, "kind": "oom", **wrong})
@@ -227,6 +227,7 @@ def test_where_to_begin() -> None:
     assert moment(None, now) == (0, None)
     assert moment("42", now) == (42, None)
     assert moment("10m", now) == (0, datetime(2026, 1, 31, 11, 50, tzinfo=UTC))
+    assert moment("999999999d", now) == (0, None), "longer ago than the calendar goes"
     assert moment("2026-01-31T11:00+00:00", now) == (0, datetime(2026, 1, 31, 11, 0, tzinfo=UTC))
     with pytest.raises(InvalidArgument, match="neither a number of an event nor a time"):
         moment("yesterday", now)

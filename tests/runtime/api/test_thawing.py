@@ -78,7 +78,7 @@ def test_nothing_possible_is_said() -> None:
     assert error.value.hint == "nothing of it can be had on this machine"
 
 
-def test_a_failure_is_told_in_few_lines() -> None:
+def test_a_failure_is_reported_in_few_lines() -> None:
     """What, how, of which command, where it ran, and the end of the output; no controls of a terminal."""
     record = Failure(
         reason="failed",
@@ -108,6 +108,6 @@ def test_a_failure_is_told_in_few_lines() -> None:
         ("host.d/ci", True, True),
     ],
 )
-def test_files_and_registries_are_told_apart(source: str, exists: bool, is_file: bool) -> None:
+def test_files_and_registries_are_distinguished(source: str, exists: bool, is_file: bool) -> None:
     """By what is there, else by the name: that of a registry has a dot or a port, or is localhost."""
     assert thawing.is_file(source, exists=exists) == is_file

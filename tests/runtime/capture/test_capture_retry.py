@@ -41,7 +41,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capture_retry, "PAUSES", (0.0, 0.0, 0.0))
 
 
-def test_what_passes_is_tried_again() -> None:
+def test_transient_failures_are_retried() -> None:
     """A process that is just ending is gone at the next try."""
     attempts = Attempts(PASSING, PASSING)
 
@@ -61,7 +61,7 @@ def test_it_is_tried_a_bounded_number_of_times() -> None:
 
 
 @pytest.mark.parametrize("refusal", [LASTING, OTHER])
-def test_everything_else_is_told_at_once(refusal: Refused) -> None:
+def test_everything_else_is_reported_at_once(refusal: Refused) -> None:
     """A debugger does not go away by itself, and a full disk neither."""
     attempts = Attempts(refusal)
 

@@ -98,7 +98,7 @@ def test_the_supervisor_is_seen_apart(machine: Machine) -> None:
     assert quiescence.decode(json.loads(json.dumps(found.encode()))) == found
 
 
-def test_what_runs_is_not_still(machine: Machine) -> None:
+def test_a_running_task_is_not_still(machine: Machine) -> None:
     """Nor is what was woken and has not run yet."""
     machine.task(102, 103, 310, state="R")
 
@@ -125,7 +125,7 @@ def test_the_same_is_only_where_nothing_ran(machine: Machine) -> None:
     assert not replace(before, own={}).same(before)
 
 
-def test_what_cannot_be_seen_is_no_look(machine: Machine) -> None:
+def test_a_partial_view_gives_no_sample(machine: Machine) -> None:
     """A task that ended meanwhile, a container without a supervisor, one that is gone."""
     (machine.proc / "102" / "task" / "102" / "syscall").unlink()
     assert quiescence.look(100, 301, machine.proc, machine.cgroups) is None

@@ -1,4 +1,4 @@
-"""What of a checkout goes into a session."""
+"""The part of a checkout that goes into a session."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Git:
 
 @pytest.fixture
 def repo(tmp_path: Path, git: Git) -> Path:
-    """A checkout with everything in it that is taken, and what is not."""
+    """A checkout with everything that is taken, and what is not."""
     root = tmp_path / "repo"
     (root / "sub").mkdir(parents=True)
     (root / "out").mkdir()
@@ -76,7 +76,7 @@ def unpacked(found: Checkout, folder: Path, owner: tuple[int, int] = (0, 0)) -> 
     return members
 
 
-def test_what_git_would_keep_is_taken(repo: Path) -> None:
+def test_files_that_git_would_keep_are_copied(repo: Path) -> None:
     """Tracked and untracked files, links as links; nothing that is ignored or gone."""
     found = checkout.look(repo)
     assert names(found) == {
@@ -84,7 +84,7 @@ def test_what_git_would_keep_is_taken(repo: Path) -> None:
     }  # fmt: skip
 
 
-def test_git_goes_on_in_the_copy(repo: Path, git: Git, tmp_path: Path) -> None:
+def test_git_works_in_the_copy(repo: Path, git: Git, tmp_path: Path) -> None:
     """The copy is a checkout of the same commit in the same state."""
     copy = tmp_path / "copy"
     found = checkout.look(repo)
@@ -141,8 +141,8 @@ def test_submodules_come_along(repo: Path, git: Git, tmp_path: Path) -> None:
     assert git(copy / "module", "status", "--porcelain") == "?? new"
 
 
-def test_credentials_stay_behind(repo: Path, git: Git, tmp_path: Path) -> None:
-    """What CI systems leave in the configuration does not enter the session."""
+def test_credentials_are_left_out(repo: Path, git: Git, tmp_path: Path) -> None:
+    """Credentials that CI systems leave in the configuration do not enter the session."""
     git(repo, "config", "http.https://github.com/.extraheader", "AUTHORIZATION: basic c2VjcmV0")
     git(repo, "config", "remote.origin.url", "https://x:t0ken@host/repo.git")
     git(repo, "config", "credential.helper", "store --file /root/credentials")
@@ -161,8 +161,8 @@ def test_a_configuration_keeps_the_rest() -> None:
     assert harmless_config(text) == text
 
 
-def test_a_folder_that_is_no_checkout_goes_as_it_is(tmp_path: Path, git: Git) -> None:
-    """With empty folders, and it is told."""
+def test_a_folder_that_is_not_a_checkout_is_copied_whole(tmp_path: Path, git: Git) -> None:
+    """With empty folders, and with a note."""
     (tmp_path / "a" / "empty").mkdir(parents=True)
     (tmp_path / "a" / "file").write_text("x")
     found = checkout.look(tmp_path / "a")
@@ -171,8 +171,8 @@ def test_a_folder_that_is_no_checkout_goes_as_it_is(tmp_path: Path, git: Git) ->
     assert found.notes
 
 
-def test_there_must_be_a_folder(tmp_path: Path) -> None:
-    """Its absence is told by name."""
+def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
+    """The error names it."""
     with pytest.raises(InvalidArgument, match="there is no such folder"):
         checkout.look(tmp_path / "nothing")
 
@@ -189,14 +189,14 @@ def test_a_file_that_vanishes_meanwhile_is_left_out(repo: Path, tmp_path: Path) 
     [(None, (0, 0)), ("ada", (1000, 1001)), ("1000", (1000, 1001)), ("7:8", (7, 8)), ("99", (99, 0))],
 )
 def test_users_are_found_in_the_sessions_own_table(user: str | None, owner: tuple[int, int]) -> None:
-    """By name or number; a number nobody has stands for itself."""
+    """By name or number; an unused number stands for itself."""
     assert (
         copy_checkout.identity(b"root:x:0:0:r:/root:/bin/sh\nada:x:1000:1001::/home/ada:/bin/sh\n", user)
         == owner
     )
 
 
-def test_an_unknown_user_is_told() -> None:
+def test_an_unknown_user_is_an_error() -> None:
     """Instead of giving the files to root."""
     with pytest.raises(InvalidArgument, match="none of that name"):
         copy_checkout.identity(b"root:x:0:0::/:/bin/sh\n", "bob")

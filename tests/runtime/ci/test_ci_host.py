@@ -1,4 +1,4 @@
-"""What `doctor --ci` concludes from what it tried."""
+"""The conclusions of `doctor --ci` from its checks."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def checks(*wrong: str) -> list[Check]:
         (("engine",), 1),
     ],
 )
-def test_the_exit_code_tells_live_from_nothing(wrong: tuple[str, ...], code: int) -> None:
+def test_the_exit_code_distinguishes_no_live_capture_from_failure(wrong: tuple[str, ...], code: int) -> None:
     """3 if jobs run and only their files can be kept, 1 if something is missing that every job needs."""
     assert ci_host.exit_code(checks(*wrong)) == code
 
 
-def test_this_kernel_has_what_is_looked_for() -> None:
+def test_this_kernel_passes() -> None:
     """The features are found where captures are known to work: here."""
     assert [name for name, has in ci_host.KERNEL.items() if not has()] == []

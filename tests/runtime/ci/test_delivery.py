@@ -1,4 +1,4 @@
-"""What becomes of snapshots that a job leaves, and the limit of time for a capture."""
+"""The delivery of snapshots that a job leaves, and the time limit of a capture."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Sent:
 
 @dataclass
 class Fake:
-    """A snapshot that tells what is done with it."""
+    """A snapshot that records what is done with it."""
 
     id: str = "0123456789ab"
     label: str | None = None
@@ -77,8 +77,8 @@ def captures(destination: Destination, remarks: list[str], size: int | None = No
     return Captures(Deliveries(destination), lambda given: given, remarks.append, size, 5)
 
 
-def test_what_is_delivered_need_not_stay_here(tmp_path: Path) -> None:
-    """It is exported with the job's own options, what is in it is remarked once, and it is removed."""
+def test_a_delivered_snapshot_is_removed_here(tmp_path: Path) -> None:
+    """It is exported with the job's own options, its contents are remarked once, and it is removed."""
     fake, notes = Fake(), list[str]()
     to = Destination(tmp_path / "new" / "out", options={"key": "ci"})
     kept = Deliveries(to).deliver(snapshot(fake), "failure", "title", notes.append)
@@ -88,8 +88,8 @@ def test_what_is_delivered_need_not_stay_here(tmp_path: Path) -> None:
     assert notes == ["it holds memory", delivery.READABLE]
 
 
-def test_a_place_that_cannot_be_is_told_beforehand(tmp_path: Path) -> None:
-    """A reference that is none, a folder that cannot be made, a key that is not there; not at the end."""
+def test_an_impossible_destination_is_reported_in_advance(tmp_path: Path) -> None:
+    """An invalid reference, a folder that cannot be made, a missing key; not at the end."""
     home, notes = Home(tmp_path / "home").create(), list[str]()
     with pytest.raises(InvalidArgument):
         Destination(reference="not a reference").check(home, notes.append)
@@ -105,7 +105,7 @@ def test_a_place_that_cannot_be_is_told_beforehand(tmp_path: Path) -> None:
 
 
 def test_a_key_is_made_before_the_job(tmp_path: Path) -> None:
-    """It is said at once which one is to be trusted elsewhere; where nothing leaves, none is made."""
+    """The key to trust elsewhere is reported at once; where nothing leaves, none is made."""
     home, notes = Home(tmp_path / "home").create(), list[str]()
     Destination().check(home, notes.append)
     assert Keys(home).known() == []
@@ -118,15 +118,15 @@ def test_a_key_is_made_before_the_job(tmp_path: Path) -> None:
     assert f"`holdfast key trust {key.public}`" in note
 
 
-def test_without_a_place_it_stays_here() -> None:
+def test_without_a_destination_it_stays_here() -> None:
     """And is thawed by its own name."""
     fake = Fake()
     kept = Deliveries(Destination()).deliver(snapshot(fake), "failure", "t", lambda _text: None)
     assert (fake.done, kept.thaw) == ([], f"holdfast thaw {fake.id}")
 
 
-def test_moments_are_named_when_they_are_asked_for_and_delivered_later(tmp_path: Path) -> None:
-    """The program is told where; what cannot be delivered stays, and that is remarked."""
+def test_captures_are_named_on_request_and_delivered_later(tmp_path: Path) -> None:
+    """The program gets the name; what cannot be delivered stays, and that is remarked."""
     remarks: list[str] = []
     asked = captures(Destination(tmp_path), remarks)
     first, second = Fake(), Fake(id="1" * 12, error=StoreError("cannot write: no space"))
@@ -143,8 +143,8 @@ def test_moments_are_named_when_they_are_asked_for_and_delivered_later(tmp_path:
     assert asked.deliver() == ()
 
 
-def test_what_is_too_large_or_was_refused_is_remarked() -> None:
-    """It is not kept, and how many there were is told."""
+def test_a_capture_that_is_too_large_or_refused_is_remarked() -> None:
+    """It is not kept, and their number is reported."""
     remarks: list[str] = []
     asked = captures(Destination(), remarks, size=1 << 20)
     large = Fake()
@@ -154,10 +154,10 @@ def test_what_is_too_large_or_was_refused_is_remarked() -> None:
     assert large.done == ["removed"]
     assert not asked.of_failures
     assert asked.deliver() == ()
-    assert remarks == ["2 moments that were asked for are not kept: it has 10 MiB, more than is allowed"]
+    assert remarks == ["2 requested captures were not kept: one has 10 MiB, more than is allowed"]
 
 
-def test_what_was_asked_for_without_a_failure_is_no_failure() -> None:
+def test_a_capture_without_a_failure_is_not_a_failure() -> None:
     """A checkpoint that a program wants does not stand for the end of a job that failed."""
     asked = captures(Destination(), [])
     asked._place(snapshot(Fake(failure=Failure(reason="asked", command="x"))))
@@ -177,6 +177,6 @@ def test_a_capture_has_a_limit_of_time() -> None:
 
 
 def never() -> None:
-    """Something that does not end."""
+    """Run without end."""
     while True:
         select.select([], [], [], 60)

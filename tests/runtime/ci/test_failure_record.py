@@ -51,8 +51,8 @@ ValueError: no
         ("all is well\n", None, ""),
     ],
 )
-def test_where_it_failed_is_read_from_the_output(output: str, where: str | None, message: str) -> None:
-    """As the tools write it."""
+def test_the_place_of_a_failure_is_read_from_the_output(output: str, where: str | None, message: str) -> None:
+    """In the forms of the tools."""
     assert failure_record.place(output) == (where, message)
 
 
@@ -85,7 +85,7 @@ def test_a_record_says_how_it_failed() -> None:
     assert "\x1b" not in failed.tail
     assert of(ended(137, signal=9)).message == "ended by signal 9"
     late = of(Watched(None, "timeout"))
-    assert (late.reason, late.exit_code, late.message) == ("timeout", None, "it was not over after 61 s")
+    assert (late.reason, late.exit_code, late.message) == ("timeout", None, "it had not ended after 61 s")
     asks = of(Watched(None, "waiting", State("waiting", "password", 7, "ssh", prompt="Password: ")))
     assert asks.reason == "hang"
     assert asks.message.startswith("ssh (pid 7) waits for a password ('Password: ')")
@@ -95,7 +95,7 @@ def test_a_record_says_how_it_failed() -> None:
 
 
 def test_the_address_of_a_job_is_known() -> None:
-    """Of the usual CI systems."""
+    """For the usual CI systems."""
     github = {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "a/b", "GITHUB_RUN_ID": "7"}
     assert failure_record.job_of(github) == "https://github.com/a/b/actions/runs/7"
     assert failure_record.job_of({"CI_JOB_URL": "https://gitlab/1"}) == "https://gitlab/1"
@@ -112,7 +112,7 @@ HOSTILE = Failure(
 )
 
 
-def test_a_summary_tells_what_failed_and_how_to_thaw_it() -> None:
+def test_a_summary_says_what_failed_and_how_to_thaw_it() -> None:
     """Command, message, place, the one command, the end of the output."""
     told = Summary(
         Failure(
@@ -129,7 +129,7 @@ def test_a_summary_tells_what_failed_and_how_to_thaw_it() -> None:
     assert "boo" in told
 
 
-def test_several_moments_are_a_table() -> None:
+def test_several_captures_are_a_table() -> None:
     """Each test that was captured has its row; too many are counted."""
     kept = tuple(Kept(f"test-{n}", f"holdfast thaw {n}.holdfast") for n in range(60))
     told = Summary(Failure(reason="failed", command="x"), 1, 1.0, kept).markdown()
@@ -139,13 +139,13 @@ def test_several_moments_are_a_table() -> None:
 
 
 def test_it_says_why_nothing_was_captured() -> None:
-    """Nobody is left to guess."""
+    """No one is left to guess."""
     told = Summary(Failure(reason="hang", command="x"), 124, 1.0, not_kept="io_uring is in use").markdown()
     assert "**Not captured alive:** io\\_uring is in use" in told
     assert "Thaw it" not in told
 
 
-def test_nothing_a_program_wrote_is_markdown_or_html() -> None:
+def test_output_of_programs_is_never_markdown_or_html() -> None:
     """No link, no tag, no cell of a table, no end of a fence comes from outside."""
     told = Summary(HOSTILE, 1, 1.0, not_kept=HOSTILE.message).markdown()
     outside = re.sub(r"^(`{3,}).*?^\1$", "", told, flags=re.DOTALL | re.MULTILINE)
@@ -214,8 +214,8 @@ class _Texts(HTMLParser):
 
 
 @pytest.mark.parametrize("text", LINKED)
-def test_nothing_a_program_wrote_becomes_a_link(text: str) -> None:
-    """No address is live, and nobody is told by their name; what is shown is the same text."""
+def test_output_of_programs_never_becomes_a_link(text: str) -> None:
+    """No address is live, and no one is mentioned by name; the shown text is the same."""
     record_ = Failure(
         reason="failed", command=text, message=text, where=text, tail=text, job=text, revision=text
     )

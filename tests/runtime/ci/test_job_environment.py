@@ -1,4 +1,4 @@
-"""Which variables a job gets, and what a shell reads to have the secret ones."""
+"""The variables of a job, and the text with which a shell sets the secret ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOST = {"GITHUB_SHA": "abc", "GITHUB_TOKEN": "ghs_12345", "LANG": "C", "BASH_FUN
 
 
 def test_variables_are_chosen_by_name_pattern_or_value() -> None:
-    """What the host has not is left out, and nothing comes unasked but what makes a job a job."""
+    """Variables that the host lacks are left out, and only those that make a job a job come unasked."""
     found = job_environment.chosen(["GITHUB_*", "MISSING", "A=1=2", "EMPTY="], HOST)
     assert {k: v for k, v in found.items() if k not in job_environment.DEFAULTS} == {
         "GITHUB_SHA": "abc",
@@ -29,22 +29,22 @@ def test_variables_are_chosen_by_name_pattern_or_value() -> None:
 
 
 @pytest.mark.parametrize("name", ["a b", "1X", "=x", "A-B=1"])
-def test_what_is_no_name_is_refused(name: str) -> None:
+def test_an_invalid_name_is_refused(name: str) -> None:
     """With the argument named."""
-    with pytest.raises(InvalidArgument, match="not the name of a variable"):
+    with pytest.raises(InvalidArgument, match="not a valid variable name"):
         job_environment.chosen([name], HOST)
 
 
-def test_any_python_finds_the_plugin_of_pytest_if_it_is_wanted() -> None:
-    """Behind the job's own path; other jobs have none that they did not ask for."""
+def test_any_python_finds_the_pytest_plugin_on_request() -> None:
+    """After the job's own path; other jobs get none that they did not ask for."""
     assert job_environment.with_plugin({"A": "1"}, "pytest -x") == {"A": "1"}
     assert job_environment.with_plugin({}, "pytest --holdfast -x") == {"PYTHONPATH": job_environment.PLUGIN}
     found = job_environment.with_plugin({"PYTHONPATH": "src", "PYTEST_ADDOPTS": "-q --holdfast"}, "make test")
     assert found["PYTHONPATH"] == f"src:{job_environment.PLUGIN}"
 
 
-def test_secrets_are_told_apart() -> None:
-    """They are not among what may be written down."""
+def test_secret_variables_are_separated() -> None:
+    """They are not among those that may be recorded."""
     shown, hidden = job_environment.split({"A": "1", "GITHUB_TOKEN": "x", "B": "2"}, Redaction({}, ["B"]))
     assert (shown, hidden) == ({"A": "1"}, {"GITHUB_TOKEN": "x", "B": "2"})
 
@@ -63,12 +63,12 @@ def test_a_shell_has_them_for_one_command_only(tmp_path: Path, monkeypatch: pyte
 
 
 def test_more_than_the_kernel_takes_is_refused() -> None:
-    """Beforehand, with what to do."""
+    """In advance, with what to do."""
     with pytest.raises(InvalidArgument, match="more than"):
         job_environment.script({"A_KEY": "x" * 200_000})
 
 
-def test_names_of_what_is_delivered_are_plain_and_unlike() -> None:
+def test_names_of_deliveries_are_plain_and_distinct() -> None:
     """Two tests of the same name do not overwrite each other."""
     deliveries = Deliveries(Destination(Path("out")))
     first = deliveries.name("tests/test_a.py::test_b[x y]")
@@ -78,8 +78,8 @@ def test_names_of_what_is_delivered_are_plain_and_unlike() -> None:
     assert deliveries.place("failure") == "out/failure.holdfast"
 
 
-def test_references_of_what_is_delivered() -> None:
-    """The failure has the one that was given, what else there is has its name in the tag."""
+def test_references_of_deliveries() -> None:
+    """The failure has the given one, other captures have their name in the tag."""
     tagged = Deliveries(Destination(reference="host:5000/ci:run-7"))
     assert tagged.place("failure") == "host:5000/ci:run-7"
     assert tagged.place("a-test") == "host:5000/ci:run-7-a-test"

@@ -1,4 +1,4 @@
-"""The recipes: their steps are scripts that run, and what they call is what the command line takes."""
+"""The recipes: their steps are scripts that run, and their calls are valid on the command line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Run = Callable[..., list[list[str]]]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Runs a script of a recipe with stand-ins for what it calls; returns how `holdfast` was called."""
+    """Run a script of a recipe with stand-ins for what it calls; return how `holdfast` was called."""
     tools, home, said = tmp_path / "tools", tmp_path / "user", tmp_path / "said"
     tools.mkdir()
     home.mkdir()
@@ -62,7 +62,7 @@ def run(tmp_path: Path) -> Run:
 
 
 def parsed(arguments: list[str]) -> dict[str, Any]:
-    """What the command line understands."""
+    """Return what the command line understands."""
     assert arguments[:2] == ["ci", "run"]
     command: Any = typer.main.get_command(app)
     verb = command.commands["ci"].commands["run"]
@@ -71,7 +71,7 @@ def parsed(arguments: list[str]) -> dict[str, Any]:
 
 
 def keys(tmp_path: Path) -> str:
-    """Keys of a home as the recipes say how to pack them."""
+    """Return keys of a home, packed as the recipes say."""
     (tmp_path / "other" / "keys").mkdir(parents=True)
     (tmp_path / "other" / "keys" / "default.pub").write_text("ed25519:x\n")
     packed = ["bash", "-c", "tar -czC other keys | base64 -w0"]
@@ -158,6 +158,6 @@ def test_the_script_for_any_other_has_its_settings_from_the_environment(run: Run
 
 
 def test_the_script_for_any_other_ends_as_the_job_does(run: Run) -> None:
-    """With its exit code; a machine on which no job can run ends it before."""
+    """With its exit code; a machine on which no job can run ends it first."""
     assert len(run(f"{SCRIPT} false", STATUS_CI="75", EXPECTED="75")) == 1
     assert run(f"{SCRIPT} true", HOLDFAST_CHECK="1", STATUS_DOCTOR="1", EXPECTED="1") == [["doctor", "--ci"]]

@@ -1,4 +1,4 @@
-"""What is secret is shown nowhere, however it is cut or written."""
+"""A secret is never shown, however it is cut or written."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def redaction() -> Redaction:
 @pytest.mark.parametrize(
     "name", ["GITHUB_TOKEN", "DB_PASSWORD", "API_KEY", "apikey", "AWS_SECRET_ACCESS_KEY"]
 )
-def test_names_that_tell_of_a_secret(name: str) -> None:
-    """The usual names are known without being told."""
+def test_names_of_secrets(name: str) -> None:
+    """The usual names are known without configuration."""
     assert Redaction({name: "value-of-it"}).text("the value-of-it") == f"the {MASK}"
 
 
-def test_other_names_can_be_told() -> None:
+def test_other_names_can_be_added() -> None:
     """Patterns add names, in upper or lower case; others stay visible."""
     redaction = Redaction({"STAGING_URL": "https://host", "LANG": "C.UTF-8"}, ["staging_*"])
     assert redaction.text("https://host C.UTF-8") == f"{MASK} C.UTF-8"
@@ -40,7 +40,7 @@ def test_other_names_can_be_told() -> None:
 
 
 def test_ordinary_variables_stay_visible(redaction: Redaction) -> None:
-    """An author is no authorization, a home no secret."""
+    """An author is not an authorization, a home not a secret."""
     assert redaction.text("Ada in /root") == "Ada in /root"
 
 
@@ -54,7 +54,7 @@ def test_ordinary_variables_stay_visible(redaction: Redaction) -> None:
     ],
 )
 def test_a_value_is_hidden_as_it_is_usually_written(redaction: Redaction, written: str) -> None:
-    """As it is, in a URL, as base64, in JSON."""
+    """As is, in a URL, as base64, in JSON."""
     assert redaction.text(f"<{written}>") == f"<{MASK}>"
 
 
@@ -66,14 +66,14 @@ def test_each_line_of_a_key_is_hidden() -> None:
 
 
 def test_the_password_of_an_address_is_hidden() -> None:
-    """In a variable of any name, and in text nobody knew before."""
+    """In a variable of any name, and in text that was not known before."""
     redaction = Redaction({"SOURCE": "postgres://me:hunter22@db/x"})
     assert redaction.data(b"connecting with hunter22") == b"connecting with ***"
     assert redaction.text("see ftp://a:bcdef@host/") == f"see ftp://a:{MASK}@host/"
 
 
-def test_what_is_too_short_is_named_and_left() -> None:
-    """Hiding `1` or `true` would garble every output; whoever runs the job can be told."""
+def test_short_values_are_named_and_left() -> None:
+    """Hiding `1` or `true` would garble every output; the job's owner can be warned."""
     redaction = Redaction({"USE_KEY": "true", "SOME_TOKEN": "abc", "OTHER_TOKEN": ""})
     assert redaction.text("true abc") == "true abc"
     assert redaction.too_short == ("SOME_TOKEN", "USE_KEY")
@@ -92,7 +92,7 @@ def test_a_stream_hides_secrets_however_it_is_cut(redaction: Redaction) -> None:
 
 
 def test_a_stream_byte_by_byte_shows_no_beginning_of_a_secret(redaction: Redaction) -> None:
-    """What may be one is held back until it is decided; anything else comes at once."""
+    """A possible secret is held back until it is decided; anything else comes at once."""
     stream = redaction.stream()
     shown = [stream.feed(bytes([byte])) for byte in f"x{SECRET}y".encode()]
     assert shown[0] == b"x"
@@ -109,7 +109,7 @@ def test_a_secret_within_a_longer_one_does_not_show_the_rest() -> None:
         assert shown == b"***"
 
 
-def test_bytes_that_are_no_text_go_through(redaction: Redaction) -> None:
+def test_bytes_that_are_not_text_pass(redaction: Redaction) -> None:
     """A stream without secrets is the same, byte for byte."""
     data = bytes(range(256)) * 3
     stream = redaction.stream()
@@ -125,8 +125,8 @@ def test_a_failure_record_is_redacted(redaction: Redaction) -> None:
     assert clean.tail == f"a\n{MASK}\n"
 
 
-def test_what_no_variable_holds_is_hidden_by_the_rules() -> None:
-    """A token that the job made itself; a value that is one, too, stays a value."""
+def test_secrets_without_a_variable_are_hidden_by_the_rules() -> None:
+    """A token that the job made itself; a value that also matches a rule stays a value."""
     known, made = SECRETS["github token"][0], SECRETS["npm token"][0]
     redaction = Redaction({"GH_TOKEN": known}, matcher=Matcher(RULES))
     record = redaction.failure(
@@ -139,8 +139,8 @@ def test_what_no_variable_holds_is_hidden_by_the_rules() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 17, 64, 1000])
-def test_a_stream_is_rid_of_both_however_it_is_cut(size: int) -> None:
-    """Of values of variables, and of what the rules know; the rest is shown."""
+def test_a_stream_loses_both_kinds_however_it_is_cut(size: int) -> None:
+    """Values of variables, and what the rules match; the rest is shown."""
     known, made = SECRETS["github token"][0], SECRETS["npm token"][0]
     redaction = Redaction({"GH_TOKEN": known}, matcher=Matcher(RULES))
     data = f"....{known}...\n{pem()}\nsee https://me:hunter22@host {made}".encode() * 3

@@ -1,4 +1,4 @@
-"""When a job is given up: too long, waiting for input, or doing nothing any more."""
+"""When a job is given up: too long, waiting for input, or without progress."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ ASKS = State("waiting", "password", prompt="Password:")
 
 
 def looks(after: float, seen: list[tuple[int, float, int]]) -> float:
-    """For how long a session stood still, looked at once a second."""
+    """Return for how long a session made no progress, sampled once a second."""
     still, stood = Standstill(0.0, after), 0.0
     for at, (output, cpu, moved) in enumerate(seen, start=1):
         stood = still.take(Look(float(at), output, cpu, moved))
     return stood
 
 
-def test_nothing_done_is_a_standstill() -> None:
-    """No output, no computing, no traffic: it stands since the first look."""
+def test_no_activity_is_a_standstill() -> None:
+    """No output, no computing, no traffic: it lasts since the first sample."""
     assert looks(5, [(10, 1.0, 100)] * 6) == 6.0
 
 
@@ -29,19 +29,19 @@ def test_nothing_done_is_a_standstill() -> None:
     [(11, 1.0, 100), (10, 1.3, 100), (10, 1.0, 100 + 30 * IDLE_BYTES)],
     ids=["output", "computing", "traffic"],
 )
-def test_anything_done_is_none(last: tuple[int, float, int]) -> None:
-    """A byte of output, some computing, some traffic: it goes on."""
+def test_any_activity_is_progress(last: tuple[int, float, int]) -> None:
+    """A byte of output, some computing, some traffic: it is still at work."""
     assert looks(5, [(10, 1.0, 100)] * 6 + [last]) == 0.0
 
 
 def test_polling_for_what_never_comes_is_a_standstill() -> None:
-    """A process that wakes up now and then uses a hundredth of a processor, which is no progress."""
+    """A process that wakes up now and then uses a hundredth of a processor, which does not count."""
     seen = [(10, 1.0 + 0.01 * at, 100 + 200 * at) for at in range(80)]
     assert looks(50, seen) == 80.0
 
 
-def test_what_is_counted_in_ticks_is_no_progress() -> None:
-    """What was used goes up and down by a tick or two between looks that are close together."""
+def test_noise_of_clock_ticks_is_not_progress() -> None:
+    """The CPU time varies by a tick or two between samples that are close together."""
     still, stood = Standstill(0.0, 1.0), 0.0
     for number, cpu in enumerate([0.44, 0.429, 0.428, 0.437, 0.436, 0.46, 0.433, 0.431], start=1):
         stood = still.take(Look(number / 4, 7, cpu, 100 * number))
@@ -56,7 +56,7 @@ def test_a_standstill_becomes_a_hang_after_its_time() -> None:
     assert not Standstill(0.0, 0.0).hangs(1e9)
 
 
-def test_looks_are_few() -> None:
+def test_samples_are_few() -> None:
     """Eight within the time, at least every half minute, at most four a second."""
     assert Standstill(0.0, 600.0).every == 30.0
     assert Standstill(0.0, 16.0).every == 2.0
@@ -71,7 +71,7 @@ def test_without_limits_nothing_is_ever_due() -> None:
 
 
 def test_the_time_of_a_job_counts_from_its_beginning() -> None:
-    """What the setup took is gone for the command."""
+    """The setup's share is lost to the command."""
     vigil = Vigil(90.0, 0.0, Patience(100.0, 0.0))
     assert vigil.next() == 100.0
     assert vigil.due(99.9) is None
@@ -79,27 +79,27 @@ def test_the_time_of_a_job_counts_from_its_beginning() -> None:
 
 
 def test_waiting_is_confirmed_after_the_grace() -> None:
-    """It is looked at once more then, and forgotten if it went on; a new question begins anew."""
+    """It is checked once more then, and forgotten if it has continued; a new question starts over."""
     vigil = Vigil(0.0, 0.0, Patience(None, 0.0, answer=2.0))
     vigil.waits(ASKS, 10.0)
     assert vigil.next() == 12.0
     assert vigil.due(11.9) is None
     assert vigil.due(12.0) == "confirm"
-    vigil.goes_on()
+    vigil.continues()
     assert vigil.next() is None
     vigil.waits(ASKS, 20.0)
     assert vigil.next() == 22.0
 
 
 def test_a_question_is_confirmed_before_the_time_is_over() -> None:
-    """If both are due, what it waits for says more."""
+    """If both are due, the question says more."""
     vigil = Vigil(0.0, 0.0, Patience(10.0, 0.0, answer=2.0))
     vigil.waits(ASKS, 8.0)
     assert vigil.due(10.0) == "confirm"
 
 
-def test_looks_follow_each_other() -> None:
-    """Each sets the time of the next, and the one after long enough tells of the hang."""
+def test_samples_follow_each_other() -> None:
+    """Each sets the time of the next, and the one after long enough detects the hang."""
     vigil = Vigil(0.0, 0.0, Patience(None, 4.0))
     hangs: list[bool] = []
     while not hangs or not hangs[-1]:
@@ -111,8 +111,8 @@ def test_looks_follow_each_other() -> None:
     assert len(hangs) == 8
 
 
-def test_a_look_that_could_not_be_had_is_tried_again() -> None:
-    """A session that is just being captured does not answer; that is no hang, and no end of looking."""
+def test_a_sample_that_fails_is_retried() -> None:
+    """A session that is just being captured does not answer; that is not a hang, and sampling continues."""
     vigil = Vigil(0.0, 0.0, Patience(None, 4.0))
     assert not vigil.looked(None, 0.5)
     assert vigil.next() == 1.0

@@ -1,4 +1,4 @@
-"""What becomes of destinations that were refused, from one look at the rules to the next."""
+"""Refused destinations, from one reading of the rules to the next."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def told(address: str = "10.0.0.1", packets: int = 1, ago: int = 0, port: int = 
     return {"address": address, "protocol": "tcp", "port": port, "packets": packets, "ago": ago}
 
 
-def test_a_destination_is_told_once_and_counted_on() -> None:
-    """Also when its counter began again; and told again when it was left alone for an hour."""
+def test_a_destination_is_reported_once_and_then_counted() -> None:
+    """Also when its counter restarts; and reported again after an hour without a refusal."""
     known, new = merged([], [told(packets=3, ago=10)], NOW)
     assert [(one.packets, one.first, one.last) for one in known] == [(3, NOW - 10, NOW - 10)]
     assert new == known
@@ -37,7 +37,7 @@ def test_a_destination_is_told_once_and_counted_on() -> None:
     assert known[0].first == NOW - 10
 
 
-def test_what_is_not_refused_any_more_is_still_known() -> None:
+def test_former_refusals_are_still_known() -> None:
     """The latest first; of many, as many as can be recorded at the same time."""
     known, _ = merged([], [told(f"10.0.{n // 250}.{n % 250}", ago=600) for n in range(MOST)], NOW)
     known, new = merged(known, [told("10.9.9.9")], NOW)
@@ -45,7 +45,7 @@ def test_what_is_not_refused_any_more_is_still_known() -> None:
     assert (len(known), known[0].address, len(new)) == (MOST, "10.9.9.9", 1)
 
 
-def test_a_full_record_is_known_to_be_one() -> None:
+def test_a_full_record_is_recognized() -> None:
     """Of one family, and of the last hour."""
     one = Refusal("10.0.0.1", "tcp", 1, 1, NOW, NOW)
     four = [replace(one, port=port) for port in range(SIZE)]
@@ -64,7 +64,7 @@ def hf(tmp_path: Path) -> Iterator[Holdfast]:
 
 
 def test_it_is_kept_with_the_session_and_in_its_journal(hf: Holdfast) -> None:
-    """Rules that were replaced count from 0 again, and so do those of another container."""
+    """Rules that were replaced count from 0 again, as do those of another container."""
     session = hf.store.add_session("work", "image", {}, state="running")
 
     attempt_log.keep(hf.context, session, "one", [told(packets=3)], emptied=True)

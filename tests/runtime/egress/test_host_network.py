@@ -1,4 +1,4 @@
-"""What files of the kernel and the resolver's configuration tell of a host."""
+"""Facts about a host from files of the kernel and the resolver's configuration."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ IPV6 = """fd120000000000000000000000000009 04 40 00 82     eth0
 """
 
 
-def test_addresses_are_those_that_are_local() -> None:
+def test_addresses_are_local_ones() -> None:
     """Neither networks nor broadcast, nor loopback."""
     assert host_network.local_addresses(TRIE) == (ip_address("198.51.100.2"),)
 
 
 def test_networks_without_a_gateway_are_connected() -> None:
-    """In the byte order of the machine; a VPN's halves of everything are no network."""
+    """In the byte order of the machine; the halves of a VPN's default route do not count."""
     expected = (ip_network("172.17.0.0/16"), ip_network("198.51.100.0/24"))
     assert host_network.connected(ROUTES, "little") == expected
     big = ROUTES.replace("000011AC", "AC110000").replace("0000FFFF", "FFFF0000")
@@ -54,13 +54,13 @@ def test_networks_without_a_gateway_are_connected() -> None:
 
 
 def test_ipv6_addresses_come_with_their_networks() -> None:
-    """But loopback."""
+    """Except loopback."""
     (found,) = host_network.interfaces(IPV6)
     assert (str(found.ip), str(found.network)) == ("fd12::9", "fd12::/64")
 
 
 def test_the_machine_itself_is_understood() -> None:
-    """It has the address from which it would reach another host, if there is a way; nothing is sent."""
+    """It has the address from which it would reach another host, if there is a route; nothing is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
         try:
             one.connect(("198.51.100.1", 9))
@@ -82,5 +82,5 @@ def test_the_machine_itself_is_understood() -> None:
     ],
 )
 def test_resolvers_are_chosen_as_docker_chooses(given: str, upstream: str, expected: list[str]) -> None:
-    """Those of loopback are replaced by what these ask."""
+    """Loopback resolvers are replaced by their upstreams."""
     assert [str(one) for one in host_network.resolvers(given, upstream)] == expected

@@ -1,4 +1,4 @@
-"""What a change of a session's network makes of its options, and how it is shown."""
+"""The effect of a change of a session's network on its options, and its display."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from holdfast.runtime.sessions.session_options import SessionOptions
 GIVEN = SessionOptions.parse(allow=["10.0.0.1:80", "db.internal:5432"], memory="1g").model_dump(mode="json")
 
 
-def test_a_change_is_of_the_network_alone() -> None:
-    """Each exception once, in the form they all have; everything else as it was."""
+def test_a_change_only_concerns_the_network() -> None:
+    """Each exception once, in canonical form; everything else unchanged."""
     found = changed(
         GIVEN, network="open", allow=["DB.internal:5432", "10.0.0.2:80"], disallow=["10.0.0.1:80"]
     )
@@ -27,7 +27,7 @@ def test_a_change_is_of_the_network_alone() -> None:
 
 
 def test_without_a_network_there_are_no_exceptions() -> None:
-    """Those there were go; new ones cannot be."""
+    """Existing ones are dropped; new ones are refused."""
     assert changed(GIVEN, network="none")["allow"] == []
     with pytest.raises(InvalidArgument, match="without a network"):
         changed(GIVEN, network="none", allow=["10.0.0.1:80"])
@@ -43,14 +43,14 @@ def test_without_a_network_there_are_no_exceptions() -> None:
         ({"allow": [f"10.0.0.1:{port}" for port in range(1, 102)]}, "allow"),
     ],
 )
-def test_what_cannot_be_is_refused(change: dict[str, Any], why: str) -> None:
-    """In words."""
+def test_impossible_changes_are_refused(change: dict[str, Any], why: str) -> None:
+    """With an explanation."""
     with pytest.raises(InvalidArgument, match=r"^cannot ") as told:
         changed(GIVEN, **change)
     assert why in str(told.value)
 
 
-def test_going_back_opens_nothing_that_was_closed_since() -> None:
+def test_a_rewind_opens_nothing_that_was_closed_since() -> None:
     """The rest is the snapshot's."""
     snapshot = {**GIVEN, "memory": 2 << 30}
     session = changed(GIVEN, network="internet", disallow=["10.0.0.1:80", "db.internal:5432"])
@@ -58,7 +58,7 @@ def test_going_back_opens_nothing_that_was_closed_since() -> None:
     assert carried(session, snapshot) == {**session, "memory": 2 << 30}
 
 
-def test_what_is_shown_has_a_line_for_each_thing() -> None:
+def test_the_display_has_a_line_for_each_entry() -> None:
     """An address of IPv6 in brackets; a protocol without ports has none; the longest list is cut."""
     now = datetime(2026, 1, 31, 12, tzinfo=UTC)
     refused = [

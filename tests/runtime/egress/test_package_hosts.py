@@ -1,4 +1,4 @@
-"""Where packages come from, in the words of the tools, and what of that is kept."""
+"""The sources of packages in the tools' own configuration, and which of them are kept."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_place_is_the_host_and_port_of_a_url(url: str, expected: str | None) -
     assert (str(found) if found else None) == expected
 
 
-def test_tools_are_read_as_they_are_configured() -> None:
+def test_the_configuration_of_tools_is_read() -> None:
     """apt's proxies, pip's indexes, npm's registries; nothing of comments."""
     apt = 'Acquire::http::Proxy "http://apt.example:3142";\n// Acquire::http::Proxy "http://no.example";\n'
     assert list(package_hosts.apt_proxies(apt + 'Acquire::https::Proxy "DIRECT";')) == [
@@ -57,7 +57,7 @@ def test_tools_are_read_as_they_are_configured() -> None:
 
 
 def test_all_of_them_are_found_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the environment, too."""
+    """Also those of the environment."""
     (tmp_path / "apt" / "sources.list.d").mkdir(parents=True)
     (tmp_path / "apt" / "sources.list").write_text("deb http://mirror.example/debian stable main\n")
     (tmp_path / ".npmrc").write_text("registry=https://npm.example/\n")
@@ -71,8 +71,10 @@ def test_all_of_them_are_found_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert len(found) == len(set(found))
 
 
-def test_only_what_would_be_closed_is_opened_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is on the internet, on loopback or nowhere needs no opening. What people added stays."""
+def test_only_closed_destinations_are_opened_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A destination on the internet or on loopback, or an invalid one, needs no opening. Additions of
+    people stay.
+    """
     home = Home(tmp_path / "home").create()
     given = [
         Allowed.parse(one) for one in ("10.0.0.9:80", "8.8.8.8:443", "127.0.0.1:3128", "gone.invalid:80")
@@ -88,8 +90,8 @@ def test_only_what_would_be_closed_is_opened_for_all(tmp_path: Path, monkeypatch
     assert json.loads((home.root / home_file.NAME).read_text())["found"] == ["10.0.0.9:80"]
 
 
-def test_what_was_found_can_be_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For good: also when it is found again. A proxy that is open is told, another mirror is not."""
+def test_a_found_destination_can_be_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For good: also when it is found again. An open proxy is reported, another mirror is not."""
     home = Home(tmp_path / "home").create()
     proxy, mirror = Allowed.parse("10.0.0.9:3128"), Allowed.parse("10.0.0.8:80")
     monkeypatch.setattr(package_hosts, "find", lambda **_: [proxy, mirror])
@@ -109,7 +111,7 @@ def test_what_was_found_can_be_closed(tmp_path: Path, monkeypatch: pytest.Monkey
     "text", ['{"close": "x:1"}', "", "[]", '{"found": "x:1"}', '{"allow": ["x"]}', '{"allow": [1]}']
 )
 def test_a_file_of_another_form_is_refused(tmp_path: Path, text: str) -> None:
-    """Not taken for one that opens nothing, and not overwritten."""
+    """It is not taken for one that opens nothing, and not overwritten."""
     home = Home(tmp_path / "home").create()
     (home.root / home_file.NAME).write_text(text)
 

@@ -1,4 +1,4 @@
-"""What the rules of a session close and open."""
+"""The closed networks and the openings in the rules of a session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BRIDGE = Bridge((ip_network("192.168.7.0/24"),), (ip_address("192.168.7.1"),))
 
 
 def refused(rules: Rules, address: str) -> bool:
-    """As the rules are judged for a packet to a port that nobody opened."""
+    """Return whether the rules refuse a packet to a port that was not opened."""
     found = ip_address(address)
 
     def within(networks: list[object]) -> bool:
@@ -39,7 +39,7 @@ def refused(rules: Rules, address: str) -> bool:
         *("::ffff:10.0.0.1", "64:ff9b::10.0.0.1", "64:ff9b::a9fe:a9fe", "2002:a00:1::", "64:ff9b:1::1"),
     ],
 )
-def test_a_default_session_is_kept_from(address: str) -> None:
+def test_networks_closed_to_a_default_session(address: str) -> None:
     """Private, shared and link-local addresses, clouds, the host and its networks, in every notation."""
     assert refused(reach.rules("internet", MACHINE, BRIDGE, ()), address)
     assert address in ("192.168.7.1",) or reach.closed(address, MACHINE)
@@ -53,15 +53,15 @@ def test_the_internet_is_open(address: str) -> None:
 
 
 def test_resolvers_are_open_for_names_alone() -> None:
-    """Wherever they are: where the metadata service answers names, that is still closed."""
+    """Wherever they are: where the metadata service answers names, everything else of it is still closed."""
     rules = reach.rules("internet", MACHINE, BRIDGE, ())
 
     assert Opening(ip_network("10.0.0.53/32"), 53) in rules.opened
     assert [one.port for one in rules.opened if one.network == ip_network("169.254.169.254/32")] == [53]
 
 
-def test_what_a_person_allows_comes_first() -> None:
-    """As it was said."""
+def test_exceptions_of_a_person_come_first() -> None:
+    """Whatever it is."""
     chosen = Opening(ip_network("10.0.0.0/8"), 5432)
     assert reach.rules("internet", MACHINE, BRIDGE, [chosen]).opened[0] == chosen
 
@@ -74,8 +74,8 @@ def test_an_open_session_reaches_the_host_and_no_other_session() -> None:
     assert all(refused(rules, one) for one in ("192.168.7.9", "169.254.169.254", "168.63.129.16", "fe80::1"))
 
 
-def test_a_session_of_domains_reaches_by_itself_what_is_opened() -> None:
-    """No address of the internet, and no resolver: whoever asks one tells it something."""
+def test_a_session_of_domains_only_reaches_openings_directly() -> None:
+    """No address of the internet, and no resolver: a query would leak data."""
     chosen = Opening(ip_network("10.0.0.0/8"), 5432)
     rules = reach.rules("domains", MACHINE, BRIDGE, [chosen])
 

@@ -1,4 +1,4 @@
-"""Secrets as they are given on the command line, and what is kept of them where."""
+"""Secrets as they are given on the command line, and which part of them is kept where."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_value_comes_from_a_variable_a_file_standard_input_or_the_option(
         assert value not in repr(found) + json.dumps(found.option())
 
 
-def test_hosts_are_over_tls_unless_it_is_said() -> None:
+def test_hosts_use_tls_by_default() -> None:
     """Each is one host and one port."""
     found = secret.parse("T@API.example.com,b.org:8443,http://c.org,https://d.org=12345678").hosts
     assert list(map(str, found)) == ["api.example.com", "b.org:8443", "http://c.org", "d.org"]
@@ -50,10 +50,10 @@ def test_hosts_are_over_tls_unless_it_is_said() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("TOKEN=hidden-value", "does not say which hosts"),
-        ("TOKEN@=hidden-value", "does not say which hosts"),
-        ("hidden-value", "not that of a variable|which hosts"),
-        ("1T@a.org=hidden-value", "name is not that of a variable"),
+        ("TOKEN=hidden-value", "does not name the hosts"),
+        ("TOKEN@=hidden-value", "does not name the hosts"),
+        ("hidden-value", "not a valid variable|the hosts"),
+        ("1T@a.org=hidden-value", "name is not a valid variable name"),
         ("T@*.a.org=hidden-value", "is not a host"),
         ("T@ftp://a.org=hidden-value", "is not a host"),
         ("T@a.org/path=hidden-value", "is not a host"),
@@ -63,7 +63,7 @@ def test_hosts_are_over_tls_unless_it_is_said() -> None:
         ("T@a.org=hidden-\nvalue", "no header can have"),
     ],
 )
-def test_what_cannot_be_is_refused_without_the_value(text: str, why: str) -> None:
+def test_invalid_secrets_are_refused_without_the_value(text: str, why: str) -> None:
     """In one line, with the form it should have."""
     with pytest.raises(InvalidArgument, match=why) as refused:
         secret.parse(text, {})
@@ -89,8 +89,10 @@ def test_values_are_the_owners_alone_and_go_when_they_are_forgotten(tmp_path: Pa
     assert vault.find(home, given.placeholder) is None
 
 
-def test_a_session_is_made_with_placeholders_and_a_bundle_brings_none() -> None:
-    """Its variables have them, with the way to the gateway; a bundle says nothing of network and secrets."""
+def test_a_session_gets_placeholders_and_a_bundle_has_none() -> None:
+    """Its variables have them, with the address of the gateway; a bundle says nothing of network and
+    secrets.
+    """
     given = secret.parse("T@a.org=hidden-value")
     options = SessionOptions.parse(secrets=[given.option()])
     made = container_options(

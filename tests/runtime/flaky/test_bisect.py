@@ -1,4 +1,4 @@
-"""Which snapshots are tried, and which is found."""
+"""The snapshots that are tried, and the one that is found."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ ROWS = [row(name) for name in "abcdx"]
 ABOVE = {"a": None, "b": "a", "c": "b", "d": "c", "x": "b"}
 
 
-def test_the_line_between_two_snapshots_leaves_branches_out() -> None:
+def test_the_chain_between_two_snapshots_leaves_branches_out() -> None:
     """From the earlier to the later."""
     assert [one.id for one in chain(ROWS, ABOVE, ROWS[0], ROWS[3])] == ["a", "b", "c", "d"]
 
 
 @pytest.mark.parametrize(("good", "bad"), [(3, 0), (4, 3), (0, 0)])
-def test_what_does_not_come_after_cannot_be_searched(good: int, bad: int) -> None:
+def test_unrelated_snapshots_cannot_be_searched(good: int, bad: int) -> None:
     """Backwards, on another branch, or nothing between."""
     with pytest.raises(InvalidArgument):
         chain(ROWS, ABOVE, ROWS[good], ROWS[bad])
@@ -39,7 +39,7 @@ def test_a_circle_ends() -> None:
 
 
 @pytest.mark.parametrize("first", range(1, 100))
-def test_the_first_that_fails_is_found_in_few_steps(first: int) -> None:
+def test_the_first_failure_is_found_in_few_steps(first: int) -> None:
     """Neither of the ends is tried again."""
     tried: list[int] = []
 
@@ -56,7 +56,9 @@ def test_the_first_that_fails_is_found_in_few_steps(first: int) -> None:
     ("available", "copy", "coming", "expected"),
     [(8, 1, 0, True), (8, 1, 5, True), (8, 1, 6, False), (2, 2, 0, False), (1, 0, 0, False)],
 )
-def test_a_copy_is_begun_where_there_is_room(available: int, copy: int, coming: int, expected: bool) -> None:
-    """With what others that were begun will take, and a tenth of 10 GiB to spare."""
+def test_a_copy_is_started_where_there_is_room(
+    available: int, copy: int, coming: int, expected: bool
+) -> None:
+    """With what others that were started will take, and a tenth of 10 GiB to spare."""
     gib = 1 << 30
     assert memory_room.fits(available * gib, 10 * gib, copy * gib, coming) is expected

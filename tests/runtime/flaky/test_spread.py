@@ -1,4 +1,4 @@
-"""How runs are told apart, and what is said of them."""
+"""The classification of runs, and its description."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def spread(*runs: Run, **more: Any) -> Spread:
         ("\x1b[31mred\x1b[0m", "red"),
     ],
 )
-def test_what_differs_between_any_two_runs_does_not_count(one: str, other: str) -> None:
-    """Times, addresses, numbers of processes, temporary names, progress bars, colours."""
+def test_differences_between_any_two_runs_do_not_count(one: str, other: str) -> None:
+    """Times, addresses, process ids, temporary names, progress bars, colors."""
     digests = {output_masking.digest(output_masking.lines(text.encode())) for text in (one, other)}
     assert len(digests) == 1
 
@@ -54,7 +54,7 @@ def test_what_differs_between_any_two_runs_does_not_count(one: str, other: str) 
     ],
 )
 def test_other_numbers_count(one: str, other: str) -> None:
-    """What a test found is not masked away."""
+    """The findings of a test are not masked away."""
     digests = {output_masking.digest(output_masking.lines(text.encode())) for text in (one, other)}
     assert len(digests) == 2
 
@@ -74,8 +74,8 @@ def test_all_alike_is_deterministic() -> None:
     assert found.differences == []
 
 
-def test_some_that_fail_are_flaky_and_their_kinds_are_counted() -> None:
-    """By how they ended and by what they said; what those that passed said does not count."""
+def test_mixed_runs_are_flaky_and_their_kinds_are_counted() -> None:
+    """By their end and their output; output of those that passed does not count."""
     found = spread(
         *(run(number, 0, f"value {number}") for number in range(1, 14)),
         *(run(number, 1, "AssertionError") for number in range(14, 20)),
@@ -89,8 +89,8 @@ def test_some_that_fail_are_flaky_and_their_kinds_are_counted() -> None:
     ]
 
 
-def test_the_first_line_that_differs_is_shown_as_it_was() -> None:
-    """With the line of the commonest kind beside it."""
+def test_the_first_line_that_differs_is_shown_unmasked() -> None:
+    """With the line of the most common kind beside it."""
     found = spread(
         run(1, 0, "start 0.1s\nvalue 1\nend"),
         run(2, 0, "start 0.2s\nvalue 1\nend"),
@@ -100,7 +100,7 @@ def test_the_first_line_that_differs_is_shown_as_it_was() -> None:
     assert (difference.line, difference.runs, difference.texts) == (2, (1, 3), ("value 1", "value 2"))
 
 
-def test_an_output_that_goes_on_differs_where_the_other_ended() -> None:
+def test_a_longer_output_differs_where_the_other_ended() -> None:
     """There is no text on one side."""
     found = differ(run(1, output="a"), run(2, output="a\nb"))
     assert found is not None
@@ -108,7 +108,7 @@ def test_an_output_that_goes_on_differs_where_the_other_ended() -> None:
 
 
 def test_outputs_of_passing_runs_can_be_compared() -> None:
-    """When that is what somebody wants to know."""
+    """On request."""
     runs = (run(1, 0, "a"), run(2, 0, "b"), run(3, 0, "a"))
     assert spread(*runs).text == "deterministic: 3 of 3 exit 0"
     assert spread(*runs, compare_output=True).text == "deterministic: 3 of 3 exit 0, with 2 kinds of output"
@@ -122,7 +122,7 @@ def test_one_of_each_kind_is_kept_first() -> None:
     assert len(grouped(runs)) == 3
 
 
-def test_how_a_run_ended_is_said_in_words() -> None:
+def test_the_end_of_a_run_is_put_into_words() -> None:
     """Each end has its own."""
     ends = [
         run(1, 3),
@@ -140,7 +140,7 @@ def test_how_a_run_ended_is_said_in_words() -> None:
     ]
 
 
-def test_everything_is_told_to_programs() -> None:
+def test_programs_get_everything() -> None:
     """Kinds by the numbers of their runs, and what was kept."""
     told = spread(run(1), run(2, 1, "x")).keeping({2: "before-run-2"}).as_dict()
     assert told["kinds"] == [

@@ -1,4 +1,4 @@
-"""Where a session may go through the gateway, by the name and the addresses of a host."""
+"""The destinations of a session at the gateway, by the name and the addresses of a host."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def test_a_narrow_session_reaches_its_domains_and_the_hosts_of_its_secrets() -> 
     ],
 )
 def test_a_name_that_leads_to_a_closed_address_is_not_followed(address: str) -> None:
-    """Whoever owns the name decides where it leads; the public one of its addresses is used."""
+    """The owner of the name decides where it leads; only its public addresses are used."""
     assert reached(NARROW, "api.example.com", 443, address) == []
     assert reached(NARROW, "api.example.com", 443, address, "203.0.113.9") == [PUBLIC]
 
 
-def test_what_is_opened_is_reached_by_address_and_by_any_name() -> None:
-    """On its port; the machine's own loopback never is, even if it is within what was opened."""
+def test_an_opening_is_reached_by_address_and_by_any_name() -> None:
+    """On its port; the machine's own loopback never is, even if it is within the opening."""
     assert reached(NARROW, "db.internal", 5432, "10.0.0.1") == [ip_address("10.0.0.1")]
     assert reached(NARROW, "10.0.0.2", 5432, "10.0.0.2") == [ip_address("10.0.0.2")]
     assert reached(NARROW, "10.0.0.2", 5433, "10.0.0.2") == []
@@ -73,8 +73,8 @@ def test_what_is_opened_is_reached_by_address_and_by_any_name() -> None:
     [("api.example.com", 443, True), ("db.internal", 5432, True), ("db.internal", 443, False),
      ("listed.internal", 1, True), ("10.9.9.9", 5432, True), ("told-to.evil.example", 5432, False)],
 )  # fmt: skip
-def test_no_resolver_is_told_a_name_that_is_not_reached(host: str, port: int, asked: bool) -> None:
-    """The question alone would carry out whatever the name says, also where its port is open for another."""
+def test_unreachable_names_are_not_resolved(host: str, port: int, asked: bool) -> None:
+    """The query alone would leak whatever the name says, even where its port is open for another."""
     assert destinations.worth_asking(NARROW, host, port) is asked
 
 
@@ -102,6 +102,6 @@ def test_a_refusal_says_what_would_allow_it() -> None:
 
 
 def test_a_policy_survives_its_file() -> None:
-    """And its value is in no text that is made of it by accident."""
+    """And its value never appears in its text form."""
     assert load(NARROW.dump()) == NARROW
     assert "value-of-it" not in repr(NARROW)

@@ -20,7 +20,7 @@ def made() -> Exchange:
 
 
 def test_each_place_gets_the_form_it_needs() -> None:
-    """A header as it is, a URL and a form percent-encoded, JSON escaped."""
+    """A header unchanged, a URL and a form percent-encoded, JSON escaped."""
     one = made()
     assert one.header(f"Bearer {PLACEHOLDER}".encode()) == f"Bearer {VALUE}".encode()
     assert one.target(f"/a?k={PLACEHOLDER}".encode()) == b"/a?k=a%2Fb%2Bc%3Dd%22e%5Cf"
@@ -31,8 +31,8 @@ def test_each_place_gets_the_form_it_needs() -> None:
     assert one.body(PLACEHOLDER.encode(), "text/plain") == VALUE.encode()
 
 
-def test_basic_authentication_is_taken_apart() -> None:
-    """As user or password; what is no base64 stays as it is."""
+def test_basic_authentication_is_decoded() -> None:
+    """As user or password; what is not base64 stays unchanged."""
     one = made()
     sent = one.header(b"Basic " + base64.b64encode(f"me:{PLACEHOLDER}".encode()))
     assert base64.b64decode(sent.split()[1]) == f"me:{VALUE}".encode()
@@ -41,8 +41,8 @@ def test_basic_authentication_is_taken_apart() -> None:
         assert one.header(other) == other
 
 
-def test_another_placeholder_stays() -> None:
-    """Also one that differs in its last digit."""
+def test_an_unknown_placeholder_stays() -> None:
+    """Even one that only differs in its last digit."""
     other = PLACEHOLDER[:-1] + ("0" if PLACEHOLDER[-1] != "0" else "1")
     assert made().header(other.encode()) == other.encode()
 
@@ -50,7 +50,7 @@ def test_another_placeholder_stays() -> None:
 @pytest.mark.parametrize("size", [1, 2, 7, 10_000])
 @pytest.mark.parametrize("form", [VALUE, "a%2Fb%2Bc%3Dd%22e%5Cf", json.dumps(VALUE)[1:-1]])
 def test_a_value_is_found_however_a_body_is_cut(size: int, form: str) -> None:
-    """In each form; what is not one is passed on, and nothing stays behind."""
+    """In each form; other data is passed on, and nothing is left over."""
     data = f"a/b+ {form} a/b+c= {form}{form} a/b".encode()
     for same_length in (False, True):
         stream = made().stream(same_length)
@@ -62,6 +62,6 @@ def test_a_value_is_found_however_a_body_is_cut(size: int, form: str) -> None:
         assert len(passed) == len(data) if same_length else passed.count(PLACEHOLDER.encode()) == 3
 
 
-def test_what_cannot_be_a_value_does_not_wait() -> None:
+def test_data_that_cannot_be_a_value_does_not_wait() -> None:
     """A program that reads a stream of events gets each as it comes."""
     assert made().stream()(b"data: event\n\n") == [b"data: event\n\n"]

@@ -1,4 +1,4 @@
-"""What the gateway reads and writes: policies by address, and what it refused."""
+"""The gateway's files: policies by address, and the record of refusals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.runtime.gateway.refusal_log import Refusal, Refusals
 from holdfast.runtime.gateway.session_rules import Policy
 
 
-def test_a_policy_is_that_of_its_address_and_of_now(tmp_path: Path) -> None:
+def test_a_policy_is_the_present_one_of_its_address(tmp_path: Path) -> None:
     """Written, replaced, removed, damaged; nothing but an address leads to a file."""
     policies, path = Policies(tmp_path), tmp_path / "172.18.0.5.json"
     assert policies.of("172.18.0.5") is None
@@ -29,8 +29,8 @@ def test_a_policy_is_that_of_its_address_and_of_now(tmp_path: Path) -> None:
     assert policies.of("x") is None
 
 
-def test_refusals_are_read_as_they_were_written_and_not_without_end(tmp_path: Path) -> None:
-    """The same one again is one; a session that is refused without end keeps the last ones."""
+def test_refusals_are_read_as_written_and_bounded(tmp_path: Path) -> None:
+    """A repeated one counts once; a session that is refused without end keeps the last ones."""
     written = Refusals(tmp_path)
     for second in range(50):
         written.add("s", "a.org", 443, 1000.0 + second)
@@ -43,8 +43,8 @@ def test_refusals_are_read_as_they_were_written_and_not_without_end(tmp_path: Pa
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 2 * refusal_log.MOST + 1000
 
 
-def test_a_file_of_refusals_is_not_believed(tmp_path: Path) -> None:
-    """Lines of another form, escapes for a terminal, a link, a pipe: none comes out or makes anybody wait."""
+def test_a_file_of_refusals_is_not_trusted(tmp_path: Path) -> None:
+    """Malformed lines, escapes for a terminal, a link, a pipe: none gets through or blocks the reader."""
     lines = ['{"at": 1, "host": "a.org", "port": 1}', "", "{", "[1]", '{"at": 1, "host": 2, "port": 1}',
              '{"at": 1, "host": "\\u001b[31m", "port": 1}', '{"at": "x", "host": "a", "port": 1}',
              '{"at": 1, "host": "a", "port": 99999}', "[" * 100_000]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Names as they are compared, and which of them a domain covers."""
+"""Names in canonical form, and which of them a domain covers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.runtime.gateway.names import Domain, canonical
     ],
 )
 def test_a_host_has_one_form(written: str, name: str) -> None:
-    """Whoever writes it in another way means the same."""
+    """Other spellings mean the same host."""
     assert canonical(written) == name
 
 
@@ -27,9 +27,9 @@ def test_a_host_has_one_form(written: str, name: str) -> None:
     ["", ".", "2130706433", "127.1", "0x7f.1", "0177.0.0.1", "1.2.3.4.", "fe80::1%eth0", "a b", "a/b", "a..b",
      "é.example", "a\r\nb", "[::1", "*.a", "a@b", "a" * 64 + ".b", "%31"],
 )  # fmt: skip
-def test_what_a_resolver_could_take_for_something_else_is_none(written: str) -> None:
+def test_ambiguous_names_are_refused(written: str) -> None:
     """Above all addresses in disguise."""
-    with pytest.raises(ValueError, match="not the name of a host"):
+    with pytest.raises(ValueError, match="not a valid host name"):
         canonical(written)
 
 
@@ -49,7 +49,7 @@ def test_what_a_resolver_could_take_for_something_else_is_none(written: str) -> 
         ("*.example.com", "a.example.com.evil.org", 443, False),
     ],
 )
-def test_a_domain_covers_itself_or_what_is_below(domain: str, host: str, port: int, covered: bool) -> None:
+def test_a_domain_covers_itself_or_the_names_below(domain: str, host: str, port: int, covered: bool) -> None:
     """On the ports of the web, or its own."""
     assert Domain.parse(domain).covers(host, port) is covered
 
@@ -57,7 +57,7 @@ def test_a_domain_covers_itself_or_what_is_below(domain: str, host: str, port: i
 @pytest.mark.parametrize(
     "text", ["*", "*.", "10.0.0.1", "[::1]:80", "a.*.b", "**.a", "a:0", "a:99999", "http://a"]
 )
-def test_what_is_no_domain_is_refused(text: str) -> None:
+def test_an_invalid_domain_is_refused(text: str) -> None:
     """A star is for all names below one."""
     with pytest.raises(ValueError, match=r"it is|its port"):
         Domain.parse(text)

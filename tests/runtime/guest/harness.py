@@ -93,7 +93,7 @@ class Connection:
 
 
 class Result:
-    """What an exec gave."""
+    """The result of an exec."""
 
     def __init__(self, frames: list[Frame]) -> None:
         self.frames = frames
@@ -148,7 +148,7 @@ class Guest:
         )
 
     def wait_for_socket(self) -> None:
-        """Wait until somebody listens: the socket's appearance is the event."""
+        """Wait until the supervisor listens: the socket's appearance is the event."""
         while self.process.poll() is None:
             with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
                 probe.connect(str(self.socket))
@@ -198,7 +198,7 @@ class Guest:
         return head
 
     def wake(self, **told: Any) -> None:
-        """End the pause with the host's word."""
+        """End the pause with the host's notice."""
         path = self.run / "wake.new"
         path.write_text(json.dumps(told))
         path.rename(self.run / "wake.json")
@@ -209,7 +209,7 @@ class Guest:
         self.wake(token=self.prepare()["token"], event="resumed")
 
     def open_files(self) -> list[str]:
-        """What the supervisor has open. A descriptor that is closed while one looks is not open."""
+        """Return what the supervisor has open. A descriptor that is closed during the listing is not open."""
         links = []
         for descriptor in Path(f"/proc/{self.process.pid}/fd").iterdir():
             with contextlib.suppress(FileNotFoundError):

@@ -86,7 +86,7 @@ def test_an_orphan_is_the_top_of_what_is_left(session: Session) -> None:
     assert session.look() == ([31], [30])
 
 
-def test_what_is_gone_is_told_until_it_is_removed(session: Session) -> None:
+def test_what_is_gone_is_reported_until_it_is_removed(session: Session) -> None:
     """How it ended may be known only later. A pid that was given out again is another process."""
     session.add(30, 20, JOB)
     session.look()
@@ -121,7 +121,7 @@ def test_the_roster_is_bounded(session: Session) -> None:
         (lambda: os.kill(os.getpid(), signal.SIGTERM), End(signal=signal.SIGTERM)),
     ],
 )
-def test_an_end_is_the_same_however_it_is_told(leave: Callable[[], None], end: End) -> None:
+def test_an_end_is_the_same_however_it_is_reported(leave: Callable[[], None], end: End) -> None:
     """waitid, a wait status and Python's return code say the same."""
     pid = os.fork()
     if pid == 0:

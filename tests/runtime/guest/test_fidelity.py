@@ -60,7 +60,7 @@ STEPS: dict[str, list[Step]] = {
         ("export LC_ALL=C", "", 0),
         ("echo 漢字; printf ü | wc -c", "漢字\n2\n", 0),
     ],
-    "a terminal that is said to be dumb, or not at all": [
+    "a terminal declared dumb, or not at all": [
         ("export TERM=dumb; echo one", "one\n", 0),
         ("unset TERM; echo two", "two\n", 0),
         ("echo three", "three\n", 0),
@@ -110,7 +110,7 @@ STEPS: dict[str, list[Step]] = {
         (r"printf 'x%.0s' {1..5}; printf '\r50%%\r100%%'", "xxxxx50%100%", 0),
         ("echo next", "next\n", 0),
     ],
-    "jobs ended, stopped and gone on": [
+    "jobs ended, stopped and continued": [
         ("sleep 1000 & sleep 1001 &", "[1] ?\n[2] ?\n", 0),
         ("kill %1; wait %1; echo $?", "[1]-  Terminated              sleep 1000\n143\n", 0),
         ("kill -STOP %2; until [[ $(jobs) == *Stopped* ]]; do :; done; bg", "[2]+ sleep 1001 &\n", 0),
@@ -120,7 +120,7 @@ STEPS: dict[str, list[Step]] = {
         ("set +m", "", 0),
         ("sleep 1000 & jobs -r | wc -l; kill $!; wait; set -m; echo end", "[1] ?\n1\nend\n", 0),
     ],
-    "a shell that stops itself goes on": [
+    "a shell that stops itself continues": [
         ("kill -STOP $$; echo one", "one\n", 0),
         ("suspend; echo two", "two\n", 0),
     ],
@@ -162,7 +162,7 @@ def guest(supervisors: Supervisors) -> Iterator[Guest]:
 
 
 class Supervisors:
-    """One for all tests, and another one after a test that left its shell in use."""
+    """One for all tests, and a new one after a test that left its shell in use."""
 
     def __init__(self, marks: Path) -> None:
         self._marks = marks
@@ -174,7 +174,7 @@ class Supervisors:
         return self._running
 
     def new_shell(self) -> None:
-        """Have a new shell, without a word if the test did not end its command: it has failed."""
+        """Start a new shell, silently if the test did not end its command: it has failed."""
         if self._running:
             try:
                 self._running.exec("kill -KILL $$")
@@ -188,7 +188,7 @@ class Supervisors:
 
 
 def test_a_shell_in_use_is_left_to_its_test(marks_library: Path) -> None:
-    """What one test leaves hanging, the next does not see."""
+    """The next test does not see what one test leaves hanging."""
     supervisors = Supervisors(marks_library)
     first = supervisors.running()
     with first.begin("cat"):
@@ -237,7 +237,7 @@ def test_modes_left_behind_break_nothing(guest: Guest, mode: str) -> None:
     assert guest.exec("echo two").output == b"two\r\n"
 
 
-def test_exit_runs_its_trap_and_stopped_jobs_are_told(guest: Guest) -> None:
+def test_exit_runs_its_trap_and_reports_stopped_jobs(guest: Guest) -> None:
     """The first `exit` with stopped jobs is refused by bash, as a result; the second ends the shell."""
     guest.exec(
         "trap 'echo EXITED' EXIT; sleep 1000 & kill -STOP $!; until [[ $(jobs) == *Stopped* ]]; do :; done"
@@ -250,7 +250,7 @@ def test_exit_runs_its_trap_and_stopped_jobs_are_told(guest: Guest) -> None:
 
 
 def test_a_command_stopped_by_a_key_is_a_job(guest: Guest) -> None:
-    """Ctrl-Z ends the command as bash reports it; it can be looked at, continued and interrupted."""
+    """Ctrl-Z ends the command as bash reports it; it can be inspected, continued and interrupted."""
     with guest.begin("cat") as connection:
         guest.ask("send", b"typed\n")
         connection.until_output(b"typed\r\ntyped\r\n")
@@ -309,28 +309,28 @@ def test_a_paste_of_several_lines_waits_for_enter(guest: Guest) -> None:
 
 
 def test_a_paste_that_never_ended_does_not_hold_the_shell(guest: Guest) -> None:
-    """Whoever pasted is gone; the next command runs, and what was pasted does not."""
+    """The person who pasted is gone; the next command runs, and the pasted text does not."""
     guest.exec("true")
     guest.ask("send", b"\x1b[200~touch pasted\ntouch pas")
     assert guest.exec("ls pas* 2>/dev/null; echo none").output == b"none\r\n"
 
 
-def test_output_stopped_by_a_key_goes_on_for_a_command(guest: Guest) -> None:
-    """Ctrl-S of somebody who left does not hold the shell for ever."""
+def test_output_stopped_by_a_key_resumes_for_a_command(guest: Guest) -> None:
+    """Ctrl-S of a person who left does not hold the shell forever."""
     guest.exec("true")
     guest.ask("send", b"\x13")
     assert guest.exec("echo one").output == b"one\r\n"
 
 
 def test_a_prompt_stopped_by_a_key_comes_for_a_command(guest: Guest) -> None:
-    """Ctrl-S may come between a command and the prompt, which nobody sees then."""
+    """Ctrl-S may come between a command and the prompt, which is then not shown."""
     guest.exec("PROMPT_COMMAND='sleep 0.3'")
     guest.ask("send", b"\x13")
     assert guest.exec("PROMPT_COMMAND=; echo one").output == b"one\r\n"
 
 
 def test_output_of_jobs_between_prompts_belongs_to_no_command(guest: Guest) -> None:
-    """What a background job writes while nothing runs is in the terminal, and in no command's output."""
+    """Output of a background job while nothing runs is in the terminal, and in no command's output."""
     guest.exec("mkfifo gate; { read x <gate; echo late; } & disown")
     with guest.call("read", offset=-1, follow=True) as reader:
         guest.exec("exec 7>gate; rm gate")
@@ -347,7 +347,7 @@ def test_a_line_of_megabytes_and_bytes_of_any_kind(guest: Guest) -> None:
 
 
 def test_the_longest_command(guest: Guest) -> None:
-    """Up to what a request may hold."""
+    """Up to the size limit of a request."""
     assert guest.exec(f"printf %s {'x' * (8_380_000)} | wc -c").output == b"8380000\r\n"
 
 
@@ -368,7 +368,7 @@ def test_a_shell_of_another_kind_is_a_plain_terminal(
         guest.ask("send", typed)
         connection.until_output(b"is-1")
         for _ in range(2):
-            with pytest.raises(Refused, match=f"the shell is now {name}.*, which does not tell") as caught:
+            with pytest.raises(Refused, match=f"the shell is now {name}.*, which does not mark") as caught:
                 guest.exec("echo one")
             assert caught.value.code == "impossible"
         guest.ask("send", end)
@@ -391,7 +391,7 @@ def test_a_shell_of_another_kind_that_was_typed(guest: Guest) -> None:
 
 
 def test_the_files_of_a_shell_removed_by_its_user(guest: Guest) -> None:
-    """They are made again: the shell goes on, and the next one, too."""
+    """They are made again: the shell continues, and so does the next one."""
     assert guest.exec(f"rm -r {guest.folder}/state/shells/main/control").exit_code == 0
     assert guest.exec("echo one").output == b"one\r\n"
     guest.exec(f"rm -r {guest.folder}/state/shells/main/control; exit")
@@ -399,7 +399,7 @@ def test_the_files_of_a_shell_removed_by_its_user(guest: Guest) -> None:
 
 
 def test_a_command_that_cannot_be_left_is_refused_and_forgotten(guest: Guest) -> None:
-    """A reason is given, as on a full disk, and the shell is free when it has passed."""
+    """The reason is given, as on a full disk, and the shell is free once it has passed."""
     obstacle = guest.folder / "state/shells/main/control/command.new"
     guest.exec("true")
     (obstacle / "in the way").mkdir(parents=True)

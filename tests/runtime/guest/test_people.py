@@ -44,7 +44,9 @@ def moments(guest: Guest) -> list[Moment]:
 
 
 def pause(guest: Guest, event: str) -> None:
-    """A capture without CRIU: the connections are cut, and the host says what this process is afterwards."""
+    """Pause as for a capture without CRIU: the connections are cut, and the host says what this process is
+    afterwards.
+    """
     with guest.call("prepare") as connection:
         token = connection.until("prepared").head["token"]
         assert connection.next() is None
@@ -69,8 +71,8 @@ def test_a_person_who_attaches_holds_the_shell(guest: Guest) -> None:
     assert holder(guest) is None
 
 
-def test_the_second_person_looks_on_until_it_is_given_to_them(guest: Guest) -> None:
-    """A viewer's typing is refused and told; what the lease becomes is told to everybody."""
+def test_the_second_person_watches_until_the_lease_is_handed_over(guest: Guest) -> None:
+    """A viewer's typing is refused with a message; everyone learns what happens to the lease."""
     guest.exec("true")
     with attach(guest, ALICE) as one, attach(guest, BOB, rows=20, cols=50) as two:
         assert two.attached["writes"] is False  # type: ignore[attr-defined]
@@ -94,7 +96,7 @@ def test_the_second_person_looks_on_until_it_is_given_to_them(guest: Guest) -> N
 
 
 def test_a_viewer_by_choice_never_holds(guest: Guest) -> None:
-    """Who attaches to look takes nothing, types nothing and changes no size."""
+    """A viewer takes nothing, types nothing and changes no size."""
     with attach(guest, ALICE, view=True) as viewer:
         assert holder(guest) is None
         viewer.send("input", b"x")
@@ -103,7 +105,7 @@ def test_a_viewer_by_choice_never_holds(guest: Guest) -> None:
         assert lease(guest)["attached"] == [{"actor": ALICE, "rows": 30, "cols": 100, "writes": False}]
 
 
-def test_force_is_possible_and_written_down(guest: Guest) -> None:
+def test_force_is_possible_and_recorded(guest: Guest) -> None:
     """An agent's lease for a time is taken from it by a person who insists."""
     lease(guest, "take", actor="agent:one", seconds=1000)
     with pytest.raises(Refused, match="held by agent:one"):
@@ -117,15 +119,15 @@ def test_force_is_possible_and_written_down(guest: Guest) -> None:
     assert (forced["holder"], forced["before"]) == (ALICE, "agent:one")
 
 
-def test_a_lease_for_a_time_ends_by_itself(guest: Guest) -> None:
-    """Who waits for it gets the shell then."""
+def test_a_lease_for_a_time_expires(guest: Guest) -> None:
+    """The actor that waits for it then gets the shell."""
     lease(guest, "take", actor=ALICE, seconds=0.05)
     assert guest.exec("echo after", lease_wait=60).output == b"after\r\n"
     assert [entry["action"] for entry in entries(guest, "lease")] == ["take", "expire"]
 
 
 def test_after_a_capture_the_holder_comes_back_and_a_copy_is_free(guest: Guest) -> None:
-    """In the session that goes on nobody can take it in between; in a copy nobody holds it."""
+    """In the session that continues no one can take it in between; in a copy no one holds it."""
     with attach(guest, ALICE, token="t"):
         pause(guest, "resumed")
         with pytest.raises(Refused, match="held by person:alice"):
@@ -138,7 +140,9 @@ def test_after_a_capture_the_holder_comes_back_and_a_copy_is_free(guest: Guest) 
 
 
 def test_the_terminal_of_a_copy_is_resized_when_the_host_asks_first(guest: Guest) -> None:
-    """Before that, not all of its programs may run: a program that is told then would not leave its call."""
+    """Before that, not all of its programs may run: a program that is notified then would not leave its
+    call.
+    """
     with attach(guest, ALICE):
         terminal = Path(f"/proc/{guest.shell()['pid']}/fd/0").readlink()
         pause(guest, "restored")
@@ -151,7 +155,7 @@ def test_the_terminal_of_a_copy_is_resized_when_the_host_asks_first(guest: Guest
         os.close(descriptor)
 
 
-def test_a_reader_goes_on_at_its_offset(guest: Guest) -> None:
+def test_a_reader_continues_at_its_offset(guest: Guest) -> None:
     """After a lost connection nothing of the output is missing or doubled."""
     with attach(guest, ALICE, offset=0) as one:
         one.send("input", b"echo one-$((1+1))\n")
@@ -173,8 +177,8 @@ def prompt(guest: Guest) -> None:
         os.sched_yield()
 
 
-def test_only_what_the_terminal_shows_is_kept_of_what_is_typed(guest: Guest) -> None:
-    """A line at the prompt and an answer to a question are kept; of a password its length is."""
+def test_only_input_the_terminal_shows_is_kept(guest: Guest) -> None:
+    """A line at the prompt and an answer to a question are kept; of a password only its length."""
     prompt(guest)
     with attach(guest, ALICE) as one:
         one.send("input", b"read -p na''me: name; echo got-$name\n")
@@ -215,7 +219,9 @@ os.write(1, ascii(said).encode())
 
 
 def test_an_answer_is_typed_only_where_a_program_waits_for_keys(guest: Guest) -> None:
-    """Not at the prompt, not to what reads lines, not for one who looks on; and nobody typed it."""
+    """Not at the prompt, not to a program that reads lines, not for a viewer; and it is not recorded as
+    typed.
+    """
     prompt(guest)
     with attach(guest, ALICE) as one, attach(guest, BOB) as two:
         one.send("answer", b"at the prompt\n")
@@ -240,7 +246,7 @@ def test_an_answer_is_typed_only_where_a_program_waits_for_keys(guest: Guest) ->
     assert b"[0n" not in b"".join(moment.text for moment in moments(guest))
 
 
-def test_the_recording_tells_times_and_sizes(guest: Guest) -> None:
+def test_the_recording_has_times_and_sizes(guest: Guest) -> None:
     """Every byte of the output has a time, in order, and a size change has its place."""
     guest.exec("echo before")
     guest.ask("resize", rows=50, cols=70)
@@ -273,7 +279,7 @@ def test_a_change_of_size_reaches_the_program_that_runs(guest: Guest) -> None:
         assert command.until("finished").head["exit_code"] == 0
 
 
-def test_look_tells_what_the_end_of_the_output_does_not(guest: Guest) -> None:
+def test_look_has_what_the_end_of_the_output_lacks(guest: Guest) -> None:
     """Where the second screen was entered and left, and which modes are on."""
     guest.exec(r"printf '\e[?1049h\e[?1002h\e[?1h'; seq 1000; printf '\e[2J'")
     seen = guest.ask("look")[0].head

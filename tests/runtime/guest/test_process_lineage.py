@@ -51,7 +51,7 @@ def test_a_child_of_the_shell_belongs_to_the_command_that_ran(lineage: Lineage) 
     assert lineage.find(70) == MAIN
 
 
-def test_commands_of_one_tick_are_told_apart_by_the_pid(lineage: Lineage) -> None:
+def test_commands_of_one_tick_are_reported_apart_by_the_pid(lineage: Lineage) -> None:
     """Start times have hundredths of a second; two commands fit into one."""
     lineage.begin(MAIN, A, 2.001, 50)
     lineage.end(MAIN, "a", 2.003)

@@ -51,7 +51,7 @@ def held(guest: Guest) -> tuple[int, dict[str, int]]:
     return guest.ask("hello")[0].head["kernels"][0]["pid"], {"tcp": int(tcp), "udp": int(udp)}
 
 
-def test_processes_are_told_with_what_started_them(guest: Guest) -> None:
+def test_processes_are_reported_with_what_started_them(guest: Guest) -> None:
     """A job is there with its parent, user, command, terminal and the command it belongs to."""
     command = f"sleep 301.{os.getpid()}"
     guest.exec(f"{command} &", id="begins-it")
@@ -64,7 +64,7 @@ def test_processes_are_told_with_what_started_them(guest: Guest) -> None:
     guest.exec("kill %1")
 
 
-def test_files_locks_and_sockets_are_told_with_their_owner(
+def test_files_locks_and_sockets_are_reported_with_their_owner(
     guest: Guest, held: tuple[int, dict[str, int]]
 ) -> None:
     """Offset, lock, deleted mark; listening sockets of all kinds, each with the process that has it."""

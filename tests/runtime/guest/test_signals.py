@@ -1,4 +1,4 @@
-"""Programs of a session ignore and block no signal, whoever started its supervisor did."""
+"""Programs of a session ignore and block no signal, whatever the supervisor's own parent did."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def guest(marks_library: object) -> Iterator[Guest]:
 
 
 def _signals(text: bytes) -> tuple[int, ...]:
-    """Which signals are blocked and ignored, in this order."""
+    """Return the blocked and the ignored signals, in this order."""
     masks = re.findall(r"^Sig...:\s+(\w+)", text.decode().replace("\r", ""), re.MULTILINE)
     return tuple(int(mask, 16) & ~OF_THE_C_LIBRARY for mask in masks)
 

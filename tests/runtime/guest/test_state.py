@@ -31,6 +31,6 @@ def test_a_state_goes_over_the_wire() -> None:
         (State("stopped", pid=8, command="vi"), "vi (pid 8) is stopped"),
     ],
 )
-def test_a_state_is_told_as_part_of_a_sentence(state: State, told: str) -> None:
+def test_a_state_is_reported_as_part_of_a_sentence(state: State, told: str) -> None:
     """Messages name who holds the shell, what for, and since when."""
     assert state.told(1003.0) == told

@@ -123,7 +123,7 @@ def test_a_hidden_echo_alone_is_no_password() -> None:
         ([_thread(Doing.WAITS_FOR_CHILD)], "io", 10),
     ],
 )
-def test_what_goes_on_is_explained_by_one_process(threads: list[Thread], detail: str, pid: int) -> None:
+def test_what_continues_is_explained_by_one_process(threads: list[Thread], detail: str, pid: int) -> None:
     """Not by the one that only waits for another one."""
     found = decide(_view(*threads))
 

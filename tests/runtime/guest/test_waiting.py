@@ -106,7 +106,7 @@ def _end(guest: Guest, connection: Connection) -> None:
         (_relayed(sys.executable, "-c", "input('inside? ')"), "line", "inside? "),
     ],
 )
-def test_a_program_that_waits_is_told_with_its_prompt(
+def test_a_program_that_waits_is_reported_with_its_prompt(
     guest: Guest, command: str, detail: str, prompt: str | None
 ) -> None:
     """What it wrote arrives before the news that it waits."""
@@ -156,7 +156,7 @@ def test_a_program_that_does_not_wait_is_not_said_to(guest: Guest, command: str)
     ("command", "detail"),
     [("sleep 600", "sleep"), ("while :; do :; done", "cpu"), ("sleep 600 | cat", "sleep")],
 )
-def test_what_runs_is_told_with_how_it_runs(guest: Guest, command: str, detail: str) -> None:
+def test_what_runs_is_reported_with_how_it_runs(guest: Guest, command: str, detail: str) -> None:
     """Also which process it is."""
     with guest.begin(command) as connection:
         state = _until(guest, lambda found: (found["state"], found["detail"]) == ("running", detail))
@@ -197,7 +197,7 @@ def test_an_idle_shell_is_idle(guest: Guest) -> None:
     assert _until(guest, lambda found: found["state"] == "idle")["command"] == "bash"
 
 
-def test_each_question_is_told_once(guest: Guest) -> None:
+def test_each_question_is_reported_once(guest: Guest) -> None:
     """Also the same one, when it is asked again."""
     with guest.begin("for i in 1 2 3; do read -p 'again? ' x; done; read -p 'last? ' x") as connection:
         asked = []
@@ -220,7 +220,7 @@ def test_half_an_answer_leaves_it_waiting(guest: Guest) -> None:
         assert connection.until("finished").head["exit_code"] == 0
 
 
-def test_who_joins_later_is_told_too(guest: Guest) -> None:
+def test_who_joins_later_is_reported_too(guest: Guest) -> None:
     """The state is the session's, not that of a connection."""
     with guest.begin("read -p 'Name: ' x", id="asks") as first:
         first.until("waiting")

@@ -83,7 +83,7 @@ def test_a_key_that_was_refused_is_not_unknown(controller: Holdfast, session: Se
         exec_once(controller.context, dead, "k", "true", "main", gone)
 
 
-def test_the_journal_tells_how_it_ended(controller: Holdfast, session: SessionRow, journal: Journal) -> None:
+def test_the_journal_says_how_it_ended(controller: Holdfast, session: SessionRow, journal: Journal) -> None:
     """The session is gone and its output with it, but the result is known."""
     journal.append("command_started", id="x", key="k", offset=10, command="true")
     journal.append(
@@ -131,7 +131,7 @@ def test_a_key_stands_for_one_text_also_when_the_session_is_gone(
         exec_once(controller.context, session, "k", "true", "main", gone)
 
     for op, target, text in (("exec", "main", "false"), ("exec", "other", "true"), ("cell", "main", "true")):
-        with pytest.raises(InvalidArgument, match="something else"):
+        with pytest.raises(InvalidArgument, match="another"):
             idempotency.run(
                 controller.context, session, Order("k", op, target, text), gone, lambda _a, _b: None
             )
@@ -144,7 +144,7 @@ def test_a_key_has_a_length(controller: Holdfast, session: SessionRow, key: str)
         exec_once(controller.context, session, key, "true", "main", gone)
 
 
-def test_a_torn_intent_is_none(tmp_path: Path) -> None:
+def test_a_torn_intent_is_ignored(tmp_path: Path) -> None:
     """A process that died while it wrote had not sent anything."""
     path = tmp_path / "intents.jsonl"
     intents = Intents(path)
@@ -159,7 +159,7 @@ def test_a_torn_intent_is_none(tmp_path: Path) -> None:
     assert intents.find("a") is not None
 
 
-def test_what_the_host_does_stands_behind_what_was_before(
+def test_host_events_come_after_earlier_entries(
     controller: Holdfast, session: SessionRow, journal: Journal
 ) -> None:
     """Its entries have the number of the session's newest."""

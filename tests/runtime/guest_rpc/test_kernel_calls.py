@@ -71,7 +71,7 @@ def test_displays_have_a_total(guest: Any, monkeypatch: pytest.MonkeyPatch) -> N
     assert len(events) == 20
 
 
-def test_a_lost_connection_goes_on_after_the_last_event(guest: Any) -> None:
+def test_a_lost_connection_continues_after_the_last_event(guest: Any) -> None:
     """After a cut the same cell is joined, and no event comes twice."""
 
     def first(peer: Any, _request: Any) -> None:
@@ -88,7 +88,7 @@ def test_a_lost_connection_goes_on_after_the_last_event(guest: Any) -> None:
     assert _call(guest).stdout == "ab"
 
 
-def test_what_the_session_no_longer_has_is_told_once(guest: Any) -> None:
+def test_lost_entries_are_reported_once(guest: Any) -> None:
     """Events that were dropped are counted by size, also when the connection is lost behind them."""
 
     def first(peer: Any, _request: Any) -> None:
@@ -140,7 +140,7 @@ def test_input_is_asked_for_and_sent(guest: Any) -> None:
     assert guest.requests[1].payload == b"Ada"
 
 
-def test_a_question_nobody_answers_ends_the_cell(guest: Any) -> None:
+def test_an_unanswered_question_ends_the_cell(guest: Any) -> None:
     """If who answers has no more to give, the cell is interrupted instead of hanging; the error says why."""
 
     def asks(peer: Any, _request: Any) -> None:

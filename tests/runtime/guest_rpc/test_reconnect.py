@@ -27,7 +27,7 @@ def test_a_lost_connection_is_made_again() -> None:
     assert Persistence(lambda: None).run(_lost(3)) == "done"
 
 
-def test_what_was_begun_before_a_session_went_back_is_not_gone_on_with() -> None:
+def test_calls_from_before_a_rewind_are_not_continued() -> None:
     """It would be done a second time, in another past."""
     with pytest.raises(SessionRewound, match="was rewound"):
         Persistence(lambda: None, lambda: time.time() + 1).run(_lost(1))
@@ -38,7 +38,7 @@ def test_a_session_that_went_back_long_ago_is_one_like_others() -> None:
     assert Persistence(lambda: None, lambda: time.time() - 100).run(_lost(3)) == "done"
 
 
-def test_who_can_begin_anew_does() -> None:
+def test_calls_that_can_start_again_do() -> None:
     """An attached terminal shows what the session shows then."""
     begun: list[str] = []
     persistence = Persistence(lambda: None, lambda: time.time() + 1)

@@ -139,7 +139,7 @@ def test_patience_begins_with_the_command(guest: Any) -> None:
         ({"lease_wait": 0}, "lease_wait: it must be more than 0 seconds"),
     ],
 )
-def test_wrong_arguments_are_told_where_they_were_given(guest: Any, arguments: Any, said: str) -> None:
+def test_wrong_arguments_are_reported_where_they_were_passed(guest: Any, arguments: Any, said: str) -> None:
     """By their name and type, before anything is sent."""
     with pytest.raises(InvalidArgument, match=said) as raised:
         _call(guest, **arguments)
@@ -148,7 +148,7 @@ def test_wrong_arguments_are_told_where_they_were_given(guest: Any, arguments: A
     assert ("echo 'a b'" in raised.value.hint) == (arguments.get("command") == ["echo", "a b"])
 
 
-def test_a_lost_connection_goes_on_where_it_stopped(guest: Any) -> None:
+def test_a_lost_connection_continues_where_it_stopped(guest: Any) -> None:
     """After a cut the same call is joined from the next offset, and nothing is shown twice."""
 
     def first(peer: Any, request: Any) -> None:
@@ -261,7 +261,7 @@ def test_a_hostile_guest_is_refused(guest: Any, head: Any) -> None:
         _call(guest)
 
 
-def test_bytes_that_are_no_frames_are_refused(guest: Any) -> None:
+def test_bytes_that_are_not_frames_are_refused(guest: Any) -> None:
     """A length beyond the limit is not waited for."""
     guest(lambda peer, _: peer.socket.sendall(b"\xff" * 8))
 
@@ -371,7 +371,7 @@ def test_a_joined_command_is_followed_and_never_interrupted(guest: Any) -> None:
     assert [(request.op, request.head["id"]) for request in guest.requests] == [("wait", "aa")] * 3
 
 
-def test_what_the_supervisor_says_about_a_shell(guest: Any) -> None:
+def test_the_supervisors_report_of_a_shell(guest: Any) -> None:
     """A shell is found by its name."""
     shell = {"name": "main", "pid": 300, "rows": 40, "cols": 120, "offset": 7, "state": "prompt"}
     guest(*[lambda peer, _: peer.send(event="hello", shells=[shell], end=True)] * 2)
@@ -399,7 +399,7 @@ def test_a_frame_that_drips_is_not_awaited(
     fake = guest(answer)
     with GuestClient(fake.folder).open("exec") as connection:
         connection.socket.settimeout(patience)
-        with pytest.raises(ProtocolError, match="does not end what it began"):
+        with pytest.raises(ProtocolError, match="does not complete a frame"):
             list(connection.events())
         assert connection.socket.gettimeout() == patience
 

@@ -16,7 +16,7 @@ def test_a_state_comes_as_it_was_sent() -> None:
     assert wait_state.state(sent.as_dict()) == sent
 
 
-def test_what_a_terminal_would_obey_is_removed() -> None:
+def test_control_sequences_are_removed() -> None:
     """Prompts and command lines are made by programs in the session."""
     sent = State("waiting", "line", 42, "cat\x1b[2J", 0.0, "name\x1b]0;x\x07? ")
 
@@ -39,7 +39,7 @@ def test_what_a_terminal_would_obey_is_removed() -> None:
         {"state": "waiting", "since": float("nan")},
     ],
 )
-def test_what_is_no_state_is_refused(wrong: object) -> None:
+def test_malformed_states_are_refused(wrong: object) -> None:
     """A session that says something else than agreed is not believed."""
     with pytest.raises(ProtocolError):
         wait_state.state(wrong)

@@ -37,7 +37,7 @@ def _read(home: Home, store: Store, session: SessionRow, **how: Any) -> list[tup
     return [(entry.seq, entry.session, entry.current) for entry in found]
 
 
-def test_a_session_that_goes_back_goes_on_from_there(home: Home, store: Store) -> None:
+def test_a_rewound_session_continues_from_there(home: Home, store: Store) -> None:
     """Its journal has what led to the snapshot and what came since; the rest is another timeline of it."""
     work = store.add_session("work", "i", {}, state="running")
     _ran(store, work.id, 1, 2)
@@ -80,7 +80,7 @@ def test_forks_of_a_life_that_was_left_keep_their_past(home: Home, store: Store)
     assert len(store.session("work").details["lives"]) == 2
 
 
-def test_a_snapshot_that_tells_no_moment_begins_a_journal_anew(home: Home, store: Store) -> None:
+def test_a_snapshot_without_a_moment_starts_a_new_journal(home: Home, store: Store) -> None:
     """Nothing of what was left is taken for the new life's past."""
     work = store.add_session("work", "i", {}, state="running")
     _ran(store, work.id, 1)

@@ -76,7 +76,7 @@ def test_layers_arrive_in_the_order_of_the_image(tmp_path: Path, read: list[str]
         assert b"".join(segment_packing.opened(stream, compression, 100_000)) == FIRST
 
 
-def test_what_is_there_is_not_even_read(tmp_path: Path, read: list[str]) -> None:
+def test_existing_blobs_are_not_even_read(tmp_path: Path, read: list[str]) -> None:
     """What a layer became is remembered, also by the next who sends it."""
     there = There()
     first = _layers(tmp_path).send("x", IDS, there, lambda _: None)
@@ -90,7 +90,7 @@ def test_what_is_there_is_not_even_read(tmp_path: Path, read: list[str]) -> None
     assert len(there.blobs) == 2
 
 
-def test_a_note_that_is_no_note_is_not_believed(tmp_path: Path, read: list[str]) -> None:
+def test_an_invalid_note_is_not_believed(tmp_path: Path, read: list[str]) -> None:
     """It is a cache: without it, layers are read again."""
     (tmp_path / "cache").mkdir()
     name = f"gzip-3 {IDS[0]}"
@@ -101,7 +101,7 @@ def test_a_note_that_is_no_note_is_not_believed(tmp_path: Path, read: list[str])
         assert read == IDS
 
 
-def test_encrypted_layers_are_nobody_elses(tmp_path: Path, read: list[str]) -> None:
+def test_encrypted_layers_are_not_shared(tmp_path: Path, read: list[str]) -> None:
     """They are new each time, are remembered by nobody, and say what they are."""
     sealing = Sealing(os.urandom(32))
     there = There()

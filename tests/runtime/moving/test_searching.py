@@ -89,7 +89,7 @@ def test_a_layer_of_our_own_image_is_not_searched(tmp_path: Path) -> None:
     assert not (tmp_path / "cache").exists()
 
 
-def test_what_is_remembered_has_no_secret_and_no_rule_in_it(tmp_path: Path) -> None:
+def test_the_cache_contains_no_secret_and_no_rule(tmp_path: Path) -> None:
     """A known value is part of the rules; whoever reads the file can at most guess slowly."""
     known = [*values.rules({"A": "hunter22-hunter22"}, ["A"]), *RULES]
     searched = _searched(tmp_path, Matcher(known))
@@ -105,7 +105,7 @@ def test_what_is_remembered_has_no_secret_and_no_rule_in_it(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "text", ["", "[]", '{"salt": 5}', '{"salt": "zz"}', json.dumps({"salt": "z" * 32}), "{"]
 )
-def test_a_damaged_memory_is_as_none(tmp_path: Path, text: str) -> None:
+def test_a_damaged_record_counts_as_missing(tmp_path: Path, text: str) -> None:
     """All is searched again."""
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "searched.json").write_text(text)
@@ -129,7 +129,7 @@ def test_entries_that_are_none_are_searched_again(tmp_path: Path) -> None:
     assert _searched(tmp_path, Matcher(RULES)).missing([layer.digest]) == [layer.digest]
 
 
-def test_memory_is_told_by_program_and_pid(tmp_path: Path) -> None:
+def test_memory_is_reported_by_program_and_pid(tmp_path: Path) -> None:
     """As CRIU's tables say; a name that a program gave itself is fit to be shown."""
     (tmp_path / "images").mkdir()
     names = ["images/pages-1.img", "images/pages-300.img", "images/pages-7.img", "images/pages-9.img"]

@@ -33,7 +33,7 @@ def test_the_newest_are_kept() -> None:
     assert _gone(_hours(2), Policy(keep=0)) == ["h1", "h0"]
 
 
-def test_only_what_nobody_asked_for_expires() -> None:
+def test_only_automatic_snapshots_expire() -> None:
     """Those taken by hand, those that are pinned, those needed stay, and do not count as kept ones."""
     rows = [
         _row("manual", timedelta(9), auto=False),
@@ -70,7 +70,7 @@ def test_unfinished_ones_are_left_alone(state: Any) -> None:
     assert _gone(rows, Policy(keep=0)) == ["h0"]
 
 
-def test_what_sessions_were_made_from_is_needed() -> None:
+def test_snapshots_that_sessions_were_made_from_are_needed() -> None:
     """Also of suspended and dead ones; not of removed ones."""
     rows = [
         SessionRow(state, state, state, "i", NOW, parent_snapshot_id=f"of-{state}")
@@ -94,7 +94,7 @@ def test_the_oldest_automatic_ones_make_room() -> None:
     assert expiry.room(rows, 45, 10, {"a"}) == ([rows[2]], 0)
 
 
-def test_what_cannot_fit_removes_nothing() -> None:
+def test_a_snapshot_that_cannot_fit_removes_nothing() -> None:
     """If the manual and pinned ones are too many already, the rest stays, and what is missing is told."""
     rows = [_sized("a", 10, 4), _sized("b", 30, 3, auto=False), _sized("c", 10, 2, pinned=True)]
 

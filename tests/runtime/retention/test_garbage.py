@@ -28,7 +28,7 @@ def _stale(image: dict[str, Any], needed: set[str] | None = None, used: set[str]
     return stale_images.stale(image, frozenset(needed or ()), frozenset(used or ()), 100.0)
 
 
-def test_an_old_image_of_ours_that_nobody_uses_may_go() -> None:
+def test_an_unused_old_image_of_ours_may_be_removed() -> None:
     """All its names are ours, no container was made from it, this version wants another."""
     assert _stale(_image("holdfast/session:abc")) == ["holdfast/session:abc"]
     assert _stale(_image("holdfast/toolbox:abc", "holdfast/toolbox:def")) == [
@@ -82,7 +82,7 @@ def _taken(controller: Any) -> Any:
     return controller.store.update_snapshot(row.id, state="ready")
 
 
-def test_many_may_use_a_snapshot_and_then_nobody_removes_it(controller: Any) -> None:
+def test_a_snapshot_in_use_by_many_is_not_removed(controller: Any) -> None:
     """Restores do not wait for each other; a removal is refused meanwhile, and goes afterwards."""
     row = _taken(controller)
     with ExitStack() as restores:
@@ -99,7 +99,7 @@ def test_many_may_use_a_snapshot_and_then_nobody_removes_it(controller: Any) -> 
     assert list(controller.home.locks.iterdir()) == []
 
 
-def test_what_was_removed_cannot_be_used(controller: Any) -> None:
+def test_removed_snapshots_cannot_be_used(controller: Any) -> None:
     """Who waited for its turn is told, and leaves no lock behind."""
     row = _taken(controller)
     controller.store.forget_snapshot(row.id)
@@ -142,7 +142,7 @@ Background().start(work)
 """
 
 
-def test_what_goes_on_at_the_end_of_a_process_is_done_whole() -> None:
+def test_background_work_at_the_end_of_a_process_is_completed() -> None:
     """A process that has nothing more to do waits for it, and thread pools still take work."""
     done = subprocess.run(
         [sys.executable, "-c", AT_THE_END], capture_output=True, text=True, check=False, timeout=60
@@ -151,7 +151,7 @@ def test_what_goes_on_at_the_end_of_a_process_is_done_whole() -> None:
     assert (done.stdout, done.stderr) == ("whole\n", "")
 
 
-def test_what_nobody_goes_on_fetching_may_go(controller: Any) -> None:
+def test_abandoned_downloads_may_be_removed(controller: Any) -> None:
     """What is between here and a registry stays while somebody is at it."""
     now = time.time()
     for name, age in (("downloads/old", 7200), ("downloads/new.part", 60), ("uploads/old.json", 7200)):

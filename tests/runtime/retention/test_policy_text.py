@@ -28,7 +28,7 @@ def test_a_policy_is_one_word() -> None:
 
 
 @pytest.mark.parametrize("text", ["every", "every=x", "before-risky=1", "idle", "nothing=1", "\x1b[31m"])
-def test_what_is_not_understood_is_named(text: str) -> None:
+def test_unknown_fields_are_named(text: str) -> None:
     """One line, with an example."""
     with pytest.raises(InvalidArgument, match="is not understood") as refused:
         policy_text.policy(text)
@@ -37,7 +37,7 @@ def test_what_is_not_understood_is_named(text: str) -> None:
     assert "\x1b" not in str(refused.value)
 
 
-def test_a_policy_is_told_in_words() -> None:
+def test_a_policy_is_described_in_words() -> None:
     """All that holds, and that nothing does if it does not."""
     lines = policy_text.told(
         parse(policy_text.policy("every=20,idle=90s,risky=deploy,before-risky,keep-for=2d,daily=7,quota=1k"))

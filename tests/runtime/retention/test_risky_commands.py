@@ -129,13 +129,13 @@ python -c 'print(1)'
 
 
 @pytest.mark.parametrize("command", RISKY.strip().splitlines())
-def test_what_destroys_or_installs_is_risky(command: str) -> None:
+def test_destroying_or_installing_is_risky(command: str) -> None:
     """Written out anywhere in the command, it is found, and named."""
     assert risky(command)
 
 
 @pytest.mark.parametrize("command", HARMLESS.strip().splitlines())
-def test_what_only_looks_or_builds_is_not(command: str) -> None:
+def test_reading_and_building_is_not_risky(command: str) -> None:
     """Everyday commands cost no snapshot."""
     assert risky(command) is None
 
@@ -146,7 +146,7 @@ def test_it_is_named_in_few_words() -> None:
     assert len(risky("rm -r " + "x" * 1000) or "") <= 60
 
 
-def test_a_line_that_goes_on_is_one_command() -> None:
+def test_a_line_that_continues_is_one_command() -> None:
     """A backslash at the end of a line does not hide what follows."""
     assert risky("rm \\\n  -rf x")
     assert risky("echo a\nrm -r x")

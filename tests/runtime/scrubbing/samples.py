@@ -1,4 +1,4 @@
-"""Secrets that are none: of the right form, made of random letters each time, so that no file has one."""
+"""Fake secrets: of the right form, made of random letters each time, so that no file has one."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ UPPER = string.ascii_uppercase + "234567"
 
 
 def of(alphabet: str, size: int, seed: int = 7) -> str:
-    """Letters that are always the same for a seed."""
+    """Return letters that are always the same for a seed."""
     return "".join(random.Random(seed).choices(alphabet, k=size))
 
 
 def pem(kind: str = "RSA PRIVATE KEY", lines: int = 12, end: str = "\n") -> str:
-    """A key as OpenSSL and OpenSSH write it."""
+    """Return a key as OpenSSL and OpenSSH write it."""
     body = [of(ALNUM + "+/", 64, seed) for seed in range(lines)]
     return end.join([f"-----BEGIN {kind}-----", *body, f"-----END {kind}-----"])
 
@@ -99,4 +99,4 @@ MISSES = [
     "https://me@example.org",
     "see https://example.org/: mail me@example.org",
 ]
-"""What looks like one and is none."""
+"""Lookalikes that are not secrets."""

@@ -1,4 +1,4 @@
-"""Which file of an archive something is in, however the archive is cut, and whoever wrote it."""
+"""The file of an archive at an offset, however the archive is cut, and whatever wrote it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = [
 
 
 def _archive(form: int) -> tuple[bytes, dict[str, int]]:
-    """An archive, and where the content of each file is."""
+    """Return an archive, and where the content of each file is."""
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w", format=form) as archive:
         for number, name in enumerate(NAMES):
@@ -58,8 +58,8 @@ def test_names_are_those_tarfile_knows(form: int, seed: int) -> None:
         assert members.name_at(start) == paths["./" + name if "./" + name in paths else name]
 
 
-def test_what_is_no_archive_has_no_names_and_does_no_harm() -> None:
-    """Bytes of an enemy: any length, any size they claim."""
+def test_invalid_archives_have_no_names_and_do_no_harm() -> None:
+    """Hostile bytes: any length, any size they claim."""
     for seed in range(200):
         draw = random.Random(seed)
         members = Members()
@@ -74,7 +74,7 @@ def test_what_is_no_archive_has_no_names_and_does_no_harm() -> None:
 
 
 def test_many_small_files_take_bounded_memory() -> None:
-    """Names far behind are forgotten; those near are known."""
+    """Names far back are forgotten; those near are known."""
     head = bytearray(tarfile.TarInfo("file").tobuf(tarfile.GNU_FORMAT))
     members = Members()
     for _ in range(100):

@@ -1,4 +1,4 @@
-"""Which texts count as secrets, and which do not; and that no text makes finding that out slow."""
+"""Which texts count as secrets, and that no text makes the search slow."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def _scrubbed(text: str, matcher: Matcher = ALL) -> str:
 )
 @pytest.mark.parametrize("around", ["{}", "export TOKEN={}\n", '{{"token": "{}"}}', "\x02\x00{}\x00\x01"])
 def test_tokens_are_known_by_their_form(rule: str, secret: str, around: str) -> None:
-    """Whatever is around them, they go as a whole, and the rest stays."""
+    """Whatever surrounds them, they are removed as a whole, and the rest stays."""
     assert _scrubbed(around.format(secret)) == around.format(f"[scrubbed: {rule}]")
 
 
 @pytest.mark.parametrize(
     ("rule", "line"), [(rule, each) for rule, all_ in IN_CONTEXT.items() for each in all_]
 )
-def test_secrets_without_a_form_are_known_by_what_is_around_them(rule: str, line: str) -> None:
-    """What is around them stays."""
+def test_secrets_without_a_form_are_known_by_their_context(rule: str, line: str) -> None:
+    """The context stays."""
     assert _scrubbed(line.format(of(ALNUM + "+", 40))) == line.format(f"[scrubbed: {rule}]")
 
 
 @pytest.mark.parametrize("text", MISSES)
-def test_what_only_looks_like_one_stays(text: str) -> None:
+def test_lookalikes_stay(text: str) -> None:
     """Too short, too long, an example, a template, the public half."""
     assert _scrubbed(f"x {text} y") == f"x {text} y"
 
@@ -58,8 +58,8 @@ def test_two_secrets_side_by_side_are_two() -> None:
     assert scrubber.counts == {"github token": 1, "npm token": 1}
 
 
-def test_what_is_scrubbed_stays_scrubbed() -> None:
-    """Doing it twice changes nothing; nor is what CI has masked taken for a secret."""
+def test_scrubbed_text_stays_scrubbed() -> None:
+    """Doing it twice changes nothing; nor is CI's masking taken for a secret."""
     once = _scrubbed(" ".join(each for all_ in SECRETS.values() for each in all_))
 
     assert _scrubbed(once) == once
@@ -67,7 +67,7 @@ def test_what_is_scrubbed_stays_scrubbed() -> None:
 
 
 def test_values_of_json_are_scrubbed_with_their_keys() -> None:
-    """Numbers and what is no secret stay as they are, line ends and letters of other alphabets as well."""
+    """Numbers and ordinary text stay unchanged, as do line ends and letters of other alphabets."""
     token = SECRETS["npm token"][0]
     told = {"a": [1, None, f"Grüße {token}\n", {token: "\udcff\ud800"}], "b": "日本"}
 
@@ -77,7 +77,7 @@ def test_values_of_json_are_scrubbed_with_their_keys() -> None:
     }
 
 
-def test_what_is_written_in_utf_16_is_found() -> None:
+def test_utf_16_is_searched() -> None:
     """As some programs hold text in memory."""
     found = list(Matcher(RULES, wide=True).find(b"\x01\x02" + SECRETS["github token"][0].encode("utf-16-le")))
 
@@ -85,7 +85,7 @@ def test_what_is_written_in_utf_16_is_found() -> None:
     assert list(Matcher(RULES, wide=True).find("ghp_ is how they begin".encode("utf-16-le"))) == []
 
 
-def test_what_is_allowed_is_no_secret() -> None:
+def test_allowed_text_is_not_secret() -> None:
     """All of it must be allowed."""
     secret = SECRETS["github token"][0]
     matcher = Matcher(RULES, ["ghp_[A-Z]", secret])
@@ -94,7 +94,7 @@ def test_what_is_allowed_is_no_secret() -> None:
     assert _scrubbed(secret + "x", matcher) == "[scrubbed: github token]"
 
 
-def test_rules_of_ones_own_come_first_and_may_have_groups() -> None:
+def test_the_users_own_rules_come_first_and_may_have_groups() -> None:
     """Also several with groups of one name, and with flags."""
     rules = [checked("staff", "(?i)staff-(?P<secret>[0-9]{4})"), checked("other", "other-(?P<secret>[a-z]+)")]
     matcher = Matcher([*rules, *RULES])
@@ -103,7 +103,7 @@ def test_rules_of_ones_own_come_first_and_may_have_groups() -> None:
 
 
 def test_a_rule_that_ends_within_a_character_harms_no_text() -> None:
-    """Rules are about bytes; what is left of a character is shown as such."""
+    """Rules match bytes; the rest of a cut character is shown as a replacement."""
     assert _scrubbed("key-é é", Matcher([checked("own", "key-.")])) == "[scrubbed: own]\ufffd é"
 
 
@@ -113,14 +113,14 @@ def test_a_rule_that_ends_within_a_character_harms_no_text() -> None:
         ("a", "(", "cannot be used"),
         ("a", "(?=x)", "cannot be used"),
         ("a", r"(a)\1", "cannot be used"),
-        ("a", "x*", "matches where nothing is"),
+        ("a", "x*", "matches empty text"),
         ("", "x", "a name has"),
         ("a]b", "x", "a name has"),
         ("a", "x" * 3000, "more than"),
         ("a", "((a{1000}){1000}){1000}", "cannot be used"),
     ],
 )
-def test_rules_that_cannot_be_are_refused(name: str, regex: str, why: str) -> None:
+def test_invalid_rules_are_refused(name: str, regex: str, why: str) -> None:
     """With the reason, in one line."""
     with pytest.raises(InvalidArgument, match=why) as told:
         checked(name, regex)
@@ -128,7 +128,7 @@ def test_rules_that_cannot_be_are_refused(name: str, regex: str, why: str) -> No
 
 
 def test_values_of_variables_are_found_in_all_their_forms() -> None:
-    """As they are, in base64, in URLs; short ones are not looked for."""
+    """As is, in base64, in URLs; short ones are not searched for."""
     value = "correct/horse battery"
     known = list(values.rules({"MY_TOKEN": value, "MY_ID": "abc", "OTHER": value + "x"}, ["MY_*"]))
     matcher = Matcher(known)
@@ -139,7 +139,7 @@ def test_values_of_variables_are_found_in_all_their_forms() -> None:
     assert [match.start for match in matcher.find(b"\x01" + value.encode("utf-16-le"))] == [1]
 
 
-def test_no_text_makes_an_expression_try_again_and_again() -> None:
+def test_no_text_makes_an_expression_backtrack() -> None:
     """Expressions are RE2's: what would take others longer than the universe is over at once."""
     hostile = checked("hostile", "(a+)+b")
     pieces = ["sk-", "eyJ", ".", "://", ":", "-----BEGIN ", "PRIVATE KEY-----", "gl", "pat-", "a", "AKIA"]
@@ -148,6 +148,6 @@ def test_no_text_makes_an_expression_try_again_and_again() -> None:
     assert [match for match in Matcher([hostile, *RULES]).find(text.encode()) if match.rule == hostile] == []
 
 
-def test_a_rule_says_where_it_ends() -> None:
-    """An empty match leads nowhere, but does not stop the search."""
+def test_an_empty_match_does_not_stop_the_search() -> None:
+    """It is skipped, and the search continues."""
     assert [m.start for m in Matcher([Rule("word", r"\b[a-z]{3}\b")]).find(b"abc de fgh")] == [0, 7]

@@ -1,4 +1,4 @@
-"""What may be in scrub.json, and that nothing is sent by rules that are not what somebody meant."""
+"""The form of scrub.json, and that nothing is sent under rules that the user did not mean."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_file_adds_rules_and_takes_some_away(home: Home) -> None:
         ('{"patern": []}', "patern: Extra inputs"),
         ('{"action": "scream"}', "action: "),
         ('{"patterns": [{"name": "a", "regex": "("}]}', "the regex of 'a' cannot be used"),
-        ('{"patterns": [{"name": "a", "regex": "x*"}]}', "matches where nothing is"),
+        ('{"patterns": [{"name": "a", "regex": "x*"}]}', "matches empty text"),
         ('{"patterns": [{"name": "a"}]}', "patterns.0.regex: Field required"),
         ('{"allow": ["("]}', "allow: "),
         ('{"without": ["githup token"]}', "there is no built-in rule 'githup token'"),
@@ -71,7 +71,7 @@ def test_a_file_adds_rules_and_takes_some_away(home: Home) -> None:
         ("{" + " " * (2 << 20) + "}", "more than 1 MiB"),
     ],
 )
-def test_a_file_that_says_something_else_is_refused(home: Home, text: str, why: str) -> None:
+def test_an_invalid_file_is_refused(home: Home, text: str, why: str) -> None:
     """In one line that names the file and the place; a typing mistake must not send what was to stay."""
     _write(home, text)
 
@@ -82,8 +82,8 @@ def test_a_file_that_says_something_else_is_refused(home: Home, text: str, why: 
     assert told.value.hint
 
 
-def test_an_error_shows_nothing_of_what_is_in_the_file(home: Home) -> None:
-    """A value that somebody put in the wrong place."""
+def test_an_error_shows_nothing_of_the_file(home: Home) -> None:
+    """A value may have been put in the wrong place."""
     _write(home, '{"env": {"TOKEN": "hunter22"}, "action": "hunter22"}')
 
     with pytest.raises(InvalidArgument) as told:
@@ -94,7 +94,7 @@ def test_an_error_shows_nothing_of_what_is_in_the_file(home: Home) -> None:
 
 @pytest.mark.parametrize("mode", [0o644, 0o620, 0o604])
 def test_a_file_that_others_can_read_or_change_is_refused(home: Home, mode: int) -> None:
-    """It says what is secret, and what is let out."""
+    """It defines what is secret, and what is let out."""
     _write(home, "{}", mode)
 
     with pytest.raises(StoreError, match="others can read or change it") as told:
@@ -102,7 +102,7 @@ def test_a_file_that_others_can_read_or_change_is_refused(home: Home, mode: int)
     assert "chmod 600" in told.value.hint
 
 
-def test_a_file_that_cannot_be_read_is_no_empty_one(home: Home) -> None:
+def test_an_unreadable_file_does_not_count_as_empty(home: Home) -> None:
     """A folder of that name."""
     (home.root / rules_file.NAME).mkdir()
 
@@ -130,14 +130,14 @@ def test_a_file_that_cannot_be_read_is_no_empty_one(home: Home) -> None:
     ],
 )
 def test_patterns_of_paths(glob: str, path: str, fits: bool) -> None:
-    """As those of .gitignore, nearly; ~ is any home in the session."""
+    """Nearly those of .gitignore; ~ is any home in the session."""
     found = rules_file.paths((glob, "/nothing"))
 
     assert (found.fullmatch(path.encode()) is not None) == fits
 
 
-def test_what_is_to_be_done_is_one_of_three() -> None:
-    """What somebody says counts more than what the file says."""
+def test_the_action_is_one_of_three() -> None:
+    """The caller's choice overrides the file."""
     assert rules_file.action(None, Rules(action="refuse")) == "refuse"
     assert rules_file.action("ignore", Rules(action="refuse")) == "ignore"
     with pytest.raises(InvalidArgument, match="cannot do 'shout' about secrets"):

@@ -1,4 +1,4 @@
-"""Where data is cut makes no difference: to what is found in it, and to what is taken out of it."""
+"""Where data is cut makes no difference: neither to what is found in it, nor to what is removed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NARROW, WIDE = Matcher(RULES), Matcher(RULES, wide=True)
 
 
 def _texts(seed: int) -> bytes:
-    """Secrets, and what looks like some, in lines of ordinary text and bytes."""
+    """Return secrets and lookalikes, in lines of ordinary text and bytes."""
     draw = random.Random(seed)
     parts: list[bytes] = []
     for _ in range(12):
@@ -67,7 +67,7 @@ def test_a_search_finds_the_same_however_data_is_cut(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_a_stream_is_scrubbed_the_same_however_it_is_cut(seed: int) -> None:
-    """As its parts were one text."""
+    """As if it had come as one text."""
     data = b"".join(_texts(seed + n) for n in range(3))
     stream = Stream(Scrubber(NARROW))
 
@@ -85,8 +85,8 @@ def test_a_match_over_the_border_of_two_blocks_is_found_once() -> None:
         assert _found([data[:cut], data[cut:]]) == {("github token", str(LONGEST + 2)): 1}
 
 
-def test_zeros_are_passed_over_and_places_stay_right() -> None:
-    """A sparse file, of which holes are skipped, has its secrets where it had them."""
+def test_zeros_are_skipped_and_places_stay_right() -> None:
+    """A sparse file whose holes are skipped has its secrets at the same places."""
     token = SECRETS["npm token"][0].encode()
     search = Search(WIDE, str)
     for data in (token[:10], token[10:], bytes(1 << 20), bytes(5), token):
@@ -101,7 +101,7 @@ def test_zeros_are_passed_over_and_places_stay_right() -> None:
 
 
 def test_a_flood_of_secrets_ends_their_count_and_hides_no_others() -> None:
-    """So many are counted, and it is said that there may be more; other rules go on."""
+    """A limited number is counted, and the result says that there may be more; other rules continue."""
     search = Search(WIDE)
     for _ in range(3):
         search.feed(f"{SECRETS['github token'][0]} ".encode() * MOST)
@@ -113,7 +113,7 @@ def test_a_flood_of_secrets_ends_their_count_and_hides_no_others() -> None:
 
 
 def test_ordinary_output_passes_at_once() -> None:
-    """Dots of a test run, a prompt, colours: nothing waits for the end of its line."""
+    """Dots of a test run, a prompt, colors: nothing waits for the end of its line."""
     stream = Stream(Scrubber(NARROW))
 
     for piece in (b"....", b"F.", b"\x1b[32mPassword: ", b"a/b/c", b"\rfull"):
@@ -121,7 +121,7 @@ def test_ordinary_output_passes_at_once() -> None:
     assert stream.end() == b""
 
 
-def test_what_may_become_a_secret_waits() -> None:
+def test_a_possible_secret_waits() -> None:
     """From its first letters to the end of its line; a key to its last one."""
     token, key = SECRETS["github token"][0], pem()
     stream = Stream(Scrubber(NARROW))
@@ -133,8 +133,8 @@ def test_what_may_become_a_secret_waits() -> None:
     assert stream.feed(b"\n.") == b"[scrubbed: private key]\n."
 
 
-def test_rules_of_which_nothing_is_known_hold_lines() -> None:
-    """Whose beginnings nobody can tell."""
+def test_rules_without_hints_hold_lines() -> None:
+    """Their beginnings are not known."""
     stream = Stream(Scrubber(Matcher([checked("own", "secret: [a-z]+")])))
 
     assert stream.feed(b"a\nmy secre") == b"a\n"
@@ -142,8 +142,8 @@ def test_rules_of_which_nothing_is_known_hold_lines() -> None:
     assert stream.end() == b"my [scrubbed: own]"
 
 
-def test_what_waits_is_bounded() -> None:
-    """A line without end that begins like a secret costs no memory; a secret in it still goes."""
+def test_waiting_data_is_bounded() -> None:
+    """A line without end that begins like a secret costs no memory; a secret in it is still removed."""
     token = SECRETS["npm token"][0].encode()
     stream = Stream(Scrubber(NARROW))
     block = (b"npm_ " + b"x" * 995) * 10

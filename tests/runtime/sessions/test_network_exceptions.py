@@ -90,7 +90,7 @@ def test_the_choice_survives_the_store() -> None:
     "given",
     [{"network": "none", "allow": ["a:1"]}, {"allow": ["a"]}, {"allow": ["a:1"] * 101}, {"allow": [1]}],
 )
-def test_what_cannot_be_chosen_is_one_line(given: dict[str, Any]) -> None:
+def test_invalid_choices_are_one_line(given: dict[str, Any]) -> None:
     """Without a network nothing of it can be allowed."""
     with pytest.raises(InvalidArgument, match=r"^cannot [^\n]+$"):
         SessionOptions.parse(**given)

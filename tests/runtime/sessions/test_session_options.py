@@ -50,7 +50,7 @@ def test_a_kernel_without_multipath_tcp_is_not_asked_about_it() -> None:
     assert made["sysctls"] == {"net.ipv6.conf.lo.disable_ipv6": "0"}
 
 
-def test_what_is_chosen_arrives() -> None:
+def test_chosen_options_arrive() -> None:
     """Every option ends where the engine expects it."""
     chosen = SessionOptions.parse(
         network="none",

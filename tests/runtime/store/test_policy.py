@@ -9,7 +9,7 @@ from holdfast.errors import InvalidArgument
 from holdfast.runtime.store.policy import KEEP, Policy, parse
 
 
-def test_what_is_left_out_is_the_default() -> None:
+def test_omitted_options_have_defaults() -> None:
     """Nothing is captured by itself unless somebody says so."""
     assert parse({}) == parse({"every": None, "idle": None}) == Policy()
     assert not Policy().captures
@@ -56,7 +56,7 @@ def test_a_policy_survives_the_store() -> None:
         {"keep_for": "0s"},
     ],
 )
-def test_what_cannot_be_is_refused_by_name(chosen: Any) -> None:
+def test_impossible_requests_are_refused_by_name(chosen: Any) -> None:
     """One line that says what is wrong."""
     with pytest.raises(InvalidArgument, match=r"^cannot set [^\n]+$"):
         parse(chosen)

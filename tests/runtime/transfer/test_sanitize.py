@@ -31,7 +31,7 @@ def test_a_bundle_cannot_ask_for_more_than_a_session_gets_by_itself() -> None:
     assert _parsed(given) == default
 
 
-def test_what_makes_a_session_smaller_is_kept() -> None:
+def test_limits_of_a_session_are_kept() -> None:
     """And what its supervisor needs to know."""
     found = _parsed({"memory": 512 << 20, "pids": 100, "network": "none", "user": "alice", "workdir": "/srv"})
 
@@ -39,14 +39,14 @@ def test_what_makes_a_session_smaller_is_kept() -> None:
     assert (found.user, found.workdir) == ("alice", "/srv")
 
 
-def test_nothing_of_the_network_is_opened_by_what_comes_in() -> None:
+def test_an_import_does_not_open_the_network() -> None:
     """Neither the host nor any place: only who imports it can do that."""
     found = _parsed({"network": "open", "allow": ["10.0.0.1:80"]})
 
     assert (found.network, found.allow) == ("internet", ())
 
 
-def test_whoever_imports_it_has_the_last_word() -> None:
+def test_the_importer_has_the_last_word() -> None:
     """Also for more."""
     found = _parsed({"memory": 512 << 20, "network": "none"}, memory="8g", cpus=2.0, network="internet")
 

@@ -43,7 +43,7 @@ def _entry(kind: str, **details: object) -> Entry:
     return Entry("1" * 12, "work", 1, 1.0, kind, details=details)
 
 
-def test_programs_and_variables_are_told_by_name_and_pid() -> None:
+def test_programs_and_variables_are_reported_by_name_and_pid() -> None:
     """What keeps keys, and what was started with what looks like one."""
     found = secrets_warning.warnings(
         _manifest(),
@@ -56,7 +56,7 @@ def test_programs_and_variables_are_told_by_name_and_pid() -> None:
     assert not any("KEYBOARD" in text or "hunter2" in text for text in found)
 
 
-def test_what_was_exported_in_a_shell_is_told(tmp_path: Path) -> None:
+def test_exported_variables_are_reported(tmp_path: Path) -> None:
     """Its programs were not started with it; where a program was, that is told instead."""
     entries = [
         _entry("changed", variables={"DEPLOY_KEY": [None, ["x", 3, "ab", "***"]], "EDITOR": []}),
@@ -88,9 +88,7 @@ def test_a_live_snapshot_holds_memory_and_one_of_files_does_not() -> None:
         ("workspace/.env", "/workspace/.env"),
     ],
 )
-def test_files_with_credentials_are_told_whatever_layer_they_are_in(
-    tmp_path: Path, place: str, told: str
-) -> None:
+def test_files_with_credentials_are_found_in_any_layer(tmp_path: Path, place: str, told: str) -> None:
     """Also one that a layer above hides: it is in the bundle."""
     above, below = tmp_path / "above", tmp_path / "below"
     above.mkdir()

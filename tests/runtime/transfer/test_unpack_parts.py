@@ -174,7 +174,7 @@ def test_a_document_is_bounded_and_compared(origin: Blobs) -> None:
         Source(origin).document(origin.add(media.IMAGE_CONFIG + media.ENCRYPTED, b"x"), 100)
 
 
-def test_what_does_not_fit_on_the_disk_is_not_begun(tmp_path: Path) -> None:
+def test_a_download_larger_than_the_disk_is_not_started(tmp_path: Path) -> None:
     """Said in advance, with what it takes."""
     with pytest.raises(StoreError, match="MiB are free"):
         unpack_parts.check_room(tmp_path, 1 << 60)

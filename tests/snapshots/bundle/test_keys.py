@@ -119,7 +119,7 @@ def test_a_signature_is_of_both_manifests_in_their_places(keys: Keys) -> None:
     assert signing.signed_by({}, IMAGE, SNAPSHOT) is None
 
 
-def test_another_home_trusts_a_key_when_it_is_told_to(keys: Keys, tmp_path: Path) -> None:
+def test_another_home_trusts_a_key_when_it_is_reported_to(keys: Keys, tmp_path: Path) -> None:
     """And no longer when the key is removed there."""
     public = keys.new().public
     other = Keys(Home(tmp_path / "other").create())

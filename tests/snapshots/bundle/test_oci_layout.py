@@ -112,7 +112,7 @@ def test_a_place_that_knows_no_nameless_files_is_written_to_all_the_same(
     assert [each.name for each in tmp_path.iterdir()] == ["bundle.tar"]
 
 
-def test_trouble_with_the_place_is_told(tmp_path: Path) -> None:
+def test_trouble_with_the_place_is_reported(tmp_path: Path) -> None:
     """Where to write to, and where to read from."""
     with pytest.raises(StoreError, match="cannot write"), FileDestination(tmp_path / "none" / "x.tar"):
         pass

@@ -47,7 +47,7 @@ def _read(origin: Flaky, folder: Path, start: int = 0) -> bytes:
         return stream.read()
 
 
-def test_what_was_cut_short_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_what_was_cut_short_continues_where_it_was(tmp_path: Path) -> None:
     """Also in another process; what is here in full is not asked for again."""
     origin = Flaky(most=1 << 20)
     for _ in range(2):
@@ -135,7 +135,7 @@ def test_what_will_be_opened_is_fetched_ahead(tmp_path: Path) -> None:
     assert not (tmp_path / "downloads").exists()
 
 
-def test_what_cannot_be_fetched_ahead_is_told_when_it_is_opened(tmp_path: Path) -> None:
+def test_what_cannot_be_fetched_ahead_is_reported_when_it_is_opened(tmp_path: Path) -> None:
     """Not before, and nothing is waited for that nobody wants any more."""
     with Resuming(Flaky(most=10), tmp_path / "downloads") as resuming:
         resuming.ahead([BLOB] * 5)

@@ -43,7 +43,7 @@ def _push(registry: FakeRegistry, reference: str = "registry.test/team/work:one"
         return destination.finish(INDEX)
 
 
-def test_what_is_pushed_is_pulled(registry: FakeRegistry) -> None:
+def test_a_pushed_snapshot_is_pulled(registry: FakeRegistry) -> None:
     """Under its tag, which then stands for a digest."""
     digest = blob_of(INDEX).digest
     assert _push(registry) == f"registry.test/team/work:one@{digest}"

@@ -52,7 +52,7 @@ def test_large_ones_are_sent_in_pieces(registry: FakeRegistry) -> None:
 
 @pytest.mark.parametrize("received", [0, 1, 57, 100])
 @pytest.mark.parametrize("piece", [0, 4, 9])
-def test_it_goes_on_where_it_was_cut(registry: FakeRegistry, piece: int, received: int) -> None:
+def test_it_continues_where_it_was_cut(registry: FakeRegistry, piece: int, received: int) -> None:
     """At the byte that the registry names, also in the middle of a piece; nothing is sent twice."""
     sent: list[int] = []
 
@@ -71,7 +71,7 @@ def test_it_goes_on_where_it_was_cut(registry: FakeRegistry, piece: int, receive
     assert sum(sent) == 1000 if (piece, received) != (0, 1) else _requests(registry, "POST") == 2
 
 
-def test_it_goes_on_after_it_was_killed(registry: FakeRegistry, tmp_path: Path) -> None:
+def test_it_continues_after_it_was_killed(registry: FakeRegistry, tmp_path: Path) -> None:
     """Another process continues, from what is remembered in a folder."""
 
     class Killed(BaseException):

@@ -106,7 +106,7 @@ def test_a_machine_that_has_it_all_is_left_with_what_nothing_can_be_done_about()
         (replace(GOOD, sysctls={"kernel.kptr_restrict": "?"}), "kernel.kptr_restrict", "better", "sysctl -w"),
     ],
 )
-def test_what_is_not_good_is_said_with_what_would_help(
+def test_weaknesses_are_reported_with_remedies(
     facts: MachineFacts, name: str, level: str, words: str
 ) -> None:
     """One thing at a time is changed on a good machine, and only its line changes for the worse."""
@@ -117,7 +117,7 @@ def test_what_is_not_good_is_said_with_what_would_help(
     assert found.why
 
 
-def test_the_kernels_apparmor_is_told_apart_from_the_engines() -> None:
+def test_the_kernels_apparmor_is_distinguished_from_the_engines() -> None:
     """Where the kernel has it, the engine lacks the program that loads profiles."""
     without = engine(SecurityOptions=["name=seccomp"])
 

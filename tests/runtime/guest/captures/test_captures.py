@@ -1,4 +1,4 @@
-"""Captures that programs ask for: what is decided, and with a real supervisor and real programs."""
+"""Captures that programs request: the decisions, and a real supervisor with real programs."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def number(told: Told) -> int:
     return found[0]
 
 
-def test_nobody_serves(told: Told) -> None:
-    """Who asks then is refused at once; so are all who wait when whoever served has left."""
+def test_requests_without_a_server_are_refused(told: Told) -> None:
+    """A new request is refused at once; so are waiting ones when the server has left."""
     told.ask("a")
     told.captures.serve(0)
     told.ask("b", "c")
@@ -58,7 +58,7 @@ def test_nobody_serves(told: Told) -> None:
 
 
 def test_one_is_out_at_a_time(told: Told) -> None:
-    """The next goes out when the one before is answered, and an answer that comes twice is no news."""
+    """The next goes out when the one before is answered; a second answer is ignored."""
     told.captures.serve(0)
     told.ask("a", "b")
     first = number(told)
@@ -73,8 +73,8 @@ def test_one_is_out_at_a_time(told: Told) -> None:
         told.captures.serve(0)
 
 
-def test_who_comes_back_goes_on_with_what_is_out(told: Told) -> None:
-    """After a capture whoever served still has the request; somebody else is given it anew, before others."""
+def test_a_returning_server_keeps_its_open_request(told: Told) -> None:
+    """After a capture the server still has the request; another server gets it again, before others."""
     told.captures.serve(0)
     told.ask("a", "b")
     first = number(told)
@@ -90,8 +90,10 @@ def test_who_comes_back_goes_on_with_what_is_out(told: Told) -> None:
     assert told.answers == []
 
 
-def test_in_a_copy_all_come_out(told: Told) -> None:
-    """Who the snapshot was taken for, and who waited by chance; also who is heard only in the copy."""
+def test_all_requests_come_out_in_a_copy(told: Told) -> None:
+    """The one the snapshot was taken for, one that waited by chance, and one that is read only in the
+    copy.
+    """
     told.captures.serve(0)
     told.ask("a", "b")
     number(told)
@@ -109,15 +111,15 @@ def test_in_a_copy_all_come_out(told: Told) -> None:
     assert told.kinds()[-1] == ("d", "unavailable")
 
 
-def test_not_without_end(told: Told) -> None:
-    """So many may wait; the next is told so."""
+def test_the_number_of_requests_is_limited(told: Told) -> None:
+    """A request over the limit is refused."""
     told.captures.serve(0)
     told.ask(*map(str, range(MOST + 1)))
     assert told.kinds() == [(str(MOST), "limit")]
 
 
-def test_what_programs_write_is_checked() -> None:
-    """A request is a small JSON object; an answer is so short that it is written as one."""
+def test_input_from_programs_is_checked() -> None:
+    """A request is a small JSON object; an answer is short enough to be written atomically."""
     assert capture_fifo.parse("a", b'{"reason": "x", "generation": 2}') == Request("a", 2, {"reason": "x"})
     for bad in (b"", b"[]", b"[" * 9000, b'{"generation": "1"}', b'{"a": "' + b"x" * 70_000 + b'"}'):
         assert capture_fifo.parse("a", bad) is None
@@ -158,8 +160,8 @@ def serve(guest: Guest, holding: int = 0) -> Connection:
     return serving
 
 
-def test_a_program_goes_on_as_parent_and_as_copy(guest: Guest) -> None:
-    """It is told what the host took and where that is; in a copy what that is of; it leaves nothing."""
+def test_a_program_continues_as_parent_and_as_copy(guest: Guest) -> None:
+    """It gets the snapshot and its reference; in a copy, the snapshot it is of; it leaves nothing behind."""
     serving, outcomes = serve(guest), []
     for generation, event in enumerate(("resumed", "restored")):
         with asks(guest, event):
@@ -181,10 +183,10 @@ def test_a_program_goes_on_as_parent_and_as_copy(guest: Guest) -> None:
 
 
 def test_reasons_reach_the_program(guest: Guest) -> None:
-    """Nobody serves; the host cannot; whoever served hangs up, or ends while it waits."""
+    """There is no server; the host cannot capture; the server hangs up, or ends while a request waits."""
     with asks(guest, "alone"):
         assert said(guest, "alone").startswith(
-            "CaptureUnavailable unavailable cannot be captured: no process"
+            "CaptureUnavailable unavailable cannot capture the session: no process"
         )
     serving = serve(guest)
     with asks(guest, "refused"):
@@ -205,7 +207,7 @@ def test_reasons_reach_the_program(guest: Guest) -> None:
 
 
 def test_a_program_that_is_gone_is_not_served(guest: Guest) -> None:
-    """Its request is dropped when its turn comes, and what it left behind removed."""
+    """Its request is dropped when its turn comes, and its files are removed."""
     serving = serve(guest)
     with asks(guest, "first"):
         first = serving.until("request").head["number"]

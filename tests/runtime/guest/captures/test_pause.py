@@ -21,7 +21,7 @@ def prepare(guest: Guest) -> dict[str, Any]:
 
 
 def wake(guest: Guest, **told: Any) -> None:
-    """Write the host's word at once, as the host does."""
+    """Write the host's notice at once, as the host does."""
     path = guest.run / "wake.new"
     path.write_text(json.dumps(told))
     path.rename(guest.run / "wake.json")
@@ -29,7 +29,7 @@ def wake(guest: Guest, **told: Any) -> None:
 
 
 def open_files(pid: int) -> list[str]:
-    """What a process has open. A descriptor that is closed while one looks is not open."""
+    """Return what a process has open. A descriptor that is closed during the listing is not open."""
     links = []
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):
@@ -64,8 +64,8 @@ def test_nothing_is_open_to_the_outside_while_paused(guest: Guest) -> None:
     assert guest.exec("echo back").output == b"back\r\n"
 
 
-def test_commands_and_cells_go_on(guest: Guest) -> None:
-    """What runs is not disturbed, and its client joins again where it was."""
+def test_commands_and_cells_continue(guest: Guest) -> None:
+    """Running code is not disturbed, and its client joins again where it was."""
     with guest.begin("echo one; read x; echo two", id="job") as command:
         command.until_output(b"one")
         with guest.cell("print('a', flush=True); input(); print('b')", id="cell") as cell:
@@ -84,15 +84,15 @@ def test_commands_and_cells_go_on(guest: Guest) -> None:
 
 
 def test_a_pause_can_be_seen_from_outside(guest: Guest) -> None:
-    """The host finds out, while everything stands still, whether the session was still ready for it."""
+    """The host finds out, during the freeze, whether the session was still ready for it."""
     head = prepare(guest)
     assert [path.name for path in guest.run.glob("paused-*")] == [f"paused-{head['token']}"]
     wake(guest, token=head["token"], event="resumed")
     assert not list(guest.run.glob("paused-*"))
 
 
-def test_nothing_is_on_its_way_in_the_terminal_while_paused(guest: Guest) -> None:
-    """What was written is recorded before the answer, and programs that write on wait until it is over."""
+def test_no_terminal_output_is_in_flight_while_paused(guest: Guest) -> None:
+    """Output is recorded before the answer, and programs that keep writing wait until the pause is over."""
     with guest.begin("seq 1000000 3000000", id="seq") as running:
         running.until_output(b"1000000\r\n")
         shell = guest.shell()["pid"]
@@ -114,13 +114,13 @@ def test_nothing_is_on_its_way_in_the_terminal_while_paused(guest: Guest) -> Non
     assert lines == [str(number).encode() for number in range(1000000, 3000001)]
 
 
-def test_no_process_is_looked_at_while_paused(guest: Guest) -> None:
-    """A supervisor captured in the middle of that would hold files that a copy is not given."""
+def test_no_process_is_read_while_paused(guest: Guest) -> None:
+    """A supervisor captured while reading one would hold files that a copy is not given."""
     supervisor = guest.process.pid
     with guest.begin("echo up; sleep 1000", id="job") as running:
         running.until_output(b"up\r\n")
         head = prepare(guest)
-    # The first tick finds that the connection is closed; until then it may look on.
+    # The first tick finds that the connection is closed; until then it may keep reading.
     assert any(reads_nothing(supervisor, ticks=150) for _ in range(5))
     assert not guest.socket.exists()
     wake(guest, token=head["token"], event="resumed")
@@ -128,7 +128,7 @@ def test_no_process_is_looked_at_while_paused(guest: Guest) -> None:
 
 
 def reads_nothing(process: int, ticks: int) -> bool:
-    """Whether the first thread of a process reads no file while it waits for something so many times."""
+    """Return whether the first thread of a process reads no file during this many waits."""
     reads = counted(process, "io", "syscr")
     enough = counted(process, "status", "voluntary_ctxt_switches") + ticks
     while counted(process, "status", "voluntary_ctxt_switches") < enough:
@@ -137,7 +137,7 @@ def reads_nothing(process: int, ticks: int) -> bool:
 
 
 def counted(process: int, file: str, name: str) -> int:
-    """A number that the kernel keeps of the first thread of a process, see proc(5)."""
+    """Return a counter of the kernel for the first thread of a process, see proc(5)."""
     text = Path(f"/proc/{process}/task/{process}/{file}").read_text()
     found = re.search(rf"^{name}:\s+(\d+)$", text, re.MULTILINE)
     assert found is not None
@@ -145,7 +145,7 @@ def counted(process: int, file: str, name: str) -> int:
 
 
 def test_a_restored_session_has_its_new_name(guest: Guest) -> None:
-    """The host tells a copy who it is."""
+    """The host gives a copy its identity."""
     head = prepare(guest)
     assert head["generation"] == 0
     wake(guest, token=head["token"], event="restored", session="b" * 12, name="fork-1", generation=1)
@@ -155,7 +155,7 @@ def test_a_restored_session_has_its_new_name(guest: Guest) -> None:
 
 
 def test_only_the_right_token_ends_the_pause(guest: Guest) -> None:
-    """An old or half written file is no reason to wake."""
+    """An old or half written file does not wake it."""
     for junk in ("{", "[]", '{"token": "other", "event": "resumed"}'):
         head = prepare(guest)
         (guest.run / "wake.json").write_text(junk)
@@ -164,7 +164,7 @@ def test_only_the_right_token_ends_the_pause(guest: Guest) -> None:
         assert guest.ask("hello")[0].head["name"] == ""
 
 
-def test_a_forgotten_pause_ends_by_itself(guest: Guest) -> None:
+def test_a_forgotten_pause_times_out(guest: Guest) -> None:
     """If its controller is dead the session listens again, with the identity it finds."""
     prepare(guest)
     (guest.run / "session.json").write_text('{"session": "aaaaaaaaaaaa", "name": "found"}')

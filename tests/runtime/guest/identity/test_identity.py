@@ -1,4 +1,4 @@
-"""A supervisor that wakes as another session, and all that is told of it."""
+"""A supervisor that wakes as another session, and the ways in which that becomes known."""
 
 import json
 import signal
@@ -65,8 +65,8 @@ def test_files_and_shell_know_the_copy(guest: Guest) -> None:
     assert not [one for entry in changed(guest) for one in entry["variables"] if one.startswith("HOLDFAST")]
 
 
-def test_what_the_user_made_of_it_stays(guest: Guest) -> None:
-    """A host name of the user's own, and a variable that is gone or read-only or not exported, stays."""
+def test_the_users_own_values_stay(guest: Guest) -> None:
+    """A host name of the user's own, and a variable that is gone or read-only or not exported, stay."""
     guest.exec("HOSTNAME=mine; unset HOLDFAST_NAME; readonly HOLDFAST_SESSION; export -n HOLDFAST_IDENTITY")
     become(guest)
     said = guest.exec('echo "$HOSTNAME-${HOLDFAST_NAME-gone}-$HOLDFAST_SESSION-$HOLDFAST_GENERATION"')
@@ -75,7 +75,7 @@ def test_what_the_user_made_of_it_stays(guest: Guest) -> None:
 
 
 def test_a_snapshot_leaves_the_parent_as_it_was(guest: Guest) -> None:
-    """After a capture the parent's numbers go on as if there had been none."""
+    """After a capture the parent's random numbers continue as if there had been none."""
     guest.exec("RANDOM=7; a=$RANDOM b=$RANDOM")
     expected = guest.exec("RANDOM=7; echo $RANDOM $RANDOM $RANDOM").output.split()
     guest.exec("RANDOM=7; a=$RANDOM")
@@ -84,7 +84,7 @@ def test_a_snapshot_leaves_the_parent_as_it_was(guest: Guest) -> None:
 
 
 def test_a_seed_set_by_hand_is_kept(guest: Guest) -> None:
-    """Who has set the seed of $RANDOM gets what follows from it, in a copy too, and in its subshells."""
+    """A user who has set the seed of $RANDOM gets its sequence, also in a copy and in its subshells."""
     draw = "echo $RANDOM $RANDOM $RANDOM; (RANDOM=8; echo $RANDOM)"
     guest.exec("RANDOM=7")
     expected = guest.exec(draw).output
@@ -93,8 +93,8 @@ def test_a_seed_set_by_hand_is_kept(guest: Guest) -> None:
     assert guest.exec(draw).output == expected
 
 
-def test_hooks_are_told_once(guest: Guest) -> None:
-    """Each program is told which of the two it is, who it was and is, once for each capture."""
+def test_hooks_run_once(guest: Guest) -> None:
+    """Each program gets the event, its present and former identity, once for each capture."""
     program(
         guest, "10-tell", 'echo "$HOLDFAST_EVENT $HOLDFAST_OLD_NAME>$HOLDFAST_NAME $HOLDFAST_SNAPSHOT" >> log'
     )
@@ -108,8 +108,10 @@ def test_hooks_are_told_once(guest: Guest) -> None:
     assert [one["trouble"] for one in outcomes(guest)] == [""]
 
 
-def test_bad_hooks_are_told_and_end(guest: Guest) -> None:
-    """One that fails, one that cannot be run, one that writes without end: each is told, the others run."""
+def test_bad_hooks_are_reported_and_end(guest: Guest) -> None:
+    """One that fails, one that cannot be run, one that writes without end: each is reported, the others
+    run.
+    """
     program(guest, "1-fails", "echo why; exit 3")
     program(guest, "2-writes", "yes | head -c 3000000; echo last")
     program(guest, "3-none", "")
@@ -121,7 +123,7 @@ def test_bad_hooks_are_told_and_end(guest: Guest) -> None:
     assert found["2-writes"]["trouble"] == ""
     assert found["2-writes"]["output"].endswith("last\n")
     assert len(found["2-writes"]["output"]) <= 2000
-    assert "cannot be run" in found["3-none"]["trouble"]
+    assert "cannot run" in found["3-none"]["trouble"]
     assert (found["4-forks"]["trouble"], found["4-forks"]["output"]) == ("", "forked\n")
     guest.exec("pkill -f 'sleep 1000'")
 
@@ -145,7 +147,7 @@ asyncio.run(main())
 
 
 def test_a_hook_that_hangs_is_killed(tmp_path: Path) -> None:
-    """So are those it has started in its group; nothing of it stays open."""
+    """So are its children in its group; nothing of it stays open."""
     hangs = tmp_path / "hangs"
     hangs.write_text("#!/bin/sh\ntrap '' TERM\nyes &\nyes\n")
     hangs.chmod(0o755)
@@ -175,7 +177,9 @@ sys.stdin.read()
 
 
 def test_a_program_that_listens(guest: Guest) -> None:
-    """Its functions are called before the restore is over; what they raise is told; its FIFO goes with it."""
+    """Its functions are called before the restore is over; their errors are reported; its FIFO goes with
+    it.
+    """
     folder = Path(holdfast_session.__file__).parent
     (guest.folder / "listener.py").write_text(LISTENER.format(folder=str(folder)))
     log = guest.folder / "work" / "log"
@@ -193,8 +197,8 @@ def test_a_program_that_listens(guest: Guest) -> None:
     assert outcomes(guest) == []
 
 
-def test_who_seeds_random_by_hand_keeps_the_numbers(tmp_path: Path) -> None:
-    """`random` is seeded anew only if nobody chose a seed; `everything` does it all the same."""
+def test_random_keeps_a_seed_set_by_hand(tmp_path: Path) -> None:
+    """`random` is only reseeded if no seed was chosen; `everything` reseeds it in any case."""
     folder = Path(holdfast_session.__file__).parent
     code = f"""
 import sys, random; sys.path.insert(0, {str(folder)!r})
@@ -217,7 +221,7 @@ node = uuid.getnode(); hs.reseed(); print(node != uuid.getnode(), uuid.uuid1() !
 
 
 def test_answers_of_programs_are_checked() -> None:
-    """What a program of the session says is believed as far as it has the agreed form."""
+    """Messages of programs in the session are believed only as far as they are well-formed."""
     expected = {"1.0": "pid 7"}
     assert listeners.answer(b'{"number":"1.0","called":2,"wrong":"x"}', expected) == ("1.0", 2, "x")
     assert listeners.answer(b'{"number":"1.0","called":-2,"wrong":7}', expected) == ("1.0", 0, "")
@@ -226,7 +230,9 @@ def test_answers_of_programs_are_checked() -> None:
 
 
 def test_environments() -> None:
-    """A task gets the facts of now whatever a shell said, and the host name unless the shell has its own."""
+    """A task gets the present identity whatever a shell says, and the host name unless the shell has its
+    own.
+    """
     own = {"HOLDFAST_NAME": "copy", "HOSTNAME": "copy", "PATH": "x"}
     assert identity_files.told({"HOLDFAST_NAME": "old", "A": "1"}, own) == {
         "HOLDFAST_NAME": "copy",
@@ -246,7 +252,7 @@ def test_environments() -> None:
 
 
 def test_lines_the_user_added_to_files_of_the_engine(tmp_path: Path) -> None:
-    """A copy gets them behind its own, once; lines that the engine gave the parent stay behind."""
+    """A copy gets them after its own, once; the engine's lines for the parent are left out."""
     hosts, gone = tmp_path / "hosts", tmp_path / "gone"
     hosts.write_text("127.0.0.1 localhost\n10.0.0.1 parent\n")
     files = EngineFiles([hosts, gone])

@@ -1,4 +1,4 @@
-"""What commands and cells changed, written down by a real supervisor with a real bash and kernel."""
+"""Changes by commands and cells, recorded by a real supervisor with a real bash and kernel."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def test_a_command_that_changed_the_shell(guest: Guest) -> None:
 
 
 def test_secrets_are_masked_in_the_session(guest: Guest) -> None:
-    """What looks like a secret by its name, and passwords in addresses and options, are not told."""
+    """Values whose names look secret, and passwords in addresses and options, are not reported."""
     guest.exec("export API_TOKEN=geheim1 DB=postgres://u:geheim2@h/d; password=geheim3; keyboard=us")
     guest.exec("(exec -a 'server --password=geheim4 --token geheim5' sleep 1000) &")
     found = held(guest)
@@ -61,7 +61,7 @@ def test_secrets_are_masked_in_the_session(guest: Guest) -> None:
 
 
 def test_a_cell_that_changed_the_kernel(guest: Guest) -> None:
-    """Names of the kernel are told with what they are; values are not."""
+    """Names of the kernel are reported with their kinds; values are not."""
     guest.run_cell("x = 5; items = [1, 2]", id="cell-1")
     entry = wait_for_change(guest, "names")
 
@@ -73,7 +73,7 @@ def test_a_cell_that_changed_the_kernel(guest: Guest) -> None:
 
 
 def test_processes_with_ports_and_commands(guest: Guest) -> None:
-    """A server is told with its port and the command it is from; shells and kernels with their role."""
+    """A server is reported with its port and the command it is from; shells and kernels with their role."""
     server = "import socket, time; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1])"
     listen = f'exec 3< <(exec python3 -u -c "{server}; time.sleep(1000)"); read -u 3 port; echo $port'
     result = guest.exec(listen, id="srv")
@@ -88,7 +88,7 @@ def test_processes_with_ports_and_commands(guest: Guest) -> None:
 
 
 def test_facts_about_files(guest: Guest) -> None:
-    """Kind, size, times and package of each path; what is not there is null; edited files have no package."""
+    """Kind, size, times and package of each path; a missing one is null; edited files have no package."""
     site = guest.folder / "site-packages"
     info = site / "toy-1.0.dist-info"
     info.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What a session's shell and kernel write into its journal, by a real supervisor."""
+"""The entries of a session's shell and kernel in its journal, by a real supervisor."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def await_entry(guest: Guest, kind: str, **wanted: Any) -> dict[str, Any]:
 
 
 def test_a_command_is_two_entries(guest: Guest) -> None:
-    """When it started, of whom and why; and how it ended."""
+    """Its start, with actor and reason, and its end."""
     done = guest.exec("echo out; (exit 3)", actor="agent:coder", reason="to see")
 
     started, ended = entries(guest, "command_started", "command_ended")
@@ -66,7 +66,7 @@ def test_what_a_person_types_is_an_entry(guest: Guest) -> None:
     assert ended["end_offset"] > started["offset"]
 
 
-def test_lines_typed_ahead_are_told_apart(guest: Guest) -> None:
+def test_lines_typed_ahead_are_distinguished(guest: Guest) -> None:
     """Each with its own text, however fast they come."""
     guest.exec("true")
     guest.ask("send", b"".join(b": line%d\r" % number for number in range(20)))
@@ -120,7 +120,7 @@ def test_a_cell_is_two_entries_with_what_it_showed(guest: Guest) -> None:
 
 
 def test_outputs_of_a_cell_are_bounded(guest: Guest) -> None:
-    """What is over the limit is left out, and that is told."""
+    """Output over the limit is left out, and the omission is recorded."""
     guest.run_cell("for _ in range(30): print('x' * 10_000)")
 
     (ended,) = entries(guest, "cell_ended")
@@ -188,7 +188,7 @@ def test_a_command_that_was_refused_leaves_its_key_free(guest: Guest) -> None:
 
 
 def test_a_cell_under_a_key_runs_once(guest: Guest) -> None:
-    """What it showed comes again."""
+    """Its output comes again."""
     guest.run_cell("count = 0")
     code = "count += 1; print('ran', count)"
     first, again = (guest.run_cell(code, key="cell") for _ in range(2))
@@ -198,7 +198,7 @@ def test_a_cell_under_a_key_runs_once(guest: Guest) -> None:
 
 
 def test_keys_and_journal_outlive_the_supervisor(guest: Guest) -> None:
-    """Another one in the same files knows what ran, tells what is missing, and what nobody can know."""
+    """Another one in the same files knows what ran, says what is missing, and which outcome is lost."""
     guest.exec("echo kept; (exit 6)", key="done")
     guest.run_cell("print(1)", key="cell done")
     seen = entries(guest)

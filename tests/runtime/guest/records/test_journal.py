@@ -46,7 +46,7 @@ def test_lines_are_found_by_their_number(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut", [1, 5, 11])
 def test_a_torn_last_line_is_cut(tmp_path: Path, cut: int) -> None:
-    """What a crash left of the last line goes, numbers go on behind the last whole one."""
+    """The part of the last line that a crash left goes, and numbers continue after the last whole one."""
     _filled(tmp_path, 10).close()
     path = next(tmp_path.iterdir())
     path.write_bytes(path.read_bytes()[:-cut])
@@ -59,7 +59,7 @@ def test_a_torn_last_line_is_cut(tmp_path: Path, cut: int) -> None:
     assert _all(EntryLog(tmp_path, 1 << 20), 8) == [9, 10]
 
 
-def test_zeros_behind_the_last_line_are_cut(tmp_path: Path) -> None:
+def test_zeros_after_the_last_line_are_cut(tmp_path: Path) -> None:
     """A machine that lost power may leave a file longer than what was written to it."""
     _filled(tmp_path, 3).close()
     path = next(tmp_path.iterdir())
@@ -71,7 +71,7 @@ def test_zeros_behind_the_last_line_are_cut(tmp_path: Path) -> None:
 
 
 def test_the_oldest_segments_are_dropped_at_the_limit(tmp_path: Path) -> None:
-    """What is dropped is told; the rest is read on."""
+    """Dropped lines are reported; the rest can be read."""
     log = _filled(tmp_path, 300, capacity=3000, segment_size=1000)
 
     dropped = log.trim()
@@ -95,8 +95,8 @@ def test_what_the_journal_drops_is_an_entry(tmp_path: Path) -> None:
     assert dropped["bytes"] > 1 << 20
 
 
-def test_the_journal_goes_on_after_a_crash(tmp_path: Path) -> None:
-    """A torn line is an entry; what was whole is there."""
+def test_the_journal_continues_after_a_crash(tmp_path: Path) -> None:
+    """A torn line is an entry; whole lines are kept."""
     journal = Journal(tmp_path)
     journal.append("one", value=1, missing=None)
     journal.append("two")
@@ -122,7 +122,7 @@ def test_an_entry_that_is_too_long_loses_its_texts(tmp_path: Path) -> None:
 
 
 def test_the_copy_has_what_came_since_the_session_began(tmp_path: Path) -> None:
-    """Not what the session it was forked from had written, but all of its own, also of a pause."""
+    """Not the entries of the session it was forked from, but all of its own, also those of a pause."""
     journal = Journal(tmp_path / "journal", tmp_path / "run")
     journal.append("before")
     journal.pause()
@@ -146,8 +146,8 @@ def _kinds(folder: Path) -> list[str]:
     return [json.loads(line)["kind"] for line in lines]
 
 
-def test_the_journal_tells_when_a_session_begins(guest: Any) -> None:
-    """Its first entry says so, and readers that follow get those that come."""
+def test_the_journal_records_when_a_session_begins(guest: Any) -> None:
+    """Its first entry says so, and following readers get new entries."""
     with guest.call("journal", follow=True, limit=1) as call:
         first = json.loads(call.until("entry").payload)
 
@@ -172,7 +172,7 @@ def test_an_actor_has_a_text_form(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "alice", "person:", "person:a b", "agent:\x1b", f"agent:{'x' * 65}"])
-def test_what_is_no_actor_is_refused(text: str) -> None:
+def test_an_invalid_actor_is_refused(text: str) -> None:
     """No other kinds, no blanks or controls in names."""
     with pytest.raises(ValueError, match="actor"):
         Actor.parse(text)

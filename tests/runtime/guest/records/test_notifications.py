@@ -1,4 +1,4 @@
-"""Who is told of which deaths."""
+"""Which actors are notified of which deaths."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def told(news: News, actor: str = "agent") -> list[int]:
     return [item["seq"] for item in news.since(actor)]
 
 
-def test_each_is_told_once_to_each() -> None:
-    """An agent is not told again of what it knows, nor kept from what another was told."""
+def test_each_actor_is_notified_once() -> None:
+    """An agent does not get again what it knows, and gets what another already got."""
     news = News()
     assert told(news) == []
     died(news, 3, signal=9)
@@ -31,23 +31,23 @@ def test_each_is_told_once_to_each() -> None:
 
 
 def test_the_latest_of_many() -> None:
-    """A result is no place for a list; the events are."""
+    """A result is not the place for a long list; the events are."""
     news = News()
     for seq in range(1, 100):
         died(news, seq, signal=9)
     assert told(news) == list(range(100 - AT_ONCE, 100))
 
 
-def test_one_does_not_hear_of_what_one_has_killed() -> None:
-    """Who ended a task knows."""
+def test_an_actor_is_not_notified_of_what_it_killed() -> None:
+    """The actor who ended a task knows."""
     news = News()
     died(news, 1, "task_ended", signal=15, killed_by="agent")
     assert told(news) == []
     assert told(news, "agent:b") == [1]
 
 
-def test_one_does_not_hear_of_what_one_has_waited_for() -> None:
-    """Who followed a task to its end knows it."""
+def test_an_actor_is_not_notified_of_what_it_waited_for() -> None:
+    """An actor who followed a task to its end knows."""
     news = News()
     died(news, 1, "task_ended", exit_code=0, id="t")
     news.heard("agent", "t")
@@ -55,8 +55,8 @@ def test_one_does_not_hear_of_what_one_has_waited_for() -> None:
     assert told(news, "agent:b") == [1]
 
 
-def test_who_was_killed_for_memory_says_more_than_that_somebody_was() -> None:
-    """The count alone is told only where nobody knows the victim."""
+def test_a_named_victim_replaces_the_count_of_memory_kills() -> None:
+    """The count alone is reported only where the victim is unknown."""
     news = News()
     died(news, 1, "oom", kills=1)
     died(news, 2, cause="oom", signal=9)
@@ -66,7 +66,7 @@ def test_who_was_killed_for_memory_says_more_than_that_somebody_was() -> None:
 
 
 def test_actors_are_bounded() -> None:
-    """Anybody may come under any name."""
+    """Anyone may come under any name."""
     news = News()
     died(news, 1, signal=9)
     for number in range(MAX_ACTORS * 2):
@@ -87,6 +87,6 @@ def test_actors_are_bounded() -> None:
         ("woken", {}, False),
     ],
 )
-def test_what_is_news(kind: str, fields: dict[str, Any], expected: bool) -> None:
-    """What may surprise; a job that is done is none, and the end of the shell is told by its command."""
+def test_surprising_ends_are_news(kind: str, fields: dict[str, Any], expected: bool) -> None:
+    """A job that is done is not news; the end of the shell is reported by its command."""
     assert is_news(kind, fields) is expected

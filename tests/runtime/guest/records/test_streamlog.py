@@ -8,7 +8,7 @@ from holdfast.runtime.guest.records.streamlog import StreamLog
 
 
 def test_spans_cover_what_is_appended() -> None:
-    """Appended bytes lie side by side, cut at the ends of segments."""
+    """Appended bytes are contiguous, cut at the ends of segments."""
     index = SegmentIndex(10, 100)
     assert index.append(7) == [Span(0, 0, 7)]
     assert index.append(15) == [Span(0, 7, 3), Span(10, 0, 10), Span(20, 0, 2)]
@@ -18,7 +18,7 @@ def test_spans_cover_what_is_appended() -> None:
 
 
 def test_the_oldest_segments_go_first() -> None:
-    """What is over the capacity is dropped in whole segments, and cannot be read."""
+    """Bytes over the capacity are dropped in whole segments, and cannot be read."""
     index = SegmentIndex(10, 20)
     index.append(35)
     assert index.trim() == [0, 10]
@@ -27,7 +27,7 @@ def test_the_oldest_segments_go_first() -> None:
         index.locate(19, 1)
 
 
-def test_forgetting_all_leaves_an_empty_stream_that_goes_on() -> None:
+def test_forgetting_all_leaves_an_empty_stream_that_continues() -> None:
     """After everything is forgotten the stream continues at the same offset."""
     index = SegmentIndex(10, 20)
     index.append(15)

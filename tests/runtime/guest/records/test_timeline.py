@@ -63,7 +63,7 @@ def test_what_is_encoded_is_decoded() -> None:
         assert list(decode(segment[:cut])) == wanted[: len(list(decode(segment[:cut])))]
 
 
-def test_a_clock_that_is_set_back_stands_still() -> None:
+def test_recorded_time_never_runs_backward() -> None:
     """Times never fall, whatever the clock does."""
     encoder = Encoder(Start(1000.0, 0, 40, 120))
     data = b"".join(
@@ -74,7 +74,7 @@ def test_a_clock_that_is_set_back_stands_still() -> None:
 
 
 def test_broken_bytes_are_refused_or_ignored() -> None:
-    """What a hostile guest sends never raises anything but Malformed."""
+    """Whatever a hostile guest sends, the only error is Malformed."""
     rng = random.Random(5)
     head = Encoder(Start(1000.0, 0, 40, 120)).head
     for _ in range(500):
@@ -98,7 +98,7 @@ def test_bytes_that_come_together_are_one_moment(tmp_path: Path, clock: list[flo
 
 
 def test_old_segments_go_with_the_bound_and_with_the_output(tmp_path: Path, clock: list[float]) -> None:
-    """What is left is whole, begins at a segment, and can be asked for by offset."""
+    """The rest is whole, begins at a segment, and can be read by offset."""
     recording = recorded(tmp_path / "r", clock, segment_size=64, capacity=640)
     for end in range(100, 100_000, 100):
         clock[0] += 1.0
@@ -113,8 +113,8 @@ def test_old_segments_go_with_the_bound_and_with_the_output(tmp_path: Path, cloc
     assert moments(recording)[-1].offset == 99_900
 
 
-def test_who_shows_what_is_typed() -> None:
-    """Only echo and the shell's own prompt are known to show it."""
+def test_only_known_editors_echo() -> None:
+    """Only echo and the shell's own prompt are known to show typed text."""
     assert echo_of(canonical=True, echo=True, at_prompt=False) is Echo.TERMINAL
     assert echo_of(canonical=True, echo=False, at_prompt=True) is Echo.SECRET
     assert echo_of(canonical=False, echo=False, at_prompt=True) is Echo.PROMPT
@@ -141,7 +141,7 @@ def test_after_a_line_at_the_prompt_nothing_is_kept_until_the_next() -> None:
         (Echo.NOBODY, Echo.PROMPT),
     ],
 )
-def test_what_nobody_is_known_to_show_is_not_kept(before: Echo, after: Echo) -> None:
+def test_input_without_a_known_echo_is_not_kept(before: Echo, after: Echo) -> None:
     """Where the echo is off, goes off, or a program reads raw keys."""
     assert Typing().judge(b"hunter2\r", before, after, 1) == [Typed(8, None)]
 

@@ -20,7 +20,7 @@ ENDED = 9
 
 
 class Scene:
-    """A terminal whose foreground group changes from look to look, and a clock that only moves when told."""
+    """A terminal whose foreground group changes from look to look, and a clock that only moves on command."""
 
     pid = SHELL
 
@@ -54,7 +54,7 @@ class Scene:
         return cast("asyncio.TimerHandle", None)
 
     def play(self) -> int:
-        """Pursue until nobody looks any more or the command, as long as the script, is over."""
+        """Pursue until there are no more looks or the command, as long as the script, is over."""
         runs, begun = lambda: self.at < len(self.groups), lambda: True
         Pursuit(self, self, runs, begun, self.state, self.waits).begin()
         looks = 0
@@ -77,7 +77,7 @@ class Scene:
         ([5, SHELL, 6, SHELL, 7], [5, 6, 7]),
     ],
     ids=[
-        "goes on because it wants to",
+        "continues because it wants to",
         "ended",
         "found the shell",
         "copy",
@@ -87,14 +87,14 @@ class Scene:
     ],
 )
 def test_each_program_is_interrupted_once(groups: list[int], hit: list[int]) -> None:
-    """The signal is sent again only to what did not get it."""
+    """The signal is repeated only for programs that did not get it."""
     scene = Scene(groups)
     scene.play()
     assert scene.hit == hit
 
 
 def test_a_program_that_could_not_run_has_not_settled() -> None:
-    """On a busy machine it may end of itself before it takes the signal; then the next one gets it."""
+    """On a busy machine it may end on its own before it takes the signal; then the next one gets it."""
     scene = Scene([5] * 12 + [6, 6])
     scene.waiting = set(range(12))
     scene.play()
@@ -102,7 +102,7 @@ def test_a_program_that_could_not_run_has_not_settled() -> None:
 
 
 def test_a_copy_that_was_taken_for_a_program_is_one_later() -> None:
-    """What the copy got, the program that it became did not; it gets it once."""
+    """The program that a signalled copy became has not got the signal; it gets it once."""
     scene = Scene([5] * (PATIENCE + 8))
     scene.copies = {5: PATIENCE + 2}
     scene.play()
@@ -110,5 +110,5 @@ def test_a_copy_that_was_taken_for_a_program_is_one_later() -> None:
 
 
 def test_it_gives_up() -> None:
-    """A command that goes on in the shell itself is not looked at for ever."""
+    """A command that continues in the shell itself is not pursued forever."""
     assert Scene([SHELL] * 1000).play() == LOOKS - 1

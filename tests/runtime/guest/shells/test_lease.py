@@ -14,13 +14,13 @@ def actions(changes: list[Change]) -> list[Action]:
     return [change.action for change in changes]
 
 
-def test_a_free_lease_lets_everybody_type() -> None:
-    """Nobody needs to take it."""
+def test_a_free_lease_lets_everyone_type() -> None:
+    """No one needs to take it."""
     assert Lease().allows(AGENT)
 
 
 def test_one_holder_at_a_time() -> None:
-    """Who comes second is told who holds it and since when; the holder's own actions pass."""
+    """The second one learns who holds it and since when; the holder's own actions pass."""
     lease = Lease()
     [change] = lease.take(ALICE, 5.0, token="a")
 
@@ -61,7 +61,7 @@ def test_a_lease_for_a_time_outlives_connections_and_then_ends() -> None:
 
 
 def test_a_connection_keeps_it_beyond_its_time() -> None:
-    """The time ends while the person is attached: the lease stays until that ends, too."""
+    """The time ends while the person is attached: the lease stays until the connection ends as well."""
     lease = Lease()
     lease.take(ALICE, 0.0, until=10.0)
     lease.take(ALICE, 1.0, token="a")
@@ -70,8 +70,8 @@ def test_a_connection_keeps_it_beyond_its_time() -> None:
     assert actions(lease.left("a", lost=False)) == [Action.RETURN]
 
 
-def test_it_is_handed_over_by_its_holder_only() -> None:
-    """The one it goes to keeps it by the connections it has, or for a time."""
+def test_only_its_holder_hands_it_over() -> None:
+    """The next holder keeps it by the connections it has, or for a time."""
     lease = Lease()
     lease.take(ALICE, 0.0, token="a")
     with pytest.raises(Held):
@@ -87,7 +87,7 @@ def test_it_is_handed_over_by_its_holder_only() -> None:
     assert lease.until == 60.0
 
 
-def test_force_takes_it_from_anybody() -> None:
+def test_force_takes_it_from_any_holder() -> None:
     """And the change says from whom."""
     lease = Lease()
     lease.take(AGENT, 0.0, until=100.0)
@@ -100,7 +100,7 @@ def test_force_takes_it_from_anybody() -> None:
 
 
 def test_after_a_capture_the_holder_comes_back_first() -> None:
-    """The cut connection is no return: for a moment nobody else may take it, then it is free."""
+    """The cut connection does not return the lease: for a while no one else may take it, then it is free."""
     lease = Lease()
     lease.take(ALICE, 0.0, token="a")
     lease.cut()
@@ -120,7 +120,7 @@ def test_after_a_capture_the_holder_comes_back_first() -> None:
 
 
 def test_a_copy_has_no_holder() -> None:
-    """A fork's shell is free, whoever held its parent's."""
+    """A fork's shell is free, regardless of its parent's holder."""
     lease = Lease()
     lease.take(ALICE, 0.0, token="a", until=100.0)
     lease.cut()
@@ -139,8 +139,8 @@ def test_use_is_noted() -> None:
     assert lease.active == 6.0
 
 
-def test_whatever_happens_a_held_lease_has_something_that_keeps_it() -> None:
-    """After any steps, a holder has a connection, a time or a grace: none is for ever."""
+def test_a_held_lease_always_has_something_that_keeps_it() -> None:
+    """After any steps, a holder has a connection, a time or a grace: none is forever."""
     rng = random.Random(7)
     for _ in range(300):
         lease, now = Lease(), 0.0

@@ -1,4 +1,4 @@
-"""What a terminal would cut is refused, and nothing else."""
+"""Typed text that a terminal would cut is refused, and nothing else."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def test_lines_are_measured_with_what_was_typed_before() -> None:
     assert limit.excess(b"z" * LONGEST, ENDS) == 0
 
 
-def test_a_prompt_takes_a_line_of_any_length_and_its_command_does_not() -> None:
-    """But all of a paste that says it is one."""
+def test_a_prompt_takes_a_line_of_any_length_but_its_command_does_not() -> None:
+    """Except for a paste that is marked as one."""
     limit = LineLimit()
     assert limit.later_excess(b"x" * 10_000 + b"\r" + b"y" * LONGEST + b"\n") == 0
     assert limit.later_excess(b"x\r" + b"y" * 5000 + b"\n") == 5000
@@ -43,7 +43,7 @@ def _refused(guest: Guest, op: str, data: bytes, **args: object) -> None:
 
 
 def test_a_line_that_would_be_cut_is_not_typed(guest: Guest) -> None:
-    """What arrives is all that was typed, to the last byte; in pieces, too, and where keys are read."""
+    """All that was typed arrives, to the last byte; also in pieces, and where keys are read."""
     line = b"y" * LONGEST + b"\n"
     with guest.begin("cat > f") as command:
         command.until("waiting")
@@ -62,7 +62,7 @@ def test_a_line_that_would_be_cut_is_not_typed(guest: Guest) -> None:
     assert (guest.folder / "work" / "f").stat().st_size == 10_001
 
     _refused(guest, "send", b"cat > g\n" + b"y" * 5000 + b"\n\x04")
-    # Also right after a command, when the prompt is still to come.
+    # Also right after a command, before the prompt appears.
     guest.exec("PROMPT_COMMAND='sleep 0.2'")
     guest.ask("send", b": " + b"y" * 5000 + b"\n")
     assert guest.exec("echo typed; ls g").output.startswith(b"typed\r\nls: ")

@@ -16,7 +16,7 @@ EXECUTED_AT = STREAM.index(EXECUTED)
 
 
 def test_marks_are_found_with_their_place_and_values() -> None:
-    """A mark tells its kind, status, serial number and exact place."""
+    """A mark has its kind, status, serial number and exact place."""
     found = MarkReader(NONCE, offset=1000).feed(STREAM)
     assert found[:2] == [
         Mark(Kind.ACCEPTED, 1002, 1002 + len(ACCEPTED), 0, 7),
@@ -58,7 +58,7 @@ def visible(data: bytes, *, start: int = 0, final: bool = True) -> tuple[list[Pi
 
 
 def test_readers_get_output_without_marks_at_true_offsets() -> None:
-    """Pieces say where they stand and where to go on, marks and all."""
+    """Pieces have their offset and the offset to continue from, past the marks."""
     pieces, at = visible(STREAM)
     assert b"".join(piece.data for piece in pieces) == b"$ out\x1b[0mput\r\n\x1b]0;title\a"
     assert [STREAM[piece.offset : piece.offset + len(piece.data)] for piece in pieces] == [
@@ -69,7 +69,7 @@ def test_readers_get_output_without_marks_at_true_offsets() -> None:
 
 
 def test_every_start_gives_the_same_rest() -> None:
-    """A reader may begin anywhere, in the middle of a mark too."""
+    """A reader may begin anywhere, even in the middle of a mark."""
     shown = [(piece.offset + i, byte) for piece in visible(STREAM)[0] for i, byte in enumerate(piece.data)]
     for start in range(len(STREAM)):
         pieces, _ = visible(STREAM, start=start)
@@ -87,13 +87,13 @@ def test_a_cut_mark_is_left_for_later() -> None:
 
 
 def test_an_endless_mark_is_output() -> None:
-    """What begins like a mark and does not end is shown once it is longer than any mark."""
+    """An apparent mark without an end is shown once it is longer than any mark."""
     data = b"\x1b]133;D" + b"x" * 300
     assert visible(data, final=False)[1] == len(data)
 
 
 def test_marks_in_capital_letters_are_marks() -> None:
-    """A terminal may be told to write nothing else (`stty olcuc`)."""
+    """A terminal may be set to write nothing else (`stty olcuc`)."""
     capitals = (
         STREAM.replace(NONCE.encode(), NONCE.upper().encode()).replace(b"hf=", b"HF=").replace(b"x=", b"X=")
     )

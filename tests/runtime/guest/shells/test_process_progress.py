@@ -1,4 +1,4 @@
-"""What is found of programs that a shell starts, in real processes."""
+"""Inspection of programs that a shell starts, with real processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PIPE = ("bash", "-c", "set -m; sleep 600 | sleep 600; exit 0")
 
 @pytest.fixture
 def shell() -> Iterator[subprocess.Popen[bytes]]:
-    """A shell that waits for two programs in a process group of their own."""
+    """Yield a shell that waits for two programs in a process group of their own."""
     with subprocess.Popen(PIPE) as process:
         yield process
         programs = [one.pid for one in _children(process.pid)]
@@ -32,14 +32,14 @@ def _children(shell: int) -> list[access.Stat]:
 
 
 def _programs(shell: int) -> list[access.Stat]:
-    """The programs of the pipe, as soon as both are."""
+    """Return the programs of the pipe, as soon as both are there."""
     while True:
         found = _children(shell)
         if len(found) == 2 and all(program.name == "sleep" for program in found):
             return found
 
 
-def test_a_program_is_found_without_a_look_at_all_others(
+def test_a_program_is_found_without_reading_all_processes(
     shell: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where there are many processes, one of a millisecond is gone before all have been read."""
@@ -51,7 +51,7 @@ def test_a_program_is_found_without_a_look_at_all_others(
 
 
 def test_a_group_whose_first_program_is_gone_still_runs(shell: subprocess.Popen[bytes]) -> None:
-    """The others are looked for."""
+    """The others are found."""
     group = _programs(shell.pid)[0].group
     os.kill(group, signal.SIGKILL)
     while len(_children(shell.pid)) == 2:
@@ -62,8 +62,8 @@ def test_a_group_whose_first_program_is_gone_still_runs(shell: subprocess.Popen[
     assert group_state(group, shell.pid) is Group.ENDED
 
 
-def test_a_signal_waits_for_what_does_not_run() -> None:
-    """For what was stopped, as for what gets no processor."""
+def test_a_signal_to_a_process_that_does_not_run_waits() -> None:
+    """For a stopped process, as for one that gets no processor."""
     with subprocess.Popen(["sleep", "600"], process_group=0) as program:
         program.send_signal(signal.SIGSTOP)
         while (status := access.stat(program.pid)) is None or status.state != "T":

@@ -74,8 +74,8 @@ def test_a_hundred_megabytes_of_output(guest: Guest) -> None:
     assert int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) < 60_000
 
 
-def test_output_that_nobody_reads_is_a_gap_with_a_size(guest: Guest) -> None:
-    """What is over the kept amount is told as a gap, and offsets add up."""
+def test_unread_output_is_a_gap_with_a_size(guest: Guest) -> None:
+    """Output over the kept amount is reported as a gap, and offsets add up."""
     guest.exec("stty -opost; head -c 280000000 /dev/zero; stty opost", id="big")
     frames = guest.ask("wait", id="big")
     gaps = [frame.head for frame in frames if frame.event == "gap"]
@@ -174,8 +174,8 @@ def test_exit_and_exec_end_the_shell(guest: Guest) -> None:
     assert guest.exec("echo $$").output.strip() != str(first).encode()
 
 
-def test_a_bash_that_replaces_the_shell_goes_on(guest: Guest) -> None:
-    """`exec bash` keeps the process, and commands go on in it."""
+def test_a_bash_that_replaces_the_shell_takes_commands(guest: Guest) -> None:
+    """`exec bash` keeps the process, and commands run in it."""
     pid = guest.shell()["pid"]
     rcfile = guest.folder / "state/shells/main/bashrc"
     result = guest.exec(f"X=1; exec bash --rcfile {rcfile}")
@@ -231,7 +231,7 @@ def test_a_timeout_ends_what_ignores_the_interrupt(guest: Guest) -> None:
 
 
 def test_a_timeout_ends_a_loop_of_the_shell_itself(guest: Guest) -> None:
-    """A loop without a process of its own is interrupted, too."""
+    """A loop without a process of its own is also interrupted."""
     result = guest.exec("while :; do :; done", timeout=0.2)
     assert result.timed_out
     assert not result.shell_exited
@@ -257,7 +257,7 @@ def test_ctrl_c_reaches_the_foreground(guest: Guest) -> None:
 
 
 def test_ctrl_d_at_the_prompt_gives_a_new_shell(guest: Guest) -> None:
-    """End of input ends the shell as it would end any; the stream goes on in a new one."""
+    """End of input ends the shell as it would end any; the stream continues in a new one."""
     guest.exec("true")
     first = guest.shell()["pid"]
     with guest.call("read", offset=-1, follow=True) as reader:
@@ -268,7 +268,7 @@ def test_ctrl_d_at_the_prompt_gives_a_new_shell(guest: Guest) -> None:
 
 
 def test_a_half_typed_line_is_replaced(guest: Guest) -> None:
-    """What a person began to type does not become part of the command, in whatever mode the line is."""
+    """A person's unfinished line does not become part of the command, in whatever mode the line is."""
     guest.exec("true")
     for typed in (b"rm -rf ", b"'open quote", b"\x12search", b"\x16", b"\x1b3"):
         guest.ask("send", typed)
@@ -298,7 +298,7 @@ def test_programs_read_what_is_typed(guest: Guest) -> None:
 
 
 def test_a_lost_client_loses_nothing(guest: Guest) -> None:
-    """A command goes on without its client, runs once, and can be joined by its id from any offset."""
+    """A command continues without its client, runs once, and can be joined by its id from any offset."""
     begun = guest.begin("echo one; read x; echo two; echo ran >>runs", id="job")
     begun.until_output(b"one")
     begun.close()
@@ -331,7 +331,9 @@ def test_the_terminal_can_be_read_without_its_marks(guest: Guest) -> None:
 
 
 def test_people_attach_and_type(guest: Guest) -> None:
-    """Several clients see the same terminal; each may type and resize; the size without them returns."""
+    """Several clients see the same terminal; each may type and resize; without them the original size
+    returns.
+    """
     guest.exec("true")
     with guest.call("attach", rows=30, cols=100, tail=1000) as one:
         assert one.until("attached").head["rows"] == 30
@@ -391,7 +393,7 @@ def test_orphans_are_adopted_and_collected(guest: Guest) -> None:
     ],
 )
 def test_wrong_requests_are_refused_by_name(guest: Guest, op: str, args: dict[str, Any], code: str) -> None:
-    """A request that cannot be done gets one error with a code, and the supervisor goes on."""
+    """A request that cannot be done gets one error with a code, and the supervisor continues."""
     with pytest.raises(Refused) as caught:
         guest.ask(op, **args)
     assert caught.value.code == code
@@ -400,6 +402,6 @@ def test_wrong_requests_are_refused_by_name(guest: Guest, op: str, args: dict[st
 
 
 def test_a_command_with_nul_is_refused(guest: Guest) -> None:
-    """What no shell could read is refused before it is tried."""
+    """A command that no shell could read is refused before it is tried."""
     with pytest.raises(Refused, match="NUL"):
         guest.exec(b"echo a\0b")

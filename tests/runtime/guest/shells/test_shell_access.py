@@ -1,4 +1,4 @@
-"""Tests of who is at a shell, without a terminal: what a copy's size waits for."""
+"""The people at a shell, without a terminal: when a copy's size may change."""
 
 from __future__ import annotations
 

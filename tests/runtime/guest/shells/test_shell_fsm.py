@@ -19,7 +19,7 @@ from holdfast.runtime.guest.shells.shell_fsm import (
 
 
 class Play:
-    """A machine, a clock and an offset that move on."""
+    """A machine, a clock and an offset that advance."""
 
     def __init__(self) -> None:
         self.machine = ShellMachine()
@@ -68,14 +68,14 @@ def test_a_command_ends_where_the_shell_says_it_was_executed() -> None:
 
 
 def test_a_command_ends_at_the_latest_with_the_next_prompt() -> None:
-    """A shell that replaced itself never says that it executed; its prompt ends the command."""
+    """A shell that replaced itself never reports that it executed; its prompt ends the command."""
     play = Play()
     request = play.running()
     play.mark(Kind.DONE, status=3)
     assert (request.phase, request.exit_code) == (Phase.FINISHED, 3)
 
 
-def test_a_command_waits_for_a_prompt_that_is_on_its_way() -> None:
+def test_a_command_waits_for_an_imminent_prompt() -> None:
     """Between two commands a request is offered as soon as the prompt is ready."""
     play = Play()
     request, actions = play.submit()
@@ -84,7 +84,7 @@ def test_a_command_waits_for_a_prompt_that_is_on_its_way() -> None:
 
 
 def test_a_prompt_that_does_not_come_refuses_the_command() -> None:
-    """A command does not wait for ever for a prompt."""
+    """A command does not wait forever for a prompt."""
     play = Play()
     request, _ = play.submit()
     assert play.machine.wake_at == PROMPT_PATIENCE
@@ -94,7 +94,7 @@ def test_a_prompt_that_does_not_come_refuses_the_command() -> None:
 
 
 def test_one_command_at_a_time() -> None:
-    """A second command is refused, and told who has the shell."""
+    """A second command is refused, with the holder of the shell."""
     play = Play()
     play.running()
     with pytest.raises(Busy) as caught:
@@ -103,7 +103,7 @@ def test_one_command_at_a_time() -> None:
 
 
 def test_what_a_person_runs_holds_the_shell() -> None:
-    """While a typed command goes on others are refused after a moment; afterwards they are not."""
+    """While a typed command runs others are refused after a moment; afterwards they are not."""
     play = Play()
     play.prompt()
     play.mark(Kind.ACCEPTED)
@@ -129,7 +129,7 @@ def test_a_person_who_is_faster_wins() -> None:
 
 
 def test_an_offer_that_was_taken_meanwhile_is_not_refused() -> None:
-    """An offer that cannot be withdrawn is about to run, and its result will be told."""
+    """An offer that cannot be withdrawn is about to run, and its result will be reported."""
     play = Play()
     play.prompt()
     request, _ = play.submit()
@@ -178,7 +178,7 @@ def test_an_incomplete_command_is_cancelled() -> None:
 
 
 def test_the_end_of_the_shell_ends_the_command() -> None:
-    """`exit 3` in a command is its result, and that the shell is gone is told."""
+    """`exit 3` in a command is its result, which also says that the shell is gone."""
     play = Play()
     request = play.running()
     play.machine.exited(99, play.now, exit_code=3, signal=None)
@@ -210,7 +210,7 @@ def test_a_shell_killed_with_the_command_in_hand_ends_it() -> None:
     assert (request.phase, request.exit_code, request.signal) == (Phase.FINISHED, None, 9)
 
 
-def test_a_timeout_escalates_from_asking_to_killing() -> None:
+def test_a_timeout_escalates_from_interrupt_to_kill() -> None:
     """SIGINT, SIGTERM, SIGKILL, and the shell only when nothing else helped."""
     play = Play()
     request = play.running(timeout=5.0)
@@ -274,8 +274,8 @@ def test_a_shell_that_is_at_work_is_waited_for_longer() -> None:
     assert play.wake() == [Action.WITHDRAW]
 
 
-def test_what_a_person_runs_is_not_waited_for_because_it_works() -> None:
-    """It would work on for as long as it likes."""
+def test_what_a_person_runs_gets_no_extra_time_for_working() -> None:
+    """It would keep working for as long as it likes."""
     play = Play()
     play.prompt()
     play.mark(Kind.ACCEPTED)
@@ -296,15 +296,15 @@ def test_a_command_that_could_not_be_offered_is_refused_with_the_reason() -> Non
 
 @pytest.mark.parametrize("kind", [Kind.PROMPT, Kind.READY])
 def test_a_command_whose_end_was_lost_ends_with_the_prompt(kind: Kind) -> None:
-    """Ctrl-C makes a terminal drop output, marks included; the next prompt tells the status once more."""
+    """Ctrl-C makes a terminal drop output, marks included; the next prompt repeats the status."""
     play = Play()
     request = play.running()
     play.mark(kind, status=130)
     assert (request.phase, request.exit_code) == (Phase.FINISHED, 130)
 
 
-def test_a_command_whose_start_was_lost_ends_all_the_same() -> None:
-    """It was offered, and the shell says that it executed it."""
+def test_a_command_whose_start_was_lost_still_ends() -> None:
+    """It was offered, and the shell reports that it executed it."""
     play = Play()
     play.prompt()
     request, _ = play.submit(serial=5)

@@ -1,4 +1,4 @@
-"""What a shell writes down about itself: parsed from bytes, and written by a real bash on this machine."""
+"""A shell's own record of its state: parsed from bytes, and written by a real bash on this machine."""
 
 import os
 from pathlib import Path
@@ -17,14 +17,14 @@ from holdfast.runtime.guest.shells.shell_state import (
 
 
 def state_of(guest: Guest) -> ShellState:
-    """The state as the shell wrote it at the end of its last command."""
+    """Return the state as the shell wrote it at the end of its last command."""
     found = parse((guest.folder / "state/shells/main/control/state").read_bytes())
     assert found is not None
     return found
 
 
 def written(guest: Guest) -> tuple[int, int]:
-    """What is another when the file was written again."""
+    """Return a value that differs when the file was written again."""
     status = (guest.folder / "state/shells/main/control/state").stat()
     return status.st_ino, status.st_ctime_ns
 
@@ -47,7 +47,7 @@ def encoded(records: tuple[tuple[str, ...], ...] = RECORDS) -> bytes:
 
 
 def test_the_agreed_form_is_read() -> None:
-    """Every kind of record becomes what it stands for, and the environment is what is exported and told."""
+    """Every kind of record becomes what it stands for; the environment is the exported, known part."""
     state = parse(encoded())
 
     assert state is not None
@@ -75,12 +75,12 @@ def test_the_agreed_form_is_read() -> None:
         b"\xff" * 100,
     ],
 )
-def test_anything_else_is_no_state(data: bytes) -> None:
-    """The folder belongs to the user: what is not whole and of the agreed form is not believed."""
+def test_malformed_state_is_ignored(data: bytes) -> None:
+    """The folder belongs to the user: an incomplete or malformed file is not believed."""
     assert parse(data) is None
 
 
-def test_what_is_no_plain_file_is_not_read(tmp_path: Path) -> None:
+def test_only_plain_files_are_read(tmp_path: Path) -> None:
     """A link, a pipe, a folder, a huge file and nothing at all: none is followed, waited for or loaded."""
     (tmp_path / "real").write_bytes(encoded())
     (tmp_path / "link").symlink_to(tmp_path / "real")
@@ -97,7 +97,7 @@ def test_what_is_no_plain_file_is_not_read(tmp_path: Path) -> None:
 
 
 def test_without_a_state_the_kernel_is_asked(tmp_path: Path) -> None:
-    """For what is no bash, the directory is the process's own and the environment what it was given."""
+    """For a shell other than bash, the directory is the process's own and the environment the initial one."""
     file = StateFile(tmp_path / "state")
     file.begin({"GIVEN": "1"})
     (tmp_path / "state").write_bytes(encoded())
@@ -175,7 +175,7 @@ def test_a_function_among_many_that_is_defined_again(guest: Guest) -> None:
 
 
 def test_hostile_values(guest: Guest) -> None:
-    """Newlines, escape sequences, bytes that are no text and names of records stay values."""
+    """Newlines, escape sequences, bytes that are not text and names of records stay values."""
     guest.exec("x=$'a\\nend\\nv\\n=1\\e[31m'; y=$'\\xff\\xfe'; export z=\"=$(printf %70000s x)\"; e=")
     state = state_of(guest)
 
@@ -208,7 +208,7 @@ def test_only_a_change_is_written(guest: Guest) -> None:
 
 
 def test_subshells_and_nested_shells_write_nothing(guest: Guest) -> None:
-    """What happens in another process is not the shell's state."""
+    """Changes in another process are not part of the shell's state."""
     guest.exec("x=outer")
     before = written(guest)
     rcfile = guest.folder / "state/shells/main/bashrc"
@@ -223,7 +223,7 @@ def test_subshells_and_nested_shells_write_nothing(guest: Guest) -> None:
 
 
 def test_typed_commands_and_new_shells(guest: Guest) -> None:
-    """A line that was typed changes the state, too; after the shell's end the state is the new shell's."""
+    """A typed line also changes the state; after the shell's end the state is the new shell's."""
     guest.exec("x=1")
     with guest.call("attach", rows=24, cols=80) as terminal:
         terminal.until("attached")
@@ -253,7 +253,7 @@ def test_a_shell_that_replaced_itself(guest: Guest) -> None:
 
 
 def test_a_folder_that_cannot_be_written_disturbs_nothing(guest: Guest) -> None:
-    """Where the state cannot be written, commands end as they should, and it is written when it can be."""
+    """Where the state cannot be written, commands end as they should, and it is written when possible."""
     control = guest.folder / "state/shells/main/control"
     guest.exec("x=1")
     (control / "state.new").mkdir()

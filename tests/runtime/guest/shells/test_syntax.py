@@ -1,4 +1,4 @@
-"""What bash makes of text that is not run, and what results say of text it could not read."""
+"""Bash's judgement of text that is not run, and the explanations in results of text it could not read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TEXTS: list[tuple[str, int | None, bool]] = [
 
 
 def test_text_is_checked_without_running_it(guest: Guest) -> None:
-    """Bash tells text that is not finished from text that never can be, and by its line; so does running."""
+    """Bash distinguishes unfinished text from invalid text, and names the line; so does running it."""
     assert [(text, *_checked(guest, text)) for text, _, _ in TEXTS] == TEXTS
     assert [guest.exec(text).incomplete for text, _, _ in TEXTS] == [more for _, _, more in TEXTS]
 
@@ -53,7 +53,7 @@ def test_nothing_of_a_checked_text_runs(guest: Guest, tmp_path: Path) -> None:
     assert not made.exists()
 
 
-def test_the_grammar_is_that_of_the_shell_as_it_is(guest: Guest) -> None:
+def test_the_grammar_is_that_of_the_present_shell(guest: Guest) -> None:
     """Options and aliases that the shell has now count."""
     assert _checked(guest, "wenn true; then :; fi")[0] == 1
     guest.exec("shopt -s extglob; alias wenn=if; alias 'two=echo 1\necho 2'")
@@ -67,7 +67,7 @@ def test_the_grammar_is_that_of_the_shell_as_it_is(guest: Guest) -> None:
     assert _checked(guest, "bad-name() { :; }") == (None, False)
 
 
-def test_what_cannot_be_checked_is_refused(guest: Guest) -> None:
+def test_uncheckable_text_is_refused(guest: Guest) -> None:
     """A NUL byte is, and a shell that is not there; the largest text is read."""
     for op, payload, shell in (("invalid", b"a\0b", "main"), ("unknown_shell", b"true", "two")):
         with pytest.raises(Refused) as refused:
@@ -89,7 +89,7 @@ SAID = {
 
 
 def test_results_say_what_bash_could_not_read(guest: Guest) -> None:
-    """Also where the exit code is that of what came after; who joins later is told the same."""
+    """Also where the exit code is that of a later line; a caller that joins later gets the same."""
     for number, (command, said) in enumerate(SAID.items()):
         message = guest.exec(command, id=f"c{number}").finished.get("message", "")
 
@@ -99,7 +99,7 @@ def test_results_say_what_bash_could_not_read(guest: Guest) -> None:
 
 
 def test_complaints_are_judged_by_the_first() -> None:
-    """Lines that are not bash's are passed over, and so are warnings that mean nothing."""
+    """Lines that are not bash's are skipped, as are warnings that mean nothing."""
     assert judge("", 1) is None
     assert judge("what\nbash: line 3: warning: odd\n", 1) is None
     assert judge("bash: line 3: syntax error: oh\u2028no\nbash: line 4: more", 2) == Fault(
@@ -108,7 +108,7 @@ def test_complaints_are_judged_by_the_first() -> None:
 
 
 def test_a_hostile_state_of_the_shell_only_quotes() -> None:
-    """Names and values of aliases are words, whatever is in them."""
+    """Names and values of aliases are quoted, whatever is in them."""
     state = ShellState(aliases={"a": Variable("a", value="$(id)'\n"), "b;id": Variable("b;id", value="x")})
 
     assert prelude(state) == "alias -- 'a=$(id)'\"'\"'\n' 'b;id=x' 2>/dev/null\nset -n\n"

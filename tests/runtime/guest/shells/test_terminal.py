@@ -1,4 +1,4 @@
-"""A terminal belongs to its program from the first instruction on: nobody else sets it afterwards."""
+"""A terminal belongs to its program from the first instruction on: no one else sets it afterwards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _local_flags(terminal: Terminal) -> int:
 
 
 def test_settings_the_program_makes_at_once_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A program that is faster than who started it keeps its raw mode: it would hear nothing without it."""
+    """A program that is faster than its parent keeps its raw mode: without it, it would get no keys."""
     parent, original, done = os.getpid(), termios.tcgetattr, tmp_path / "done"
 
     def late(fd: int) -> list[object]:

@@ -1,4 +1,4 @@
-"""A shell that is taken: who waits for it, how long, and what is ending already."""
+"""A shell that is taken: which callers wait for it, how long, and what is already ending."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def _said(guest: Guest, **args: object) -> str:
 
 
 def test_the_next_command_after_an_interrupt_or_an_answer_is_taken(guest: Guest) -> None:
-    """What is ending already does not make the shell busy; what waits for more does, at once."""
+    """A command that is ending does not make the shell busy; one that waits for more does, at once."""
     for number in range(3):
         with guest.begin("read x", id=f"r{number}") as connection:
             connection.until("waiting")
@@ -36,7 +36,7 @@ def test_the_next_command_after_an_interrupt_or_an_answer_is_taken(guest: Guest)
 
 
 def test_a_caller_may_wait_for_a_shell_that_is_taken(guest: Guest) -> None:
-    """One after the other they get it, also after what was typed; whose time is over is refused."""
+    """They get it one after the other, also after typed lines; a caller whose time is over is refused."""
     with guest.begin("mkfifo gate; read x < gate", id="first"):
         assert "first is running" in _said(guest)
         assert "first is running" in _said(guest, busy_wait=0.3)
@@ -54,7 +54,7 @@ def test_a_caller_may_wait_for_a_shell_that_is_taken(guest: Guest) -> None:
 
 
 def test_a_caller_may_wait_for_a_kernel_that_is_taken(guest: Guest) -> None:
-    """The next cell begins when the one before it is over; whose time is over is refused."""
+    """The next cell begins when the one before it is over; a caller whose time is over is refused."""
     guest.exec("mkfifo gate")
     with guest.cell("open('gate').read(); x = 7") as first:
         first.until("started")

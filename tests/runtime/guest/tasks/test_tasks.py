@@ -1,4 +1,4 @@
-"""Commands apart from the shell, in a real supervisor."""
+"""Commands outside the shell, in a real supervisor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def told(guest: Guest, kind: str) -> list[dict[str, Any]]:
 
 
 def test_a_task_has_a_terminal_an_output_and_an_end(guest: Guest) -> None:
-    """They can be asked for by anybody, again and again."""
+    """Any caller can read them, again and again."""
     begun = start(guest, "[ -t 0 ] && [ -t 1 ] && echo out; (exit 7)", name="first", actor="agent:a")
     assert (begun["id"], begun["name"], begun["actor"]) == ("t", "first", "agent:a")
     for _ in range(2):
@@ -47,7 +47,7 @@ def test_a_task_runs_beside_the_shell(guest: Guest) -> None:
 
 
 def test_a_task_begins_where_the_shell_is(guest: Guest) -> None:
-    """It has the shell's directory and what the shell exports; what the caller gives comes on top."""
+    """It has the shell's directory and what the shell exports, plus the caller's variables."""
     guest.exec("mkdir sub; cd sub; export SHOWN='a b' OTHER=1; hidden=1")
     start(
         guest,
@@ -60,7 +60,7 @@ def test_a_task_begins_where_the_shell_is(guest: Guest) -> None:
 
 
 def test_a_task_that_asks_for_a_password_says_so(guest: Guest) -> None:
-    """Its state tells it, and the journal; when it is answered it goes on."""
+    """Its state and the journal say so; when it is answered it continues."""
     start(guest, "read -s -p 'Password: ' word; echo; echo got $word; read -p 'Sure? ' sure")
     with guest.call("journal", kinds=["waiting"], follow=True) as journal:
         entry = json.loads(journal.until("entry").payload)
@@ -78,8 +78,8 @@ def test_a_task_that_asks_for_a_password_says_so(guest: Guest) -> None:
     assert (observed["state"], observed["exit_code"]) == ("exited", 0)
 
 
-def test_who_follows_a_task_is_told_that_it_waits(guest: Guest) -> None:
-    """Behind what it wrote before, and once, as with a command of the shell."""
+def test_a_follower_of_a_task_learns_that_it_waits(guest: Guest) -> None:
+    """After what it wrote before, and once, as with a command of the shell."""
     start(guest, "echo first; read -p 'Name: ' name; echo $name")
     with guest.call("wait", id="t") as follower:
         frames = []
@@ -103,7 +103,7 @@ def test_the_same_id_starts_one_task(guest: Guest) -> None:
 
 
 def test_a_signal_ends_all_in_the_terminal(guest: Guest) -> None:
-    """Who sent it is known, and the exit code is as shells tell it."""
+    """The sender is known, and the exit code is that of shells."""
     start(guest, "sleep 1000 & echo $!; set -m; sleep 1000 & echo $!; wait")
     with guest.call("task_wait", id="t") as follower:
         seen = follower.until_output(b"\n")
@@ -131,7 +131,7 @@ def test_an_interrupt_is_that_of_the_terminal(guest: Guest) -> None:
 
 
 def test_a_follower_ends_with_the_task(guest: Guest) -> None:
-    """Reading on gives what comes, then the end."""
+    """Following yields what comes, then the end."""
     start(guest, "echo one; read x; echo two")
     with guest.call("task_read", id="t", offset=0, follow=True) as reader:
         reader.until_output(b"one")
@@ -143,7 +143,7 @@ def test_a_follower_ends_with_the_task(guest: Guest) -> None:
 
 
 def test_a_task_survives_a_pause(guest: Guest) -> None:
-    """Whoever followed it asks again, and misses nothing."""
+    """Its follower asks again, and misses nothing."""
     start(guest, "echo one; read x; echo two")
     guest.pause_and_wake()
     with guest.call("task_wait", id="t") as follower:
@@ -154,7 +154,7 @@ def test_a_task_survives_a_pause(guest: Guest) -> None:
 
 
 def test_what_a_task_leaves_running_is_known_as_its_own(guest: Guest) -> None:
-    """Its end is news like that of a command's server."""
+    """Its end is reported like that of a command's server."""
     wait_for = "until [ -e {} ]; do sleep 0.01; done"
     daemon, rest = wait_for.format("go"), wait_for.format("now")
     start(guest, f"setsid sh -c '{daemon}; exit 3' & {rest}; echo $!")
@@ -178,12 +178,12 @@ def test_what_a_task_leaves_running_is_known_as_its_own(guest: Guest) -> None:
         ("true", {"cwd": "/nowhere"}, "cannot start task: there is no directory /nowhere"),
         (" ", {}, "cannot start task: its command is empty"),
         ("a\0b", {}, "cannot start task: its command contains a NUL byte"),
-        ("true", {"env": {"A=": "b"}}, "cannot start task: its environment must be names and texts"),
+        ("true", {"env": {"A=": "b"}}, "cannot start task: its environment must map names to texts"),
         ("true", {"name": "a\nb"}, "cannot start task: its name must be a line of at most 64"),
     ],
 )
-def test_what_cannot_be_started(guest: Guest, command: str, args: dict[str, Any], message: str) -> None:
-    """It is refused with the reason, and leaves nothing."""
+def test_tasks_that_cannot_be_started(guest: Guest, command: str, args: dict[str, Any], message: str) -> None:
+    """They are refused with the reason, and leave nothing."""
     with pytest.raises(Refused, match=message):
         start(guest, command, **args)
     assert guest.ask("task_list")[0].head["tasks"] == []
@@ -192,7 +192,7 @@ def test_what_cannot_be_started(guest: Guest, command: str, args: dict[str, Any]
 
 
 def test_tasks_are_limited(guest: Guest) -> None:
-    """So many run at once; of those that ended the oldest are forgotten."""
+    """A limited number runs at once; of those that ended the oldest are forgotten."""
     for number in range(32):
         start(guest, "read x", id=f"t{number}")
     with pytest.raises(Refused, match="32 are running already"):
@@ -203,7 +203,7 @@ def test_tasks_are_limited(guest: Guest) -> None:
     assert wait(guest, "one more").exit_code == 0
 
 
-def test_a_task_is_named_as_what_it_has_become(guest: Guest) -> None:
+def test_a_task_is_named_after_its_present_program(guest: Guest) -> None:
     """bash becomes the last program of its text; while it is bash itself, its arguments say nothing new."""
     source = "python3 -c 'input(\"who? \")'"
     start(guest, source)
@@ -216,7 +216,7 @@ def test_a_task_is_named_as_what_it_has_become(guest: Guest) -> None:
         assert task.until("waiting").head["state"]["command"] == "bash"
 
 
-def test_a_shell_is_named_as_what_it_has_become(guest: Guest) -> None:
+def test_a_shell_is_named_after_its_present_program(guest: Guest) -> None:
     """After `exec` it is that program, whatever its pid was before."""
     with guest.begin("read x") as command:
         assert command.until("waiting").head["state"]["command"] == "bash"

@@ -45,14 +45,14 @@ def test_lengths_over_the_limit_are_refused_before_the_body(lengths: tuple[int, 
 
 
 @pytest.mark.parametrize("body", [b"[1]", b"nope", b"\xff\xfe", b"[" * 100_000, b""])
-def test_a_head_that_is_no_object_is_refused(body: bytes) -> None:
+def test_a_head_that_is_not_an_object_is_refused(body: bytes) -> None:
     """Only a JSON object is a head."""
     with pytest.raises(ProtocolError):
         FrameReader().feed(len(body).to_bytes(4, "big") + bytes(4) + body)
 
 
-def test_encoding_checks_the_limits_too() -> None:
-    """A frame nobody could read is not written."""
+def test_encoding_also_checks_the_limits() -> None:
+    """A frame that no peer could read is not written."""
     with pytest.raises(ProtocolError):
         encode(Frame({}, bytes(MAX_PAYLOAD + 1)))
     with pytest.raises(ProtocolError):

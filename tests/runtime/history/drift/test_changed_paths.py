@@ -28,14 +28,14 @@ def changes_of(found: dict[str, FileChange]) -> dict[str, str]:
     return {path: one.change for path, one in found.items()}
 
 
-def test_what_differs_only_now_changed_since() -> None:
+def test_a_new_difference_is_a_change() -> None:
     """Paths that were as in the image before are new, changed or deleted as the engine says."""
     now = {"/w": folder(), "/w/a": entry("new"), "/w/b": entry(), "/w/c": entry("deleted")}
 
     assert changes_of(compare({}, now)) == {"/w/a": "new", "/w/b": "changed", "/w/c": "deleted"}
 
 
-def test_what_differed_before_changed_if_its_times_did() -> None:
+def test_an_earlier_difference_counts_if_its_times_changed() -> None:
     """A file that the earlier table has is judged by its time of change and size, not by the image."""
     before = {
         "/same": entry("new", 5),
@@ -48,7 +48,7 @@ def test_what_differed_before_changed_if_its_times_did() -> None:
     assert changes_of(compare(before, now)) == {"/again": "changed", "/back": "changed", "/gone": "deleted"}
 
 
-def test_a_deletion_is_told_once() -> None:
+def test_a_deletion_is_reported_once() -> None:
     """What was gone before is not told again, and a folder that is gone stands for what was in it."""
     before = {
         "/old": entry("deleted"),
@@ -63,7 +63,7 @@ def test_a_deletion_is_told_once() -> None:
     assert found["/d"].folder
 
 
-def test_folders_are_told_only_if_they_are_all_there_is() -> None:
+def test_folders_are_reported_only_on_their_own() -> None:
     """A changed folder is no news; a new one is, if nothing is in it."""
     now = {"/w": folder(), "/w/new": folder(1, "new"), "/w/full": folder(1, "new"), "/w/full/x": entry("new")}
 
@@ -125,7 +125,7 @@ def test_noise(path: str) -> None:
     "path",
     ["/w/app.py", "/root/.bashrc", "/etc/hosts", "/tmp/x", "/w/cache/a", "/var/log/app.log", "/srv/dev/a"],
 )
-def test_work_is_no_noise(path: str) -> None:
+def test_work_is_not_noise(path: str) -> None:
     """What somebody may have written by hand is always told."""
     assert not noise(path)
     assert sift([FileChange(path, "new")]) == ([FileChange(path, "new")], 0)

@@ -66,7 +66,7 @@ def test_ports_of_a_process_that_stays() -> None:
     assert (found.change, found.ports, found.closed) == ("changed", (3,), (1,))
 
 
-def test_what_changed_in_a_shell() -> None:
+def test_changes_in_a_shell() -> None:
     """Directory, umask, variables and functions, with both values; the daily ones follow from others."""
     before = Shell(7, "/a", 0o022, {"A": value("1"), "B": value("1"), "PWD": value("/a")}, {"f": value(None)})
     now = Shell(7, "/b", 0o077, {"A": value("2"), "C": value("3", "x"), "PWD": value("/b")}, {})
@@ -85,7 +85,7 @@ def test_what_changed_in_a_shell() -> None:
     ]
 
 
-def test_long_values_and_arrays_are_told_by_what_they_are() -> None:
+def test_long_values_and_arrays_are_reported_by_what_they_are() -> None:
     """A digest tells that they changed; their size is what there is to show."""
     before = shell_with(a=Value("a", 3, "x"), s=value("***", digest="1"))
     now = shell_with(a=Value("a", 4, "y"), s=value("***", digest="2"))
@@ -167,7 +167,7 @@ ENTRIES: list[dict[str, Any]] = [
 ]
 
 
-def test_who_was_at_work_when() -> None:
+def test_authors_by_time() -> None:
     """A time belongs to all that ran then; without any, nobody is named."""
     known = authors(ENTRIES)
 
@@ -193,7 +193,7 @@ def test_people_are_named_where_no_command_ran() -> None:
     assert authors([*attached, *({**one, "seq": one["seq"] + 1} for one in ENTRIES)]).at(11.0) == (2,)
 
 
-def test_who_changed_a_name() -> None:
+def test_the_author_of_a_name() -> None:
     """The last command that touched a variable or name, after the moment."""
     found = by_name(ENTRIES, 3, authors(ENTRIES))
 

@@ -103,7 +103,7 @@ def test_every_file_on_request() -> None:
     assert len(Drift("w", Moment("s", 1.0), 2.0, files).text(every_file=True).splitlines()) == 101
 
 
-def test_what_the_guest_names_cannot_move_the_cursor() -> None:
+def test_names_from_the_guest_cannot_move_the_cursor() -> None:
     """Control characters of paths, commands and values do not reach the terminal."""
     evil = "\x1b[2Jx\ny"
     drift = Drift(
@@ -163,7 +163,7 @@ def test_times(text: str, seconds: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "soon", "m10", "25:00:00", "abc123", "10 x", "-5m"])
-def test_what_is_no_time(text: str) -> None:
+def test_malformed_times(text: str) -> None:
     """Names are not taken for times."""
     assert since.time_of(text, NOW) is None
 

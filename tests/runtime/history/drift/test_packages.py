@@ -12,7 +12,7 @@ def told(found: list[Package]) -> list[tuple[str, str, str | None, str | None]]:
     return [(one.manager, one.name, one.old, one.new) for one in found]
 
 
-def test_a_wheel_is_told_by_its_record() -> None:
+def test_a_wheel_is_recognized_by_its_record() -> None:
     """The file that pip writes last proves the package; its other files are not packages."""
     found = find([change(f"{SITE}/idna-3.4.dist-info/RECORD"), change(f"{SITE}/idna-3.4.dist-info/METADATA")])
 

@@ -12,7 +12,7 @@ def _entry(seq: int, text: Any, of: str = "s", kind: str = "command_started") ->
     return EntryRow(seq, of, seq, False, float(seq), kind, None, {field: text})
 
 
-def test_what_was_run_is_counted_and_begun_to_be_told() -> None:
+def test_commands_are_counted_and_the_first_are_shown() -> None:
     """The first lines of the first three; input is counted, not shown."""
     found = summed([
         _entry(1, "cd /srv\nls"), _entry(2, "x = 1", kind="cell_started"), _entry(3, "secret", kind="input"),

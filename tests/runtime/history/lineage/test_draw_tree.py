@@ -39,7 +39,7 @@ def _lineage(snapshots: list[Any], sessions: list[Any], **ran: Ran) -> Lineage:
     return Lineage(tuple(r for r, _ in snapshots), tuple(r for r, _ in sessions), above, ran, names)
 
 
-def test_what_follows_stands_below_and_branches_to_the_right() -> None:
+def test_successors_are_below_and_branches_to_the_right() -> None:
     """The session's own line stays in its column, whatever was made of it in between."""
     found = _lineage(
         [_taken("a", None, at=1), _taken("b", "a", at=5), _taken("t1", "a", "t", at=3)],
@@ -125,7 +125,7 @@ def test_no_tree_is_wider_than_the_terminal(width: int) -> None:
         assert any(f"▶ s{depth} " in line for line in lines)
 
 
-def test_a_damaged_lineage_is_drawn_too() -> None:
+def test_a_damaged_lineage_is_drawn() -> None:
     """Parents that are gone leave roots; a snapshot that is its own parent is a root."""
     lines = draw(_lineage([_taken("a", "gone"), _taken("b", "b")], [_session("s", "gone")]), _form())
 

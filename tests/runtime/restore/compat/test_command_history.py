@@ -32,7 +32,7 @@ def ended(ident: str, code: int) -> tuple[str, dict[str, Any]]:
     return "command_ended", {"id": ident, "shell": "main", "exit_code": code}
 
 
-def test_commands_cells_and_tasks_are_told_in_order_with_what_they_came_to() -> None:
+def test_commands_cells_and_tasks_are_listed_in_order_with_their_results() -> None:
     """One that had not ended has no result."""
     found = command_history.of_entries(
         entries(
@@ -52,7 +52,7 @@ def test_commands_cells_and_tasks_are_told_in_order_with_what_they_came_to() -> 
     ]
 
 
-def test_of_what_was_typed_hidden_pieces_are_not_told() -> None:
+def test_hidden_input_is_not_recorded() -> None:
     """Only that there was something; and what is typed at the prompt is a command, not input of one."""
     shown = {"shell": "main", "hidden": False, "text": "bob\n"}
     found = command_history.of_entries(
@@ -108,7 +108,7 @@ def test_it_is_bounded() -> None:
     assert 0 < len(command_history.parse(command_history.dumps(large))) < 200
 
 
-def test_what_is_written_is_read_as_it_was() -> None:
+def test_written_values_are_read_back() -> None:
     """All fields travel."""
     found = [
         Recorded("command", "read n", "main", 5.0, "agent:x", 0, ("bob\n", None)),
@@ -130,7 +130,7 @@ def test_what_is_written_is_read_as_it_was() -> None:
         b'{"commands": []}' + b" " * command_history.MAX_FILE,
     ],
 )
-def test_what_is_not_of_the_form_is_left_out(data: bytes) -> None:
+def test_invalid_records_are_left_out(data: bytes) -> None:
     """It came from elsewhere."""
     assert command_history.parse(data) == []
 

@@ -1,0 +1,49 @@
+"""The programs that are tried, by family. Data only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.compat.programs.catalog import (
+    building,
+    compiled,
+    guarded,
+    python,
+    scripting,
+    services,
+    shells,
+    terminals,
+    watching,
+)
+from tests.compat.programs.program import Program
+
+from holdfast.base.text import plain
+from holdfast.errors import InvalidArgument
+
+PROGRAMS: tuple[Program, ...] = (
+    *shells.PROGRAMS,
+    *python.PROGRAMS,
+    *scripting.PROGRAMS,
+    *watching.PROGRAMS,
+    *compiled.PROGRAMS,
+    *services.PROGRAMS,
+    *terminals.PROGRAMS,
+    *building.PROGRAMS,
+    *guarded.PROGRAMS,
+)
+
+
+def chosen(only: Sequence[str] = ()) -> list[Program]:
+    """The programs of these names or families, in the order of the catalog; all if none is named.
+
+    Raises:
+        InvalidArgument: one of them is not in the catalog.
+    """
+    known = {program.name for program in PROGRAMS} | {program.family for program in PROGRAMS}
+    for name in only:
+        if name not in known:
+            raise InvalidArgument(
+                f"cannot try program '{plain(name, 60)}': it is not in the catalog",
+                hint="`python -m tests.compat programs list` shows what is",
+            )
+    return [one for one in PROGRAMS if not only or one.name in only or one.family in only]

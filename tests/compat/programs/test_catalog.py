@@ -1,0 +1,78 @@
+"""The catalog is well-formed: whoever adds a program is told at once what is missing."""
+
+import shutil
+import subprocess
+
+import pytest
+from tests.compat.programs import catalog, payload
+from tests.compat.programs.program import Program, Run, Type
+from tests.compat.stacks import STACKS
+
+from holdfast.errors import InvalidArgument
+
+FILES = {path.name for path in payload.FILES.iterdir()}
+
+
+def commands(program: Program) -> list[str]:
+    steps = [step.command for step in program.check if isinstance(step, Run)]
+    own = [] if program.where == "cell" else [program.start]
+    return [program.prepare, program.ready, *own, *steps]
+
+
+def test_names_are_unique() -> None:
+    """A name stands for one program, and none is called like a family of others."""
+    names = [program.name for program in catalog.PROGRAMS]
+    others = {one.family for one in catalog.PROGRAMS} - {"rust", "java"}
+    assert len(set(names)) == len(names)
+    assert not set(names) & others
+
+
+@pytest.mark.parametrize("program", catalog.PROGRAMS, ids=lambda program: program.name)
+def test_an_entry_is_whole(program: Program) -> None:
+    """It says what it is, how it starts, what it waits for and what is looked at; its packages are known."""
+    assert program.faults() == []
+    assert not program.stack or program.stack in STACKS
+
+
+@pytest.mark.parametrize("program", catalog.PROGRAMS, ids=lambda program: program.name)
+def test_commands_of_the_table_exist(program: Program) -> None:
+    """Bash can read its commands, and the files they name are in the catalog."""
+    for command in commands(program):
+        for word in command.replace('"', " ").replace("'", " ").replace(";", " ").split():
+            if word.startswith("$INSIDE/"):
+                assert word.removeprefix("$INSIDE/") in FILES
+        done = subprocess.run(
+            [shutil.which("bash") or "bash", "-n"], input=command.encode(), capture_output=True
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_faults_of_an_entry_are_named() -> None:
+    """What an entry lacks is said, each thing by itself."""
+    bad = Program(
+        name="Bad Name", family="", does="", start="", ready="", check=(Type("x"),), where="foreground"
+    )
+    assert len(bad.faults()) == 4
+    assert Program("ok-name", "f", "d", "s", "r", (Type("x"), Run("ok")), where="cell").faults() == [
+        "a kernel has no terminal to type into"
+    ]
+
+
+def test_programs_are_chosen_by_name_or_family() -> None:
+    """In the order of the catalog, whatever the order asked for; all if nothing is asked for."""
+    assert [one.name for one in catalog.chosen(["pdb", "bash-jobs"])] == ["bash-jobs", "pdb"]
+    assert {one.family for one in catalog.chosen(["c"])} == {"c"}
+    assert catalog.chosen() == list(catalog.PROGRAMS)
+
+
+def test_an_unknown_program_is_refused() -> None:
+    """By its name, with how to see what there is."""
+    with pytest.raises(InvalidArgument, match="'emacs'") as caught:
+        catalog.chosen(["bash-jobs", "emacs"])
+    assert "programs list" in caught.value.hint
+
+
+def test_the_files_travel_whole() -> None:
+    """What is unpacked in a session is small, and the same for the same files."""
+    assert payload.packed() == payload.packed()
+    assert len(payload.packed()) < 100_000
