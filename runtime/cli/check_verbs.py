@@ -103,7 +103,7 @@ def _summary(report: Survivability) -> Iterable[str]:
         f"{blocks} in the way of a live snapshot" if blocks else "nothing is in the way of a live snapshot"
     )
     yield (
-        f"{verdict}; {resets} reset in copies; looked at {report.processes} processes and "
+        f"{verdict}; {resets} reset in copies; examined {report.processes} processes and "
         f"{report.descriptors} descriptors in {report.seconds * 1000:.0f} ms"
     )
     yield (

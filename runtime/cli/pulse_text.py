@@ -58,7 +58,7 @@ def _head(pulse: Pulse) -> str:
         parts.append(f"up {seconds(pulse.uptime)}")
     if lineage.parent_snapshot:
         parts.append(f"generation {lineage.generation}, from snapshot {lineage.parent_snapshot}")
-    return " · ".join([*parts, f"looked for {pulse.took * 1000:.0f} ms"])
+    return " · ".join([*parts, f"took {pulse.took * 1000:.0f} ms"])
 
 
 def _limits(limits: Limits) -> str:
