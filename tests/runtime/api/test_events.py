@@ -229,5 +229,5 @@ def test_where_to_begin() -> None:
     assert moment("10m", now) == (0, datetime(2026, 1, 31, 11, 50, tzinfo=UTC))
     assert moment("999999999d", now) == (0, None), "longer ago than the calendar goes"
     assert moment("2026-01-31T11:00+00:00", now) == (0, datetime(2026, 1, 31, 11, 0, tzinfo=UTC))
-    with pytest.raises(InvalidArgument, match="neither a number of an event nor a time"):
+    with pytest.raises(InvalidArgument, match="neither the number of an event nor a time"):
         moment("yesterday", now)
