@@ -16,7 +16,7 @@ from holdfast.runtime.history.diff.flatten import Flat
 from holdfast.runtime.history.drift import baseline, changed_paths, changes, packages
 from holdfast.runtime.history.drift.baseline import Baseline
 from holdfast.runtime.history.drift.drift_result import Drift
-from holdfast.runtime.history.drift.holdings import Holdings, Process
+from holdfast.runtime.history.drift.holdings import HeldProcess, Holdings
 from holdfast.runtime.history.drift.since import Moment
 from holdfast.runtime.storage.snapshot_storage import image_ref
 from holdfast.snapshots import record
@@ -149,7 +149,7 @@ class Comparing:
     def _container(self, row: SnapshotRow) -> tuple[str, str | None]:
         return row.session_id, self._baseline(row).base
 
-    def _processes(self, row: SnapshotRow, held: Holdings) -> dict[int, Process]:
+    def _processes(self, row: SnapshotRow, held: Holdings) -> dict[int, HeldProcess]:
         """Those of the freeze itself, if they are known; the rest about them is of the moment before."""
         try:
             kept = record.read(self._context.home.snapshots / row.id)
@@ -159,7 +159,10 @@ class Comparing:
         if kept is None:
             return dict(held.processes)
         alive = [one for one in kept.tree.processes if one.state != "zombie"]
-        return {one.pid: held.processes.get(one.pid) or Process(one.pid, one.command) for one in alive}
+        return {
+            one.pid: held.processes.get(one.pid) or HeldProcess(pid=one.pid, command=one.command)
+            for one in alive
+        }
 
     # What cannot be told.
 
