@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -69,6 +68,14 @@ def whole(limit: int) -> PlainValidator:
     return PlainValidator(lambda raw: _string(raw, limit))
 
 
+def _without_none(raw: Any) -> Any:
+    return {name: value for name, value in raw.items() if value is not None} if isinstance(raw, dict) else raw
+
+
+KNOWN = BeforeValidator(_without_none)
+"""Drops what an object has no value for."""
+
+
 def only(*names: str) -> BeforeValidator:
     """A filter that keeps the known names of an object: others are the guest's own words."""
     return BeforeValidator(
@@ -76,16 +83,11 @@ def only(*names: str) -> BeforeValidator:
     )
 
 
-def _without_none(known: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in known.items() if value is not None}
-
-
 def listed(limit: int = 20_000) -> Any:
     """The constraint of a list of at most so many items. JSON knows no tuples."""
     return Field(strict=False, max_length=limit)
 
 
-KNOWN = AfterValidator(_without_none)
 Count = Annotated[int, Field(ge=0, le=GREATEST)]
 Seconds = Annotated[float, Field(ge=0, lt=1e12, allow_inf_nan=False), BeforeValidator(_finite)]
 Tally = Annotated[Count, BeforeValidator(lambda raw: 0 if raw is None else raw)]

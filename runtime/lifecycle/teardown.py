@@ -59,7 +59,7 @@ def erase(context: Context, session_id: str) -> None:
     The caller holds its lock, or undoes an operation.
     """
     store, home = context.store, context.home
-    row = next((row for row in store.sessions() if row.id == session_id), None)
+    row = store.find_session(session_id)
     context.engine.kill_remove((row and row.container_id) or provision.container_name(session_id))
     mirror(store, home, session_id)
     shared_folder.remove(context.engine, home, session_id)

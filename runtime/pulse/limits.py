@@ -48,7 +48,7 @@ class Limits(GuestValue):
     cpu: Cpu
     pids: Pids
     processors: Count | None = None
-    pressure: Annotated[dict[str, Spans | None], only("memory", "cpu", "io"), KNOWN]
+    pressure: Annotated[dict[str, Spans], only("memory", "cpu", "io"), KNOWN]
     pressure_of: Annotated[str, shown(20)] = ""
 
 

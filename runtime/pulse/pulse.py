@@ -27,7 +27,7 @@ from holdfast.runtime.pulse.kernel_facts import Kernel
 from holdfast.runtime.pulse.limits import Disk, Limits, Lineage, Memory
 
 NOTHING: Any = Field(default_factory=dict)
-Counts = Annotated[dict[str, Count | None], KNOWN]
+Counts = Annotated[dict[str, Count], KNOWN]
 
 
 class Detail(GuestValue):
@@ -167,7 +167,7 @@ class Pulse:
             left_out=LeftOut(told.processes.left_out, files.left_out, told.sockets.left_out),
             unseen=files.unseen,
             detail=None if pid is None or not told.detail else told.detail.model_copy(update={"pid": pid}),
-            file=told.file and told.file.used(files.rows),
+            file=told.file.used(files.rows) if told.file else None,
         )
 
     @property

@@ -96,6 +96,16 @@ class Store:
         rows = {row.id: row for row in self.sessions()}
         return rows[resolve(ref, ((row.id, row.name) for row in rows.values()))]
 
+    def find_session(self, session_id: str | None, *, removed: bool = False) -> SessionRow | None:
+        """The session with exactly this id, or None; a removed one only if asked for."""
+        table = schema.sessions
+        query = select(table).where(table.c.id == session_id)
+        if not removed:
+            query = query.where(table.c.state != "removed")
+        with self._db.reading() as db:
+            row = db.execute(query).one_or_none()
+        return None if row is None else _session(row)
+
     def sessions(self, *, removed: bool = False) -> list[SessionRow]:
         """All sessions, oldest first; those that were removed only if asked for."""
         query = select(schema.sessions).order_by(schema.sessions.c.created_at, schema.sessions.c.id)
@@ -178,13 +188,18 @@ class Store:
         Raises:
             SnapshotNotFound, InvalidArgument: none or several fit.
         """
-        table = schema.snapshots
-        with self._db.reading() as db:
-            exact = db.execute(select(table).where((table.c.id == ref) & _VALID)).one_or_none()
+        exact = self.find_snapshot(ref)
         if exact is not None:  # an exact id wins (`resolve`), and is how the library asks
-            return _snapshot(exact)
+            return exact
         rows = {row.id: row for row in self.snapshots()}
         return rows[resolve(ref, ((row.id, row.name) for row in rows.values()), "snapshot")]
+
+    def find_snapshot(self, snapshot_id: str | None) -> SnapshotRow | None:
+        """The snapshot with exactly this id, unfinished ones left out; None if there is none."""
+        table = schema.snapshots
+        with self._db.reading() as db:
+            row = db.execute(select(table).where((table.c.id == snapshot_id) & _VALID)).one_or_none()
+        return None if row is None else _snapshot(row)
 
     def latest_snapshot(self, session_id: str) -> SnapshotRow | None:
         """The newest snapshot of a session, unfinished ones left out; None if it has none."""

@@ -87,8 +87,9 @@ def receive(
     with carry_out(context, OperationKind.IMPORT, snapshot_id=ids.new_id()) as operation:
         row = _Receiving(context, wanted, operation, progress).receive(label)
     row = snapshot_storage.settle(context, row)
-    session = next(one for one in context.store.sessions(removed=True) if one.id == row.session_id)
-    prune.make_room(context, session, row)
+    session = context.store.find_session(row.session_id, removed=True)
+    if session is not None:
+        prune.make_room(context, session, row)
     return row
 
 

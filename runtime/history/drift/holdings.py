@@ -38,7 +38,7 @@ def _value(told: Any) -> Value | None:
 _STRICT = ConfigDict(strict=True)
 _PARTS = TypeAdapter(Annotated[tuple[Text, Count, Text, Text | None], Field(strict=False)], config=_STRICT)
 Name = Annotated[tuple[Text, Text], Field(strict=False)]
-Known = Annotated[Value | None, PlainValidator(_value), PlainSerializer(lambda value: value and list(value))]
+Known = Annotated[Value, PlainValidator(_value), PlainSerializer(list)]
 Values = Annotated[dict[Text, Known], _ITEMS, KNOWN]
 
 
@@ -101,7 +101,7 @@ class _Told(GuestValue):
 class _Change(GuestValue):
     """Something of a journal entry, which lists what was before."""
 
-    value: Known = None
+    value: Known | None = None
     name: Name = ("", "")
 
 

@@ -35,7 +35,7 @@ def finish(context: Context, operation_id: str) -> bool:
     then the old container ends.
     """
     operation = next((row for row in context.store.operations.open() if row.id == operation_id), None)
-    session = None if operation is None else _session(context, operation)
+    session = None if operation is None else context.store.find_session(operation.session_id)
     if operation is None or session is None or not _may_finish(context, operation, session):
         return False
     store, engine, told = context.store, context.engine, operation.details
@@ -68,7 +68,7 @@ def undo(context: Context, operation: OperationRow) -> OperationState | None:
 
 def _take_back(context: Context, operation: OperationRow) -> None:
     """Give the old container back what it had; the caller removes the new one."""
-    session, engine = _session(context, operation), context.engine
+    session, engine = context.store.find_session(operation.session_id), context.engine
     if session is None or "aside" not in operation.details:
         return
     for container in engine.containers(holdfast_operation=operation.id):
@@ -104,10 +104,6 @@ def _may_finish(context: Context, operation: OperationRow, session: SessionRow) 
         return True
     state = context.engine.inspect(proven)
     return state is not None and state.running
-
-
-def _session(context: Context, operation: OperationRow) -> SessionRow | None:
-    return next((row for row in context.store.sessions() if row.id == operation.session_id), None)
 
 
 def _folders(context: Context, operation: OperationRow) -> tuple[Path, Path, Path]:
