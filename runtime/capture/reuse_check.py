@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
-NOTE = "note"
 LOOKS = 8
 PAUSE = 0.004
 """Between two looks that shall be the same, seconds."""
@@ -84,7 +83,7 @@ class Watch:
             return {}
         told = {"init_pid": self._container.pid, "layer": self._layer, "traffic": self._traffic}
         told["counters"] = counters
-        return {NOTE: {**told, "look": look.encode(), "done": now, "at": self._at}}
+        return {**told, "look": look.encode(), "done": now, "at": self._at}
 
     def _awaited(self) -> None:
         """Wait until the supervisor listens again."""
@@ -128,10 +127,10 @@ def since(context: Context, session: SessionRow) -> tuple[SnapshotRow, Frame] | 
     """The last live snapshot of a session and what its supervisor says, if nothing has happened since."""
     try:
         last = context.store.latest_snapshot(session.id)
-        note = last.details.get(NOTE) if last is not None else None
-        if last is None or last.state != "ready" or not isinstance(note, dict):
+        note = last.details.note if last is not None else None
+        if last is None or last.state != "ready" or note is None:
             return None
-        if last.details.get("dropped"):  # it lacks what was left out of it
+        if last.details.dropped:  # it lacks what was left out of it
             return None
         # The container is the same one if its processes are: pids with the times they started.
         init_pid, supervisor = int(note["init_pid"]), int(note["done"]["supervisor_pid"])

@@ -116,8 +116,8 @@ def session(value: Session) -> dict[str, Any]:
         "created_at": value.created_at.isoformat(),
         "parent_snapshot_id": value.parent_snapshot_id,
         "generation": value.row.generation,
-        "verification": value.row.details.get("verification"),
-        "hooks": value.row.details.get("hooks") or [],
+        "verification": value.row.details.verification,
+        "hooks": value.row.details.hooks,
     }
 
 
@@ -137,7 +137,7 @@ def snapshot(value: Snapshot) -> dict[str, Any]:
         "reason": value.reason,
         "pinned": value.pinned,
         "actor": value.row.details.get("actor"),
-        "auto": value.row.details.get("auto"),
+        "auto": value.row.details.auto,
         "failure": value.row.details.get("failure"),
         "generation": value.row.details.get("generation"),
         # Seconds; of one that is live. Of a session that did not change since the last one: 0.

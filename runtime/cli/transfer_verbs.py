@@ -144,7 +144,7 @@ def given(**limits: Any) -> dict[str, Any]:
 def arrived(found: Snapshot, *, as_json: bool) -> None:
     """Tell of a snapshot that was taken in."""
     if as_json:
-        printing.emit(printing.snapshot(found) | {"origin": found.row.details.get("origin")})
+        printing.emit(printing.snapshot(found) | {"origin": found.row.details.origin})
     else:
         printing.say(found.name)
 

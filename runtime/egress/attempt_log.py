@@ -74,8 +74,8 @@ class Refusal:
 
 def of(row: SessionRow) -> list[Refusal]:
     """What is kept of a session, the latest first."""
-    told = row.details.get(KIND)
-    return _kept(told)[1] if isinstance(told, dict) else []
+    told = row.details.refused
+    return [] if told is None else _kept(told)[1]
 
 
 def is_full(refused: Iterable[Refusal], now: float) -> bool:
@@ -141,7 +141,7 @@ def keep(
             known[:] = _uncounted(known)
         return {"container": container, "seen": [_packed(one) for one in known]}
 
-    if found or KIND in row.details:
+    if found or row.details.refused is not None:
         context.store.change_detail(row.id, KIND, change)
     _tell(context, row, new)
     return known

@@ -73,7 +73,7 @@ class Trial:
         if snapshot is None:
             return
         self._note("captured")
-        self._frozen = float(snapshot.row.details.get("frozen_seconds", 0.0))
+        self._frozen = snapshot.row.details.frozen_seconds
         self._pass("captured")
         for count, step in ((1, "restored"), (FORKS, "forked")):
             try:

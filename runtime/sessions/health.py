@@ -41,7 +41,7 @@ def check(context: Context, session_id: str) -> None:
 def check_usable(context: Context, row: SessionRow) -> None:
     """Do nothing if the session is said to run and to answer. Raises as `check` does."""
     if row.state == "running":
-        if "unhealthy" in row.details:
+        if row.details.marked_unhealthy:
             _check_answers(context, row)
         return
     if row.state == "suspended":

@@ -51,7 +51,7 @@ def turn(context: Context, session: SessionRow, verb: str, *, usable: bool = Tru
 def _check_after(context: Context, session_id: str, error: HoldfastError) -> None:
     """If what failed left the session so that nobody can reach it, that is what matters."""
     row = context.store.find_session(session_id)
-    if row is not None and "unhealthy" in row.details and not isinstance(error, SessionUnhealthy):
+    if row is not None and row.details.marked_unhealthy and not isinstance(error, SessionUnhealthy):
         try:
             health.check_usable(context, row)
         except SessionUnhealthy as worse:

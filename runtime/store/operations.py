@@ -14,6 +14,7 @@ from sqlalchemy import Row, insert, select, update
 
 from holdfast.base import ids
 from holdfast.runtime.store import owner, schema
+from holdfast.runtime.store.row_details import OperationDetails
 from holdfast.runtime.store.rows import OperationKind, OperationRow, OperationState, columns
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Operations:
         *,
         session_id: str | None = None,
         snapshot_id: str | None = None,
-        details: dict[str, Any] | None = None,
+        details: OperationDetails | None = None,
     ) -> OperationRow:
         """Record the intent of this process to do something that may have to be undone."""
         row = OperationRow(
@@ -44,7 +45,7 @@ class Operations:
             started_at=datetime.now(UTC),
             session_id=session_id,
             snapshot_id=snapshot_id,
-            details=details or {},
+            details=details or OperationDetails(),
         )
         with self._db.writing() as db:
             db.execute(insert(schema.operations).values(**columns(row)))
@@ -95,5 +96,5 @@ class Operations:
 
 
 def _operation(row: Row[Any]) -> OperationRow:
-    columns_found: dict[str, Any] = dict(row._mapping)
-    return OperationRow(**{**columns_found, "kind": OperationKind(columns_found["kind"])})
+    typed = {"kind": OperationKind(row.kind), "details": OperationDetails(row.details)}
+    return OperationRow(**{**row._mapping, **typed})

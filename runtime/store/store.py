@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from sqlalchemy import (
     Row,
@@ -27,6 +27,7 @@ from holdfast.runtime.store import details, parents, schema
 from holdfast.runtime.store.database import Database
 from holdfast.runtime.store.journal_entries import Entries
 from holdfast.runtime.store.operations import Operations
+from holdfast.runtime.store.row_details import SessionDetails, SessionKeys, SnapshotDetails
 from holdfast.runtime.store.rows import (
     SessionRow,
     SessionState,
@@ -133,7 +134,7 @@ class Store:
             raise SessionNotFound(f"cannot change session {session_id}: it was removed")
         return _session(row)
 
-    def keep_details(self, session_id: str, **changes: Any) -> None:
+    def keep_details(self, session_id: str, **changes: Unpack[SessionKeys]) -> None:
         """Change some of the details of a session, also of a removed one; None drops one."""
         details.keep(self._db, session_id, changes)
 
@@ -151,7 +152,7 @@ class Store:
         label: str | None = None,
         snapshot_id: str | None = None,
         parent_snapshot_id: str | None = None,
-        details: dict[str, Any] | None = None,
+        details: SnapshotDetails | None = None,
         reason: str | None = None,
     ) -> SnapshotRow:
         """Record a snapshot that is about to be taken: `pending`, and not listed before it is `ready`.
@@ -169,7 +170,7 @@ class Store:
             session_id=session_id,
             created_at=datetime.now(UTC),
             parent_snapshot_id=parent_snapshot_id,
-            details=details or {},
+            details=details or SnapshotDetails(),
             reason=reason,
         )
         try:
@@ -258,8 +259,8 @@ class Store:
 
 
 def _session(row: Row[Any]) -> SessionRow:
-    return SessionRow(**row._mapping)
+    return SessionRow(**{**row._mapping, "details": SessionDetails(row.details)})
 
 
 def _snapshot(row: Row[Any]) -> SnapshotRow:
-    return SnapshotRow(**row._mapping)
+    return SnapshotRow(**{**row._mapping, "details": SnapshotDetails(row.details)})

@@ -178,8 +178,8 @@ class _Wanted:
 def _here(context: Context, opened: _Opened) -> SnapshotRow | None:
     """The same, if it was imported before and is whole."""
     for row in context.store.snapshots():
-        known = row.details.get("origin")
-        if row.state == "ready" and isinstance(known, dict) and known.get("digest") == opened.digest:
+        known = row.details.origin
+        if row.state == "ready" and known is not None and known.get("digest") == opened.digest:
             return row
     return None
 
@@ -282,12 +282,11 @@ class _Receiving:
         if foreign.failure:
             given = {**given, "failure": foreign.failure}
         opened = wanted.opened
-        details = {
-            "generation": foreign.generation,
-            "actor": self._context.actor,
-            "origin": sanitize.origin(opened.origin.name, opened.raw, opened.key, foreign),
-            **sanitize.details(given),
-        }
+        details = sanitize.details(given).plus(
+            generation=foreign.generation,
+            actor=self._context.actor,
+            origin=sanitize.origin(opened.origin.name, opened.raw, opened.key, foreign),
+        )
         return store.add_snapshot(
             session.id,
             "live" if wanted.live else "filesystem",
@@ -323,7 +322,7 @@ class _Receiving:
             "state": "ready",
             "image_id": kept.image,
             "bytes": grown + stored.files + stored.own,
-            "details": {**row.details, **snapshot_storage.details(stored, grown)},
+            "details": row.details.plus(storage=snapshot_storage.details(stored, grown)),
         }
         context.store.operations.complete(self._operation, snapshots={self._id: ready})
         self._progress(self._all, self._all)

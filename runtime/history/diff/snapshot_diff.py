@@ -115,7 +115,7 @@ class Comparing:
         while identity is not None and identity in self._rows and identity not in line:
             line.append(identity)
             row = self._rows[identity]
-            identity = self._baseline(row).base if "base" in row.details else row.parent_snapshot_id
+            identity = self._baseline(row).base if row.details.has_base else row.parent_snapshot_id
         return [*line, identity]
 
     def _flat(self, line: list[str | None], until: str | None) -> Flat:

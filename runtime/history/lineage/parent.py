@@ -20,5 +20,5 @@ def before(session: SessionRow, snapshots: Sequence[SnapshotRow]) -> str | None:
 
 def continues(session: SessionRow, snapshot: SnapshotRow) -> bool:
     """Whether a session continues from one of its own: what it went back from is not before it any more."""
-    same = int(snapshot.details.get("generation", 0)) == session.generation
+    same = snapshot.details.generation == session.generation
     return same and snapshot.session_id == session.id

@@ -40,19 +40,19 @@ def finish(context: Context, operation_id: str) -> bool:
         return False
     store, engine, told = context.store, context.engine, operation.details
     run, aside, left = _folders(context, operation)
-    if session.container_id != told["proven"]:
-        snapshot = store.snapshot(told["snapshot"])
+    if session.container_id != told.proven:
+        snapshot = store.snapshot(told.snapshot)
         mirror(store, context.home, session.id)
         if aside.exists():
             if run.exists():
                 run.rename(left)
             aside.rename(run)
-        Lives(store.database).begin(session, snapshot, told["columns"])
-    if told["old"]:
-        engine.kill_remove(told["old"])
+        Lives(store.database).begin(session, snapshot, told.columns)
+    if told.old:
+        engine.kill_remove(told.old)
     shared_folder.remove(engine, context.home, left.name)
     with suppress(EngineError):  # its name is for people
-        container_swap.rename(engine, told["proven"], provision.container_name(session.id))
+        container_swap.rename(engine, told.proven or "", provision.container_name(session.id))
     store.operations.complete(operation.id)
     return True
 
@@ -69,7 +69,7 @@ def undo(context: Context, operation: OperationRow) -> OperationState | None:
 def _take_back(context: Context, operation: OperationRow) -> None:
     """Give the old container back what it had; the caller removes the new one."""
     session, engine = context.store.find_session(operation.session_id), context.engine
-    if session is None or "aside" not in operation.details:
+    if session is None or not operation.details.aside:
         return
     for container in engine.containers(holdfast_operation=operation.id):
         engine.kill_remove(container)
@@ -78,9 +78,9 @@ def _take_back(context: Context, operation: OperationRow) -> None:
         shared_folder.remove(engine, context.home, run.name)
         left.rename(run)
     shared_folder.remove(engine, context.home, aside.name)
-    state = engine.inspect(operation.details["old"]) if operation.details["old"] else None
-    if state is not None and state.running and operation.details["addresses"]:
-        networks.join(engine, state.id, operation.details["addresses"])
+    state = engine.inspect(operation.details.old) if operation.details.old else None
+    if state is not None and state.running and operation.details.addresses:
+        networks.join(engine, state.id, operation.details.addresses)
         options = SessionOptions.parse(**session.options)
         Closing(engine, context.home, context.progress).renew(options, state.id)
 
@@ -97,7 +97,7 @@ def last_addresses(context: Context, session: SessionRow) -> tuple[str, ...]:
 
 
 def _may_finish(context: Context, operation: OperationRow, session: SessionRow) -> bool:
-    proven = operation.details.get("proven")
+    proven = operation.details.proven
     if proven is None:
         return False
     if session.container_id == proven:
@@ -109,5 +109,5 @@ def _may_finish(context: Context, operation: OperationRow, session: SessionRow) 
 def _folders(context: Context, operation: OperationRow) -> tuple[Path, Path, Path]:
     """Where clients find the session, where the new one waits, and where the old one is put."""
     run = context.home.run / (operation.session_id or "")
-    aside = run.with_name(run.name + operation.details["aside"])
+    aside = run.with_name(run.name + operation.details.aside)
     return run, aside, aside.with_name(aside.name + ".old")
