@@ -32,6 +32,7 @@ from holdfast.runtime.sessions import health, identity_messages
 from holdfast.runtime.storage import snapshot_storage
 from holdfast.runtime.store.row_details import Moment, SnapshotDetails
 from holdfast.snapshots import files, freeze_protocol, manifest, service, storage
+from holdfast.snapshots.failure import Failure, of_row
 from holdfast.snapshots.filing import Filing
 from holdfast.snapshots.freeze_protocol import Captured
 from holdfast.snapshots.link import LinkLost, Refused, Target
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotKind, SnapshotRow
     from holdfast.runtime.store.store import Store
-    from holdfast.snapshots.failure import Failure
 
 
 _TOKEN = re.compile(r"[0-9a-f]{32}")
@@ -259,7 +259,7 @@ class Taking:
                 options=session.options,
                 processes=processes,
                 files=entries,
-                failure=self.row.details.get("failure"),
+                failure=of_row(self.row.details),
                 needs=requirements.by(self.context.engine, about, self._staging),
             )
             manifest.write(self._staging, kept)

@@ -136,12 +136,7 @@ def snapshot(value: Snapshot) -> dict[str, Any]:
         "created_at": value.created_at.isoformat(),
         "reason": value.reason,
         "pinned": value.pinned,
-        "actor": value.row.details.get("actor"),
-        "auto": value.row.details.auto,
-        "failure": value.row.details.get("failure"),
-        "generation": value.row.details.get("generation"),
-        # Seconds; of one that is live. Of a session that did not change since the last one: 0.
-        "frozen_seconds": value.row.details.get("frozen_seconds"),
+        **value.row.details.listed,
     }
 
 

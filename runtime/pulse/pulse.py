@@ -56,6 +56,11 @@ class AskedFile:
     uid: int | None
     opened: tuple[OpenFile, ...]
 
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        found: dict[str, Any] = to_jsonable_python(self)
+        return found
+
 
 class _Status(GuestValue):
     kind: Annotated[str, shown(20)] | None = None

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import ColumnElement, Row, delete, func, insert, select, update
 
 from holdfast.base import ids
 from holdfast.runtime.store import owner, schema
@@ -87,12 +87,28 @@ class Operations:
             ended = update(table).where((table.c.id == operation_id) & (table.c.state == "intent"))
             db.execute(ended.values(state=state, ended_at=datetime.now(UTC)))
 
+    def count_ended(self, before: datetime) -> int:
+        """How many ended before a time: they are kept for a while, so that people can see what happened."""
+        with self._db.reading() as db:
+            found = db.execute(select(func.count()).select_from(schema.operations).where(_ended(before)))
+            return int(found.scalar_one())
+
+    def forget_ended(self, before: datetime) -> None:
+        """Delete those that ended before a time."""
+        with self._db.writing() as db:
+            db.execute(delete(schema.operations).where(_ended(before)))
+
     def open(self) -> list[OperationRow]:
         """Operations that neither ended nor were undone, oldest first."""
         table = schema.operations
         query = select(table).where(table.c.state == "intent").order_by(table.c.started_at)
         with self._db.reading() as db:
             return [_operation(row) for row in db.execute(query)]
+
+
+def _ended(before: datetime) -> ColumnElement[bool]:
+    table = schema.operations
+    return (table.c.state != "intent") & (table.c.ended_at < before)
 
 
 def _operation(row: Row[Any]) -> OperationRow:

@@ -142,6 +142,15 @@ class SnapshotDetails(_Details):
         return SnapshotDetails({key: value for key, value in self.items() if key not in own})
 
     @property
+    def listed(self) -> dict[str, Any]:
+        """What programs are told of it; what is not known is None.
+
+        Its session was frozen for `frozen_seconds`: None of files only, 0 if it was as in the last one.
+        """
+        names = ("actor", "auto", "failure", "generation", "frozen_seconds")
+        return {key: self.get(key) for key in names}
+
+    @property
     def portable(self) -> dict[str, Any]:
         """What goes with it to another host."""
         names = ("moment", "failure", "dropped", "base", "frozen_seconds", "memory_bytes")

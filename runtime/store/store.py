@@ -23,7 +23,7 @@ from sqlalchemy.exc import IntegrityError
 from holdfast.base import ids
 from holdfast.base.resolve import resolve
 from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, SnapshotNotFound
-from holdfast.runtime.store import details, parents, schema
+from holdfast.runtime.store import parents, schema
 from holdfast.runtime.store.database import Database
 from holdfast.runtime.store.journal_entries import Entries
 from holdfast.runtime.store.operations import Operations
@@ -136,11 +136,20 @@ class Store:
 
     def keep_details(self, session_id: str, **changes: Unpack[SessionKeys]) -> None:
         """Change some of the details of a session, also of a removed one; None drops one."""
-        details.keep(self._db, session_id, changes)
+        self._change_details(session_id, lambda found: found.plus(**changes))
 
     def change_detail(self, session_id: str, key: str, how: Callable[[Any], Any]) -> None:
         """Change one detail of a session by what it is now, while nobody else changes any."""
-        details.change(self._db, session_id, key, how)
+        self._change_details(session_id, lambda found: SessionDetails({**found, key: how(found.get(key))}))
+
+    def _change_details(self, session_id: str, how: Callable[[SessionDetails], SessionDetails]) -> None:
+        """In one step, so that parts lose nothing of each other. A session that is gone is passed over."""
+        table = schema.sessions
+        with self._db.writing() as db:
+            row = db.execute(select(table.c.details).where(table.c.id == session_id)).first()
+            if row is not None:
+                kept = how(SessionDetails(row.details))
+                db.execute(update(table).where(table.c.id == session_id).values(details=kept))
 
     # Snapshots.
 
@@ -254,7 +263,7 @@ class Store:
 
     @property
     def database(self) -> Database:
-        """For what is kept beside: `lives`, `history`."""
+        """For what is kept beside: `lives`."""
         return self._db
 
 
