@@ -116,8 +116,8 @@ def session(value: Session) -> dict[str, Any]:
         "created_at": value.created_at.isoformat(),
         "parent_snapshot_id": value.parent_snapshot_id,
         "generation": value.row.generation,
-        "verification": value.row.details.get("verification"),
-        "hooks": value.row.details.get("hooks") or [],
+        "verification": value.row.details.verification,
+        "hooks": value.row.details.hooks,
     }
 
 
@@ -136,12 +136,7 @@ def snapshot(value: Snapshot) -> dict[str, Any]:
         "created_at": value.created_at.isoformat(),
         "reason": value.reason,
         "pinned": value.pinned,
-        "actor": value.row.details.get("actor"),
-        "auto": value.row.details.get("auto"),
-        "failure": value.row.details.get("failure"),
-        "generation": value.row.details.get("generation"),
-        # Seconds, for a live snapshot; 0 if the session did not change since the last one.
-        "frozen_seconds": value.row.details.get("frozen_seconds"),
+        **value.row.details.listed,
     }
 
 

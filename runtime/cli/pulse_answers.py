@@ -15,7 +15,7 @@ from holdfast.runtime.cli.pulse_text import (
     short,
     socket_line,
 )
-from holdfast.runtime.pulse.pulse import File, Listener, Port, Pulse
+from holdfast.runtime.pulse.pulse import AskedFile, Listener, Port, Pulse
 
 
 def port(found: Port) -> Iterator[str]:
@@ -89,7 +89,7 @@ def _table(name: str, values: Mapping[str, int]) -> str:
     return f"  {name}: {told or 'not known'}"
 
 
-def file(found: File, pulse: Pulse) -> Iterator[str]:
+def file(found: AskedFile, pulse: Pulse) -> Iterator[str]:
     """Return the lines on a file, and which processes have it open."""
     if found.exists:
         when = datetime.fromtimestamp(found.modified or 0, UTC).isoformat(timespec="seconds")

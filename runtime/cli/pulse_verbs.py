@@ -98,7 +98,7 @@ def _process(session: Session, pid: int, *, as_json: bool) -> None:
     process = found.process(pid)
     if as_json:
         about = _only(found, pid).as_dict()
-        printing.emit({**about, "process": process and dataclasses.asdict(process)})
+        printing.emit({**about, "process": process and process.model_dump()})
     else:
         printing.say("\n".join(pulse_answers.process(found, pid)))
     raise typer.Exit(1 if process is None else 0)
@@ -122,9 +122,9 @@ def _file(session: Session, path: str, *, as_json: bool) -> None:
     assert found.file is not None
     if as_json:
         users = {each.pid for each in found.file.opened}
-        known = [dataclasses.asdict(each) for each in found.processes if each.pid in users]
+        known = [each.model_dump() for each in found.processes if each.pid in users]
         about = {"id": session.id, "name": session.name, "processes": known}
-        printing.emit({**about, **dataclasses.asdict(found.file)})
+        printing.emit({**about, **found.file.as_dict()})
     else:
         printing.say("\n".join(pulse_answers.file(found.file, found)))
     raise typer.Exit(0 if found.file.opened else 1)

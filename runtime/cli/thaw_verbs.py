@@ -104,7 +104,7 @@ def as_dict(done: Thawed) -> dict[str, Any]:
         "reasons": list(done.reasons),
         "lost": list(done.lost),
         "ladder": done.ladder.as_dict(),
-        "snapshot": printing.snapshot(done.snapshot) | {"origin": done.snapshot.row.details.get("origin")},
+        "snapshot": printing.snapshot(done.snapshot) | {"origin": done.snapshot.row.details.origin},
         "failure": None if done.failure is None else done.failure.as_details(),
         "debugger": None if debugger is None else debugger.model_dump(mode="json"),
         "attach": how(done),

@@ -140,7 +140,7 @@ def given(**limits: Any) -> dict[str, Any]:
 def arrived(found: Snapshot, *, as_json: bool) -> None:
     """Report an imported snapshot."""
     if as_json:
-        printing.emit(printing.snapshot(found) | {"origin": found.row.details.get("origin")})
+        printing.emit(printing.snapshot(found) | {"origin": found.row.details.origin})
     else:
         printing.say(found.name)
 

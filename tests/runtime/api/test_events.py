@@ -19,6 +19,7 @@ from holdfast.runtime.guest_rpc.event import Event, parse
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.guest_rpc.reconnect import Persistence
 from holdfast.runtime.store.journal_entries import EntryRow
+from holdfast.runtime.store.row_details import SessionDetails
 
 DEATH = {
     "pid": 42,
@@ -40,7 +41,7 @@ class Line:
     def __init__(self, guest: Any, check: Callable[[], None]) -> None:
         self._guest = guest
         self._check = check
-        self.row = SimpleNamespace(details={}, container_id=None, options={})
+        self.row = SimpleNamespace(details=SessionDetails(), container_id=None, options={})
 
     def client(self) -> GuestClient:
         return GuestClient(self._guest.folder)
@@ -54,7 +55,7 @@ def controller(container: Any, *refused: EntryRow, **row: Any) -> Any:
     found = SimpleNamespace(id="s", name="work", container_id="c", **row)
     entries = SimpleNamespace(stream=lambda _ids, _wanted: iter(refused))
     return SimpleNamespace(
-        store=SimpleNamespace(sessions=lambda removed: [found], entries=entries),
+        store=SimpleNamespace(find_session=lambda _id, removed: found, entries=entries),
         engine=SimpleNamespace(inspect=lambda _: container),
     )
 
