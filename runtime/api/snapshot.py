@@ -81,8 +81,8 @@ class Snapshot:
     @property
     def shared(self) -> int:
         """The bytes of those pages of its memory that older snapshots also need."""
-        stored = self._row.details.get("storage")
-        return int(stored["shared"]) if isinstance(stored, dict) else 0
+        stored = self._row.details.storage
+        return 0 if stored is None else int(stored["shared"])
 
     @property
     def created_at(self) -> datetime:

@@ -1,4 +1,4 @@
-"""Verb: fits; and what `restore` does when not everything of a snapshot can be had."""
+"""Verb: fits; and what `restore` does when the machine cannot provide all of a snapshot."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.snapshots.fitness import Ladder, Name
 
 IMPOSSIBLE = 3
-"""Exit code for what cannot be had on this machine."""
+"""Exit code for a rung that this machine cannot provide."""
 
 As = Annotated[
     str | None,
@@ -79,7 +79,7 @@ def restore(
     allow: Sequence[str],
     as_json: bool,
 ) -> Session:
-    """Restore what was asked for. What cannot be had here is an error, and exit code 3."""
+    """Restore the requested rung. One this machine cannot provide is an error, with exit code 3."""
     wanted, least = rung(as_), rung(require)
     check(wanted, least, "restore")
     try:
@@ -98,7 +98,7 @@ def check_commands(as_: str | None, *, run: bool) -> None:
 
 
 def run_commands(snapshot: Snapshot, session: Session, *, as_json: bool) -> list[Again]:
-    """Run what was recorded once more, and say what each came to."""
+    """Run the recorded commands again, and report the outcome of each."""
     from holdfast.runtime.api import replay_commands
 
     def told(one: Again) -> None:
@@ -110,7 +110,11 @@ def run_commands(snapshot: Snapshot, session: Session, *, as_json: bool) -> list
 
 
 def rung(name: str | None) -> Name | None:
-    """The rung of that name. Raises InvalidArgument."""
+    """Return a name that is a rung, or None.
+
+    Raises:
+        InvalidArgument: there is no such rung.
+    """
     match name:
         case None | "live" | "commands" | "files":
             return name

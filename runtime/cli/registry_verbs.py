@@ -20,7 +20,6 @@ from holdfast.runtime.cli.transfer_verbs import (
     Memory,
     OpeningPassphrase,
     PlainHttp,
-    RefuseSecrets,
     Secrets,
     WithPassphrase,
     about,
@@ -44,7 +43,6 @@ def push(
     passphrase: WithPassphrase = False,
     plain_http: PlainHttp = False,
     secrets: Secrets = None,
-    refuse_secrets: RefuseSecrets = False,
     json: Json = False,
 ) -> None:
     """Send a snapshot to a registry, skipping what is already there."""
@@ -55,7 +53,7 @@ def push(
             key=key,
             passphrase=os.environ.get(PASSPHRASE),
             compression=compression,
-            secrets="refuse" if refuse_secrets else secrets,
+            secrets=secrets,
             encrypt_to=encrypt_to or (),
             bundle_passphrase=secret,
             plain_http=plain_http,

@@ -62,7 +62,7 @@ def thaw(
     options = given(memory=memory, cpus=cpus, network=network, allow=allow)
     with controller() as holdfast:
         try:
-            with bar("taking it in") as progress:
+            with bar("importing") as progress:
                 done = holdfast.thaw(
                     source,
                     as_=fitness_verbs.rung(as_),
@@ -96,7 +96,7 @@ def thaw(
 
 
 def as_dict(done: Thawed) -> dict[str, Any]:
-    """What was thawed, for programs."""
+    """Return a thawed failure for programs."""
     debugger = done.debugger
     return {
         **printing.session(done.session),
@@ -104,7 +104,7 @@ def as_dict(done: Thawed) -> dict[str, Any]:
         "reasons": list(done.reasons),
         "lost": list(done.lost),
         "ladder": done.ladder.as_dict(),
-        "snapshot": printing.snapshot(done.snapshot) | {"origin": done.snapshot.row.details.get("origin")},
+        "snapshot": printing.snapshot(done.snapshot) | {"origin": done.snapshot.row.details.origin},
         "failure": None if done.failure is None else done.failure.as_details(),
         "debugger": None if debugger is None else debugger.model_dump(mode="json"),
         "attach": how(done),
@@ -113,20 +113,20 @@ def as_dict(done: Thawed) -> dict[str, Any]:
 
 
 def how(done: Thawed) -> list[str]:
-    """The commands by which one goes on looking."""
+    """Return the commands to continue with."""
     name, debugger = done.session.name, done.debugger
     if debugger is not None and debugger.task:
         task = debugger.task
         found = [command("output", name, "-f", task), command("send", name, "--task", task, "-e", "TEXT")]
         return [each for each in found if each] if not task.startswith("-") else []
     text = debugger.command if debugger is not None else None
-    # In front of a blank it is no option.
+    # After a blank it is not taken for an option.
     first = command("exec", name, text if not text.startswith("-") else f" {text}") if text else ""
     return [*([first] if first else []), command("attach", name)]
 
 
 def _came_back(done: Thawed) -> list[str]:
-    """How much of it is here, in few lines."""
+    """Return a few lines on how much was restored."""
     found = done.verification
     if done.rung == "live":
         deviations = len(found.deviations) if found is not None else 0

@@ -48,7 +48,6 @@ Secrets = Annotated[
         help="What to do about secrets found in memory and files (default: as scrub.json says, else warn).",
     ),
 ]
-RefuseSecrets = Annotated[bool, typer.Option("--refuse-secrets", help="Same as --secrets refuse.")]
 OpeningPassphrase = Annotated[
     bool, typer.Option("--passphrase", help=f"It is encrypted with one: asked for, or {BUNDLE_PASSPHRASE}.")
 ]
@@ -77,7 +76,6 @@ def export(
     encrypt_to: EncryptTo = None,
     passphrase: WithPassphrase = False,
     secrets: Secrets = None,
-    refuse_secrets: RefuseSecrets = False,
     json: Json = False,
 ) -> None:
     """Write a snapshot to a signed file that can be imported elsewhere."""
@@ -88,7 +86,7 @@ def export(
             key=key,
             passphrase=os.environ.get(PASSPHRASE),
             compression=compression,
-            secrets="refuse" if refuse_secrets else secrets,
+            secrets=secrets,
             encrypt_to=encrypt_to or (),
             bundle_passphrase=secret,
             progress=progress,
@@ -135,20 +133,20 @@ def import_(
 
 
 def given(**limits: Any) -> dict[str, Any]:
-    """Limits of sessions, those that were said."""
+    """Return the limits of sessions that were given."""
     return {key: value for key, value in limits.items() if value is not None}
 
 
 def arrived(found: Snapshot, *, as_json: bool) -> None:
-    """Tell of a snapshot that was taken in."""
+    """Report an imported snapshot."""
     if as_json:
-        printing.emit(printing.snapshot(found) | {"origin": found.row.details.get("origin")})
+        printing.emit(printing.snapshot(found) | {"origin": found.row.details.origin})
     else:
         printing.say(found.name)
 
 
 def notes(done: Exported | Pushed, *, encrypted: bool) -> None:
-    """Print what a person who gives a snapshot away should know."""
+    """Print what the sender of a snapshot should know."""
     for warning in done.warnings:
         printing.note(warning)
     if done.warnings and not encrypted:
@@ -169,7 +167,7 @@ def about(done: Exported | Pushed) -> dict[str, Any]:
 
 
 def bundle_passphrase(*, wanted: bool) -> str | None:
-    """The passphrase to encrypt with, if one is wanted."""
+    """Return the passphrase to encrypt with, if one is wanted."""
     if not wanted:
         return None
     given = os.environ.get(BUNDLE_PASSPHRASE)
@@ -177,14 +175,14 @@ def bundle_passphrase(*, wanted: bool) -> str | None:
 
 
 def opening_passphrase(*, ask: bool) -> str | None:
-    """The passphrase of something encrypted, if there is one; who is to be asked is, unless it is known."""
+    """Return the passphrase to decrypt with, if known; otherwise ask for it if `ask` says so."""
     given = os.environ.get(BUNDLE_PASSPHRASE)
     return str(typer.prompt("passphrase", hide_input=True, err=True)) if ask and not given else given
 
 
 @contextmanager
 def bar(what: str) -> Iterator[Progress]:
-    """Progress for a person who looks on; nothing for anybody else."""
+    """Show progress on a terminal, and nothing elsewhere."""
     if not sys.stderr.isatty():
         yield lambda _done, _all: None
         return

@@ -46,7 +46,7 @@ def clear(context: Context, operation: OperationRow, session_id: str) -> bool:
     """
     with suppress(SessionBusy, SessionNotFound), locks.exclusive(context.home.locks, session_id, "clear"):
         row = context.store.session(session_id)
-        if row.state in ("creating", "suspended") or "aside" in operation.details:
+        if row.state in ("creating", "suspended") or operation.details.aside:
             return _cleared(context, operation, row)
         return True
     return False
@@ -54,7 +54,7 @@ def clear(context: Context, operation: OperationRow, session_id: str) -> bool:
 
 def _cleared(context: Context, operation: OperationRow, row: SessionRow) -> bool:
     engine = context.engine
-    name = provision.container_name(row.id) + operation.details.get("aside", "")
+    name = provision.container_name(row.id) + operation.details.aside
     labels = provision.labels(context.home, row, operation.id)
 
     def cleared() -> bool:

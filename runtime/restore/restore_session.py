@@ -158,7 +158,7 @@ class Restoring:
         hooks = identity_messages.told(self.context.progress, row.name, folder)
         self.context.store.keep_details(row.id, hooks=hooks)
         if found is not None:
-            since = self.snapshot.details.get("moment", {}).get("journal_seq")
+            since = self.snapshot.details.moment.journal_seq
             found = kernel_check.compare(folder, self._gate.record, since, found)
             verification_result.keep(self.context, row, found)
         return container
@@ -214,5 +214,5 @@ class Restoring:
 
     def _mark_damaged(self, error: SnapshotDamaged) -> None:
         why = str(error).partition(": ")[2]
-        details = {**self.snapshot.details, "damage": why}
+        details = self.snapshot.details.plus(damage=why)
         self.context.store.update_snapshot(self.snapshot.id, state="damaged", details=details)

@@ -26,7 +26,6 @@ from holdfast.runtime.lifecycle import orphan_containers
 from holdfast.runtime.retention import prune, stale_images
 from holdfast.runtime.sessions import shared_folder
 from holdfast.runtime.storage import snapshot_storage
-from holdfast.runtime.store.operation_history import History
 
 if TYPE_CHECKING:
     from holdfast.base.home import Home
@@ -182,12 +181,12 @@ def transfers(home: Home) -> Iterator[Garbage]:
 
 def _rows(context: Context, older: timedelta) -> Iterator[Garbage]:
     before = datetime.now(UTC) - older
-    history = History(context.store.database)
-    count = history.count(before)
+    operations = context.store.operations
+    count = operations.count_ended(before)
     if count:
         yield Garbage(
             "rows", f"{count} operations", "ended long ago", 0,
-            partial(history.forget, before),
+            partial(operations.forget_ended, before),
         )  # fmt: skip
 
 

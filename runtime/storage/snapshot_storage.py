@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -28,14 +29,14 @@ def image_ref(snapshot_id: str) -> str:
     return f"holdfast/snapshot:{snapshot_id}"
 
 
-def details(stored: Stored, grown: int) -> dict[str, Any]:
+def details(stored: Stored, grown: int) -> Mapping[str, Any]:
     """Return what a snapshot's row records of its storage.
 
     Bytes of its process images uncompressed (`raw`), of what is stored for them alone (`own`), of pages that
     older snapshots also need (`shared`), and of everything else (`besides`).
     """
     told = {"raw": stored.raw, "own": stored.own, "shared": stored.shared, "besides": grown + stored.files}
-    return {"storage": {**told, "packed": stored.packed}}
+    return {**told, "packed": stored.packed}
 
 
 def settle(context: Context, taken: SnapshotRow) -> SnapshotRow:
@@ -101,15 +102,15 @@ def _count(context: Context, marks: Marks) -> None:
 
 
 def _resized(context: Context, row: SnapshotRow, own: int, shared: int, *, packed: bool) -> SnapshotRow:
-    known = row.details.get("storage")
-    if not isinstance(known, dict):
+    known = row.details.storage
+    if known is None:
         return row
     told = {**known, "own": own, "shared": shared, "packed": packed}
     if told == known:
         return row
     with suppress(SnapshotNotFound):
         return context.store.update_snapshot(
-            row.id, bytes=int(told["besides"]) + own, details={**row.details, "storage": told}
+            row.id, bytes=int(told["besides"]) + own, details=row.details.plus(storage=told)
         )
     return row
 

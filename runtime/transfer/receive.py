@@ -69,8 +69,9 @@ def receive(context: Context, origin: Origin, options: ReceiveOptions | None = N
     with carry_out(context, OperationKind.IMPORT, snapshot_id=ids.new_id()) as operation:
         row = _Receiving(context, wanted, operation, options.progress).receive(options.label)
     row = snapshot_storage.settle(context, row)
-    session = next(one for one in context.store.sessions(removed=True) if one.id == row.session_id)
-    prune.make_room(context, session, row)
+    session = context.store.find_session(row.session_id, removed=True)
+    if session is not None:
+        prune.make_room(context, session, row)
     return row
 
 
@@ -159,8 +160,8 @@ class _Wanted:
 def _here(context: Context, opened: _Opened) -> SnapshotRow | None:
     """The same, if it was imported before and is whole."""
     for row in context.store.snapshots():
-        known = row.details.get("origin")
-        if row.state == "ready" and isinstance(known, dict) and known.get("digest") == opened.digest:
+        known = row.details.origin
+        if row.state == "ready" and known is not None and known.get("digest") == opened.digest:
             return row
     return None
 
@@ -263,12 +264,11 @@ class _Receiving:
         if foreign.failure:
             given = {**given, "failure": foreign.failure}
         opened = wanted.opened
-        details = {
-            "generation": foreign.generation,
-            "actor": self._context.actor,
-            "origin": sanitize.origin(opened.origin.name, opened.raw, opened.key, foreign),
-            **sanitize.details(given),
-        }
+        details = sanitize.details(given).plus(
+            generation=foreign.generation,
+            actor=self._context.actor,
+            origin=sanitize.origin(opened.origin.name, opened.raw, opened.key, foreign),
+        )
         return store.add_snapshot(
             session.id,
             "live" if wanted.live else "filesystem",
@@ -304,7 +304,7 @@ class _Receiving:
             "state": "ready",
             "image_id": kept.image,
             "bytes": grown + stored.files + stored.own,
-            "details": {**row.details, **snapshot_storage.details(stored, grown)},
+            "details": row.details.plus(storage=snapshot_storage.details(stored, grown)),
         }
         context.store.operations.complete(self._operation, snapshots={self._id: ready})
         self._progress(self._all, self._all)

@@ -156,7 +156,7 @@ def test_a_refused_export_leaves_nothing(
 ) -> None:
     """Exit code 1, the places for people and programs, no file of any name, and no value."""
     cli = make_cli(moment.hf.home)
-    done = cli("export", "holder-one", str(tmp_path / "one.tar"), "--refuse-secrets", "--json")
+    done = cli("export", "holder-one", str(tmp_path / "one.tar"), "--secrets", "refuse", "--json")
 
     assert done.code == 1
     assert done.error["code"] == "secrets_found"
