@@ -1,4 +1,4 @@
-"""The host's trust beyond its distribution goes into an image, and nothing else."""
+"""The host's trust beyond its distribution goes into an image, and nothing else does."""
 
 import base64
 from pathlib import Path
