@@ -16,7 +16,7 @@ _NAMES = {
 
 
 def summary(found: Sequence[Outcome]) -> str:
-    """One line: how many sessions went on as if nothing had been."""
+    """Return one line: how many sessions continued as if nothing had happened."""
     struck = [each for each in found if each.struck]
     unhurt = sum(each.unhurt for each in struck)
     told = sum(not each.unhurt and not each.silent for each in struck)
@@ -29,7 +29,7 @@ def summary(found: Sequence[Outcome]) -> str:
 
 
 def table(found: Sequence[Outcome]) -> str:
-    """Rows by who was killed."""
+    """Return the table, with a row for each kind of victim."""
     lines = [
         "| killed | rounds | hit | unhurt | hurt and told | hurt in silence | left over | told in (max) |",
         "|---|---|---|---|---|---|---|---|",
@@ -52,7 +52,7 @@ def table(found: Sequence[Outcome]) -> str:
 
 
 def hurt(found: Iterable[Outcome]) -> str:
-    """What was lost in the rounds in which something was."""
+    """Return the losses of the rounds that had any."""
     rows = [each for each in found if each.lost or each.left]
     if not rows:
         return "Nothing was lost in any round."
@@ -64,7 +64,7 @@ def hurt(found: Iterable[Outcome]) -> str:
 
 
 def page(found: Sequence[Outcome], on: str) -> str:
-    """The whole page."""
+    """Return the whole page."""
     return f"""# What survives a kill
 
 A snapshot, a fork or a suspension is asked for, and in a random moment of it one process is ended with

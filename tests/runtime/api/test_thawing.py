@@ -1,4 +1,4 @@
-"""Which rung is taken when something is thawed, and what is told of the failure."""
+"""The choice of a rung when something is thawed, and the report of the failure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.snapshots.fitness import Ladder, Name, Rung
 
 
 def ladder(**reasons: str) -> Ladder:
-    """All rungs are possible but those with a reason."""
+    """Return rungs that are all possible except those with a reason."""
     names: tuple[Name, ...] = ("live", "commands", "files")
     return Ladder(
         rungs=[
@@ -27,7 +27,7 @@ def ladder(**reasons: str) -> Ladder:
 
 
 def of_files(**reasons: str) -> Ladder:
-    """That of a snapshot without processes."""
+    """Return the description of a snapshot without processes."""
     return ladder(**reasons).model_copy(update={"live": False})
 
 
@@ -45,10 +45,10 @@ def of_files(**reasons: str) -> Ladder:
         (ladder(), "commands", "files", "commands"),
     ],
 )
-def test_the_best_rung_is_taken_or_the_one_asked_for(
+def test_the_best_or_the_requested_rung_is_taken(
     found: Ladder, as_: Name | None, require: Name | None, rung: Name
 ) -> None:
-    """Never one that is not possible, never less than is required or, unasked, than was captured."""
+    """Never an impossible one, never less than required or, without a request, than was captured."""
     assert thawing.chosen(found, as_, require, "x") == rung
 
 
@@ -61,8 +61,8 @@ def test_the_best_rung_is_taken_or_the_one_asked_for(
         (ladder(live="old kernel"), "live", "commands"),
     ],
 )
-def test_less_than_was_asked_for_is_refused(found: Ladder, as_: Name | None, require: Name | None) -> None:
-    """With the reason, and the command for what is possible and what that lacks."""
+def test_less_than_requested_is_refused(found: Ladder, as_: Name | None, require: Name | None) -> None:
+    """With the reason, and the command for the possible rung and its losses."""
     with pytest.raises(LiveUnsupported, match=r"cannot thaw x\.holdfast as live: old kernel") as error:
         thawing.chosen(found, as_, require, "x.holdfast")
     assert error.value.hint.startswith("`holdfast thaw x.holdfast --as commands` is possible")
@@ -70,7 +70,7 @@ def test_less_than_was_asked_for_is_refused(found: Ladder, as_: Name | None, req
     assert error.value.findings == ({"rung": "live", "reason": "old kernel"},)
 
 
-def test_nothing_possible_is_said() -> None:
+def test_it_is_reported_that_nothing_is_possible() -> None:
     """Not even the files: another kind of machine."""
     found = ladder(live="arm", commands="arm", files="arm")
     with pytest.raises(LiveUnsupported, match="as live: arm") as error:
@@ -79,7 +79,7 @@ def test_nothing_possible_is_said() -> None:
 
 
 def test_a_failure_is_reported_in_few_lines() -> None:
-    """What, how, of which command, where it ran, and the end of the output; no controls of a terminal."""
+    """What, how, of which command, where it ran, and the end of the output; no terminal controls."""
     record = Failure(
         reason="failed",
         where="a.py::b",
@@ -109,5 +109,5 @@ def test_a_failure_is_reported_in_few_lines() -> None:
     ],
 )
 def test_files_and_registries_are_distinguished(source: str, exists: bool, is_file: bool) -> None:
-    """By what is there, else by the name: that of a registry has a dot or a port, or is localhost."""
+    """By existing files, else by the name: a registry's has a dot or a port, or is localhost."""
     assert thawing.is_file(source, exists=exists) == is_file

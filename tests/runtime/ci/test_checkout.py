@@ -37,7 +37,7 @@ def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Git:
 
 @pytest.fixture
 def repo(tmp_path: Path, git: Git) -> Path:
-    """A checkout with everything that is taken, and what is not."""
+    """A checkout with everything that is copied, and everything that is not."""
     root = tmp_path / "repo"
     (root / "sub").mkdir(parents=True)
     (root / "out").mkdir()

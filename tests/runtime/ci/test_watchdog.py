@@ -1,4 +1,4 @@
-"""When a job is given up: too long, waiting for input, or without progress."""
+"""The limits of a job: total time, waiting for input, no progress."""
 
 from __future__ import annotations
 
