@@ -22,7 +22,7 @@ def test_losses_are_counted_by_whether_they_were_reported() -> None:
     )
 
 
-def test_rows_are_grouped_by_what_was_killed() -> None:
+def test_rows_are_grouped_by_the_killed_process() -> None:
     """With the longest time until it was known."""
     rows = table(FOUND).splitlines()
     assert rows[2] == "| CRIU | 2 | 2 | 1 | 1 | 0 | 0 | 0.0 s |"

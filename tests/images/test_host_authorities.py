@@ -18,7 +18,7 @@ def pem(der: bytes, width: int = 64) -> bytes:
     return b"-----BEGIN CERTIFICATE-----\n" + lines + b"\n-----END CERTIFICATE-----\n"
 
 
-def test_only_what_the_distribution_lacks_is_added() -> None:
+def test_only_certificates_missing_from_the_distribution_are_added() -> None:
     """A certificate of the distribution is not carried over, however its lines are broken."""
     bundle = b"# comment\n" + pem(DEBIANS) + pem(OURS)
 

@@ -69,7 +69,7 @@ def seen(session: Session) -> str:
     return session.exec(LOOK).text
 
 
-def test_every_file_is_as_it_was(written: Session, kind: str) -> None:
+def test_every_file_is_unchanged(written: Session, kind: str) -> None:
     """Contents, times, modes, owners, links, attributes, deletions, replaced and moved directories."""
     snapshot = written.snapshot(kind="live" if kind == "live" else "filesystem")
     assert seen(snapshot.restore()) == seen(written)

@@ -75,7 +75,7 @@ def test_a_manual_snapshot_is_not_automatic(hf: Holdfast) -> None:
     assert mine.reason is None
 
 
-def test_garbage_is_what_nothing_needs(hf: Holdfast, cli: Any) -> None:
+def test_only_unneeded_data_is_garbage(hf: Holdfast, cli: Any) -> None:
     """Leftovers go; snapshots that are pinned, manual, suspended in, or restored from stay, and work."""
     work = hf.new("work", policy={"keep": 9})
     kept = {}

@@ -143,7 +143,7 @@ def test_ordinary_tools_see_an_image(world: World) -> None:
     assert world.machine.run("docker", "rmi", world.reference).returncode == 0
 
 
-def test_only_what_is_new_is_sent(world: World, shared_cli: Any) -> None:
+def test_only_new_data_is_sent(world: World, shared_cli: Any) -> None:
     """For the same snapshot, the index; for a session that continued, neither its image nor
     unchanged memory.
     """

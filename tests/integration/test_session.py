@@ -50,7 +50,7 @@ def test_the_exit_code_is_the_commands(shared: Session, command: str, code: int)
     assert result.ok == (code == 0)
 
 
-def test_output_comes_as_it_is_written(shared: Session) -> None:
+def test_output_arrives_as_it_is_written(shared: Session) -> None:
     """Output comes in pieces while the command runs; together they equal the whole."""
     pieces: list[bytes] = []
     result = shared.exec("for i in 1 2 3; do echo $i; done", on_bytes=pieces.append)
@@ -117,7 +117,7 @@ def test_a_busy_shell_says_so(shared: Session) -> None:
     assert results[0].exit_code == 130
 
 
-def test_text_and_keys_reach_what_runs(shared: Session) -> None:
+def test_text_and_keys_reach_the_running_program(shared: Session) -> None:
     """Typing answers a program that reads, and the screen shows the dialogue."""
     asked = threading.Event()
     results: list[Any] = []

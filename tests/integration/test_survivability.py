@@ -188,7 +188,7 @@ def test_a_capture_is_refused_and_the_parent_is_untouched(held: Held) -> None:
 
 
 @pytest.mark.parametrize("name", ["pid:1", "fd:999999/3", "pid:x", "fd:12", "everything"])
-def test_only_what_blocks_can_be_dropped(held: Held, name: str) -> None:
+def test_only_obstacles_can_be_dropped(held: Held, name: str) -> None:
     """Another name is refused in one line, before anything is done."""
     with pytest.raises(InvalidArgument, match="cannot drop"):
         held.session.snapshot(force_drop=[*held.names(), name])

@@ -59,7 +59,7 @@ def test_output_has_the_time_of_its_arrival() -> None:
     assert [(event.at, event.data) for event in events] == [(1.0, "abc"), (2.0, "def"), (3.0, "g")]
 
 
-def test_characters_are_whole() -> None:
+def test_characters_are_complete() -> None:
     """A character whose bytes came one after the other is written when it is complete."""
     data = "né€!".encode()
     chunks = [Chunk(at, data[at : at + 1], at + 1) for at in range(len(data))]
@@ -124,7 +124,7 @@ DATA = b"one\r\n\x1b[31mtwo\x1b[0m\r\nthree\r\nfour"
 TIMES = [out(10.0, 5), out(20.0, 19), out(30.0, 26), out(40.0, len(DATA))]
 
 
-def test_a_whole_recording_shows_the_screen() -> None:
+def test_a_complete_recording_shows_the_screen() -> None:
     """All of its output, given to a terminal, is what the session's terminal shows."""
     recording = Recording(Source(DATA, TIMES))
     file = io.StringIO()

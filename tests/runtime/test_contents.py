@@ -25,7 +25,7 @@ def told(layers: list[Path], *paths: str, elsewhere: tuple[str, ...] = ()) -> li
     return recorded_contents.digests(paths, layers, elsewhere)
 
 
-def test_the_topmost_layer_that_has_it_counts(layers: list[Path]) -> None:
+def test_the_topmost_layer_with_the_file_counts(layers: list[Path]) -> None:
     """A changed file has its new content, an unchanged one that of the image."""
     changed, same = told(layers, "/d/changed", "/d/same")
     (layers[0] / "d/changed").write_text("old")

@@ -127,7 +127,7 @@ def test_output_of_programs_looks_the_same(path: Path) -> None:
     assert typed.keypad == before.keypad
 
 
-def test_drawings_of_programs_look_the_same_in_tmux(tmp_path: Path) -> None:
+def test_output_of_programs_looks_the_same_in_tmux(tmp_path: Path) -> None:
     """A real terminal shows the same, with its colors and characters for lines."""
     with real.tmux(tmp_path) as server:
         for path in RECORDINGS:

@@ -202,7 +202,7 @@ with carry_out(hf.context, OperationKind.NEW) as operation:
     return died.stdout.split()
 
 
-def test_the_next_controller_undoes_what_a_dead_process_left(
+def test_the_next_controller_undoes_the_work_of_a_dead_process(
     engine: FakeEngine, home: Home, half: list[str]
 ) -> None:
     """A process killed in the middle leaves an intent; opening a controller undoes its work."""
@@ -230,7 +230,7 @@ def test_containers_made_after_a_death_are_undone(engine: FakeEngine, home: Home
     assert again.store.operations.open() == []
 
 
-def test_without_the_image_there_is_nothing_to_wait_for(
+def test_without_the_image_nothing_is_awaited(
     engine: FakeEngine, home: Home, half: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An image removed since then delays nothing."""
@@ -329,7 +329,7 @@ def test_removing_is_finished_not_undone(controller: Holdfast, engine: FakeEngin
     assert engine.made == {}
 
 
-def test_removing_twice_says_that_there_is_nothing(controller: Holdfast, engine: FakeEngine) -> None:
+def test_removing_twice_reports_not_found(controller: Holdfast, engine: FakeEngine) -> None:
     """A removed session is not found; its container and folder are gone."""
     _session(controller, engine)
     controller.remove_session("work")

@@ -26,7 +26,7 @@ def test_the_documentation_is_that_of_the_results() -> None:
     assert page.FILE.read_text(encoding="utf-8") == page.of(results.load())
 
 
-def test_the_results_are_of_the_projects_there_are() -> None:
+def test_the_results_match_the_declared_projects() -> None:
     """In their order; the page names those that have not been run."""
     ran = [one.name for one in results.load()]
     assert ran == [project.name for project in catalog.PROJECTS if project.name in ran]

@@ -161,7 +161,7 @@ def test_a_configuration_keeps_the_rest() -> None:
     assert harmless_config(text) == text
 
 
-def test_a_folder_that_is_not_a_checkout_is_copied_whole(tmp_path: Path, git: Git) -> None:
+def test_a_folder_that_is_not_a_checkout_is_copied_entirely(tmp_path: Path, git: Git) -> None:
     """With empty folders, and with a note."""
     (tmp_path / "a" / "empty").mkdir(parents=True)
     (tmp_path / "a" / "file").write_text("x")

@@ -126,7 +126,7 @@ def test_the_job_of_gitlab_runs_its_steps(run: Run, tmp_path: Path) -> None:
 SCRIPT = f"{RECIPES / 'any-ci.sh'}"
 
 
-def test_the_script_for_any_other_takes_a_command_as_it_is(run: Run, tmp_path: Path) -> None:
+def test_the_generic_script_takes_a_command_unchanged(run: Run, tmp_path: Path) -> None:
     """Words stay words, whatever is in them; by default files go into a folder."""
     (call,) = run(f"{SCRIPT} pytest -k 'a b' --export x $'two\\nlines' '*'")
     found = parsed(call)
@@ -135,7 +135,7 @@ def test_the_script_for_any_other_takes_a_command_as_it_is(run: Run, tmp_path: P
     assert (tmp_path / "holdfast-out").is_dir()
 
 
-def test_the_script_for_any_other_has_its_settings_from_the_environment(run: Run, tmp_path: Path) -> None:
+def test_the_generic_script_reads_its_settings_from_the_environment(run: Run, tmp_path: Path) -> None:
     """A reference instead of a folder, a setup, variables that are not expanded, keys, a check before."""
     settings = {
         "HOLDFAST_REF": "registry.example.com/ci/app:7",
@@ -157,7 +157,7 @@ def test_the_script_for_any_other_has_its_settings_from_the_environment(run: Run
     assert (tmp_path / "jobs-home" / "keys" / "default.pub").exists()
 
 
-def test_the_script_for_any_other_ends_as_the_job_does(run: Run) -> None:
+def test_the_generic_script_ends_like_the_job(run: Run) -> None:
     """With its exit code; a machine on which no job can run ends it first."""
     assert len(run(f"{SCRIPT} false", STATUS_CI="75", EXPECTED="75")) == 1
     assert run(f"{SCRIPT} true", HOLDFAST_CHECK="1", STATUS_DOCTOR="1", EXPECTED="1") == [["doctor", "--ci"]]

@@ -106,7 +106,7 @@ def test_a_start_without_an_end_is_unknown(
         exec_once(controller.context, dead, "k", "true", "main", gone)
 
 
-def test_a_cell_comes_back_with_what_was_kept(
+def test_a_cell_is_returned_with_its_kept_output(
     controller: Holdfast, session: SessionRow, journal: Journal
 ) -> None:
     """Streams and values."""

@@ -85,7 +85,7 @@ def test_a_command_yields_its_output_uncooked(guest: Any) -> None:
     ) == (b"make", "exec", 1, 5.0)
 
 
-def test_text_is_given_by_whole_characters(guest: Any) -> None:
+def test_text_is_cut_between_characters(guest: Any) -> None:
     """However the frames cut them; invalid UTF-8 shows as one; bytes come unchanged."""
     cut = "a€\u0301\r\n".encode() + b"\xff" + b"\xe2\x82"
 

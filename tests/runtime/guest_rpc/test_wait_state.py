@@ -9,7 +9,7 @@ from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest_rpc import wait_state
 
 
-def test_a_state_comes_as_it_was_sent() -> None:
+def test_a_state_is_received_unchanged() -> None:
     """The guest's report on a waiting program arrives complete."""
     sent = State("waiting", "password", 42, "su - anna", 1000.25, "Password: ")
 
