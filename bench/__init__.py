@@ -1,1 +1,1 @@
-"""Measures Holdfast next to what people use otherwise, in one run on one machine."""
+"""Benchmarks of Holdfast next to its usual alternatives, in one run on one machine."""

@@ -67,7 +67,7 @@ def main() -> int:
 
 
 def _guarded(name: str, world: World, plan: Plan, peers: list[Capturer]) -> Iterator[Row]:
-    """The rows of a family. If it fails, a row says why, and the run goes on."""
+    """Yield the rows of a family. If it fails, a row says why, and the run continues."""
     try:
         yield from _family(name, world, plan, peers)
     except (HoldfastError, RuntimeError, OSError, subprocess.SubprocessError) as error:
@@ -115,7 +115,7 @@ def _write(rows: list[Row], facts: dict[str, object]) -> list[Path]:
 
 
 class _Progress:
-    """Lines on standard error: a person sees what goes on, a pipe does not."""
+    """Lines on standard error: the current step for a person, nothing for a pipe."""
 
     family = ""
 

@@ -1,4 +1,4 @@
-"""How often everything is measured."""
+"""The number of rounds of every measurement."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ QUICK = Plan(create=3, execute=5, cell=4, heap=2, instant=3, heaps=(50 * MIB, 10
 
 
 def heap_name(size: int) -> str:
-    """A heap as it is called in the results."""
+    """Return the name of a heap in the results."""
     return f"{size // MIB} MiB" if size < 1024 * MIB else f"{size / (1024 * MIB):g} GiB"

@@ -1,4 +1,4 @@
-"""The result as a picture: a line for each row on a logarithmic scale, ours and theirs in different colours.
+"""The result as a picture: a line for each row on a logarithmic scale, ours and theirs in different colors.
 
 Pure: rows in, SVG out.
 """
@@ -29,7 +29,7 @@ _STYLE = (
 
 
 def svg(rows: Sequence[Row], about: Mapping[str, Any]) -> str:
-    """A picture of all rows that are times."""
+    """Return a picture of all rows that are times."""
     lines = _lines(rows)
     if not lines:
         return f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{TOP}"></svg>\n'
@@ -63,7 +63,7 @@ class _Scale:
 
 
 class _Line:
-    """A heading, or one series with a target it may have."""
+    """A heading, or one series with its target if there is one."""
 
     def __init__(
         self, text: str, series: Series | None = None, *, ours: bool = False, limit: float | None = None
@@ -77,7 +77,7 @@ class _Line:
         start, end = (scale.x(value) for value in _whisker(self.series))
         middle = scale.x(self.series.median)
         limit = scale.x(self.limit) if self.limit else None
-        # The figure stands behind everything else, the target's mark included if it is near.
+        # The figure stands to the right of everything else, including the target's mark if it is near.
         label = max(end, middle) + 10
         if limit is not None and label - 10 < limit < label + 60:
             label = limit + 8

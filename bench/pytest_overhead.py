@@ -1,7 +1,7 @@
-"""`python -m bench.pytest_overhead`: what `pytest --holdfast` costs a run in which nothing fails.
+"""`python -m bench.pytest_overhead`: the cost of `pytest --holdfast` in a run in which nothing fails.
 
-Runs of the same trivial tests with and without the option take turns, so that what else the machine does
-falls on both. The session is played: a capture would be needed only for a failure, and there is none.
+Runs of the same trivial tests with and without the option take turns, so that other load of the machine
+affects both. The session is simulated: a capture would be needed only for a failure, and there is none.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def run(folder: Path, *options: str) -> float:
-    """Seconds of processor time that one run takes."""
+    """Return the seconds of processor time that one run takes."""
     before = os.times()
     subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],

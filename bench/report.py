@@ -24,7 +24,7 @@ RESULTS = ROOT / "bench" / "results"
 
 
 def figures(rows: Sequence[Row], about: Mapping[str, Any]) -> str:
-    """The table in Markdown, with a line that says where it was measured."""
+    """Return the table in Markdown, with a line that names the machine."""
     lines = [
         f"Measured {about['at'][:10]} on {about['cpus']} × {about['cpu']}, Linux {about['kernel']}, "
         f"Docker {about['engine']} ({about['storage']})" + (", **a quick run**." if about["quick"] else "."),
@@ -42,7 +42,7 @@ def figures(rows: Sequence[Row], about: Mapping[str, Any]) -> str:
 
 
 def place(page: str, text: str) -> str:
-    """The page with the text between its markers.
+    """Return the page with the text between its markers.
 
     Raises:
         ValueError: it has no markers.

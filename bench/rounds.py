@@ -1,4 +1,4 @@
-"""Takes turns, so that noise of the machine meets everyone alike."""
+"""Takes turns, so that noise of the machine affects all contenders alike."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ Tell = Callable[[str], None]
 
 
 def timed(do: Callable[[], object]) -> float:
-    """Seconds one call takes."""
+    """Return the seconds one call takes."""
     started = time.perf_counter()
     do()
     return time.perf_counter() - started
 
 
 def batch(count: int, do: Callable[[], object]) -> Contender:
-    """A contender whose turn is `count` calls."""
+    """Return a contender whose turn is `count` calls."""
     return lambda: [timed(do) for _ in range(count)]
 
 
 def take_turns(rounds: int, contenders: Mapping[str, Contender], tell: Tell) -> dict[str, tuple[float, ...]]:
-    """Let everyone measure once for warming up, then `rounds` times, beginning with another each time."""
+    """Let each contender measure once to warm up, then `rounds` times, with a different first one
+    each time.
+    """
     names = list(contenders)
     found: dict[str, list[float]] = {name: [] for name in names}
     for turn in range(rounds + 1):

@@ -17,9 +17,9 @@ Statistic = Literal["median", "p99", "sum"]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Something measured, what it is compared with, and what it shall come to.
+    """A measurement, its baseline, and its target.
 
-    `group` tells rows of one kind apart that differ in size ("1 GiB").  A row with `skipped` has no figures
+    `group` distinguishes rows of one kind that differ in size ("1 GiB").  A row with `skipped` has no figures
     and says why.
     """
 
@@ -40,7 +40,7 @@ class Row:
 
     @property
     def baseline_value(self) -> float | None:
-        """The same figure of what it is compared with."""
+        """The same figure of the baseline."""
         return None if self.baseline is None else _figure(self.baseline, self.statistic)
 
     @property
@@ -51,22 +51,22 @@ class Row:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the target is met."""
+        """The verdict on the target."""
         return "-" if self.value is None else judge(self.value, self.baseline_value, self.target)
 
 
 def skipped(family: str, name: str, who: str, why: str, unit: Unit = "s", group: str = "") -> Row:
-    """A row that could not be measured."""
+    """Return a row that could not be measured."""
     return Row(family, name, Series(who, unit, ()), group=group, skipped=why)
 
 
 def dump(rows: Sequence[Row], about: Mapping[str, Any]) -> dict[str, Any]:
-    """The whole result, ready for `json.dumps`."""
+    """Return the whole result, ready for `json.dumps`."""
     return {"version": VERSION, "about": dict(about), "rows": [_row(row) for row in rows]}
 
 
 def load(result: Mapping[str, Any]) -> list[Row]:
-    """The rows of a result that `dump` made.
+    """Return the rows of a result that `dump` made.
 
     Raises:
         ValueError: it is of another version.

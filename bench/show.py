@@ -1,4 +1,4 @@
-"""How figures are written for people, and the table at the end of a run."""
+"""Figures as text for people, and the table at the end of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STYLES = {"pass": "green", "miss": "bold red", "-": "dim"}
 
 
 def figure(value: float | None, unit: Unit) -> str:
-    """A value with three digits and a unit that suits it."""
+    """Return a value with three digits and a suitable unit."""
     if value is None:
         return "-"
     if unit == "count":
@@ -25,39 +25,39 @@ def figure(value: float | None, unit: Unit) -> str:
 
 
 def limit(target: Target | None, unit: Unit) -> str:
-    """A target as text."""
+    """Return a target as text."""
     if target is None:
         return ""
     return f"≤ {target.limit:g} ×" if target.kind == "ratio" else f"≤ {figure(target.limit, unit)}"
 
 
 def ratio(row: Row) -> str:
-    """How many times its baseline a row is."""
+    """Return a row's multiple of its baseline."""
     return "" if row.ratio is None else f"{row.ratio:.3g} ×"
 
 
 def title(row: Row) -> str:
-    """What a row measures."""
+    """Return the title of a row's measurement."""
     statistic = {"median": "", "p99": ", p99", "sum": ""}[row.statistic]
     return f"{row.name}{f', {row.group}' if row.group else ''}{statistic}"
 
 
 def baseline(row: Row) -> str:
-    """What a row is compared with."""
+    """Return the name of a row's baseline."""
     if row.baseline is None:
         return ""
     return f"{figure(row.baseline_value, row.baseline.unit)}  {row.baseline.who}"
 
 
 def value(row: Row) -> str:
-    """The figure of a row with how often it was measured; for a count, how many of how many."""
+    """Return the figure of a row with its number of samples; for a count, how many of how many."""
     if row.subject.unit == "count" and row.statistic == "sum":
         return f"{figure(row.value, 'count')} of {len(row.subject.samples)}"
     return figure(row.value, row.subject.unit)
 
 
 def table(rows: Sequence[Row]) -> Table:
-    """All rows, with a rule between families."""
+    """Return all rows, with a rule between families."""
     made = Table(
         title="Holdfast, measured", title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0)
     )

@@ -1,4 +1,4 @@
-"""What many measurements come to.  Pure: numbers in, numbers and verdicts out."""
+"""Statistics of many measurements.  Pure: numbers in, numbers and verdicts out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Verdict = Literal["pass", "miss", "-"]
 
 
 def percentile(samples: Sequence[float], share: float) -> float:
-    """The value below which `share` (0 to 1) of the samples lie, interpolated between neighbours.
+    """Return the value below which `share` (0 to 1) of the samples lie, interpolated between neighbors.
 
     Raises:
         ValueError: there are no samples, or the share is not a share.
@@ -27,13 +27,17 @@ def percentile(samples: Sequence[float], share: float) -> float:
 
 
 def median(samples: Sequence[float]) -> float:
-    """The middle of the samples. Raises as `percentile` does."""
+    """Return the middle of the samples.
+
+    Raises:
+        ValueError: there are no samples.
+    """
     return percentile(samples, 0.5)
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Measurements of one thing: who did it, and what came out each time."""
+    """Measurements of one thing: the contender, and the result of each turn."""
 
     who: str
     unit: Unit
@@ -45,13 +49,13 @@ class Series:
         return median(self.samples)
 
     def at(self, share: float) -> float:
-        """A percentile of the samples."""
+        """Return a percentile of the samples."""
         return percentile(self.samples, share)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a row shall not exceed: a number, or a multiple of its baseline. `why` says whence it comes."""
+    """The limit of a row: a number, or a multiple of its baseline. `why` says where it comes from."""
 
     limit: float
     kind: Literal["ratio", "value"]
@@ -59,7 +63,7 @@ class Target:
 
 
 def judge(value: float, baseline: float | None, target: Target | None) -> Verdict:
-    """Whether a row meets its target; `-` if it has none, or nothing to be compared with."""
+    """Return the verdict on a row and its target; `-` without a target or a baseline."""
     if target is None or (target.kind == "ratio" and not baseline):
         return "-"
     measured = value if target.kind == "value" else value / (baseline or 1.0)
@@ -67,5 +71,7 @@ def judge(value: float, baseline: float | None, target: Target | None) -> Verdic
 
 
 def freeze_limit(memcpy_seconds: float) -> float:
-    """Seconds a session may stand still while it is captured: 100 ms and six copies of its heap in memory."""
+    """Return the seconds for which a capture may freeze a session: 100 ms and six copies of its heap in
+    memory.
+    """
     return 0.1 + 6 * memcpy_seconds

@@ -1,7 +1,7 @@
 """Uses the machine's free memory once, so that no measurement pays for the first use of it.
 
 A virtual machine gets memory from its host when it touches it for the first time; that can take seconds for a
-gigabyte, and would count against whoever comes first.
+gigabyte, and would count against the first measurement.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 PAGE = mmap.PAGESIZE
 CHUNK = 256 << 20
 SHARE = 0.7
-"""Of what is available; the rest is left to others."""
+"""The share of available memory to use; the rest is left to others."""
 
 
 def available(meminfo: str) -> int:
-    """Bytes that can be had without swapping (proc_meminfo(5))."""
+    """Return the bytes available without swapping (proc_meminfo(5))."""
     for line in meminfo.splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
@@ -25,7 +25,7 @@ def available(meminfo: str) -> int:
 
 
 def touch(tell: Callable[[str], None]) -> None:
-    """Write to every page of most of the memory that is available, then give it back."""
+    """Write to every page of most of the available memory, then free it."""
     size = int(SHARE * available(Path("/proc/meminfo").read_text()))
     tell(f"using {size / (1 << 30):.1f} GiB of memory once")
     held: list[mmap.mmap] = []

@@ -1,4 +1,6 @@
-"""What a run works in: a state directory of its own, the engine; and the promise that nothing remains."""
+"""The environment of a run: a state directory of its own, the engine; and the promise that nothing
+remains.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ LABEL = "holdfast.bench"
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Where measurements happen. `tell` shows progress."""
+    """A place for measurements. `tell` shows progress."""
 
     holdfast: Holdfast
     image: str
@@ -35,19 +37,19 @@ class World:
 
     @property
     def label(self) -> str:
-        """What containers of this run are found by."""
+        """The label of containers of this run."""
         return f"{LABEL}={self.home.name}"
 
     def session(self, name: str) -> Session:
-        """A new session."""
+        """Return a new session."""
         return self.holdfast.new(name)
 
     def docker_run(self) -> None:
-        """One `docker run` of the sessions' image by the command line, up to the end of `true`."""
+        """Run the sessions' image once with `docker run` on the command line, up to the end of `true`."""
         docker("run", "--label", self.label, self.image, "true")
 
     def sweep(self) -> None:
-        """Remove the containers that `docker run` left; it is not part of what is measured."""
+        """Remove the containers that `docker run` left; it is not part of the measurement."""
         found = docker("ps", "-aq", "--filter", f"label={self.label}").split()
         if found:
             docker("rm", "-f", "-v", *found)
@@ -64,7 +66,7 @@ class World:
 
 
 def docker(*arguments: str) -> str:
-    """Run the docker command line and return what it prints.
+    """Run the docker command line and return its output.
 
     Raises:
         subprocess.CalledProcessError: it failed.
@@ -73,7 +75,7 @@ def docker(*arguments: str) -> str:
 
 
 def container_of(session: Session) -> str:
-    """The name of a session's container."""
+    """Return the name of a session's container."""
     return provision.container_name(session.id)
 
 
@@ -86,9 +88,9 @@ def put(session: Session, path: str, text: str) -> None:
 
 @contextmanager
 def opened(tell: Callable[[str], None]) -> Iterator[World]:
-    """A world for one run; everything in it is removed at the end, however it ends.
+    """Yield a world for one run; everything in it is removed at the end, however it ends.
 
-    HOLDFAST_BENCH_DIR chooses the file system it is in; it should be one where sessions are kept.
+    HOLDFAST_BENCH_DIR chooses its file system; it should be one where sessions are kept.
     """
     parent = os.environ.get("HOLDFAST_BENCH_DIR") or "/var/tmp"
     home = Path(tempfile.mkdtemp(prefix="holdfast-bench-", dir=parent))
@@ -109,7 +111,7 @@ def opened(tell: Callable[[str], None]) -> Iterator[World]:
 
 
 def about(world: World, *, quick: bool) -> dict[str, Any]:
-    """What the figures depend on."""
+    """Return the facts that the figures depend on."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),

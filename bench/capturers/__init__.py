@@ -1,1 +1,1 @@
-"""Tools that capture and restore a running process, driven alike."""
+"""Tools that capture and restore a running process, behind one interface."""

@@ -1,4 +1,4 @@
-"""What every tool that captures a running process is asked to do here."""
+"""The interface of every tool that captures a running process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """One capture: seconds until it was kept, bytes it takes, and for how long it stood still, if it says."""
+    """One capture: seconds until it was kept, its size in bytes, and its freeze time, if the tool
+    reports it.
+    """
 
     seconds: float
     bytes: int
@@ -31,7 +33,7 @@ class Taken:
 
 
 class Capturer(Protocol):
-    """One container (or session) at a time. What fails in a peer is an `Unavailable`."""
+    """One container (or session) at a time. A failure of a peer is an `Unavailable`."""
 
     name: str
 
@@ -39,36 +41,38 @@ class Capturer(Protocol):
         """Start it with a heap of that many random bytes and a ticker, or with a counter if that is 0."""
 
     def shell(self, command: str) -> str:
-        """Run a command in it and return what it prints."""
+        """Run a command in it and return its output."""
 
     def capture(self) -> Taken:
-        """Capture it; it runs on."""
+        """Capture it while it continues to run."""
 
     def restore(self) -> tuple[float, Callable[[str], str]]:
-        """Bring the last capture back as something new.
+        """Restore the last capture as something new.
 
-        Returns seconds up to the end of its first command, and its own `shell`.
+        Returns the seconds up to the end of its first command, and its own `shell`.
         """
 
     def drop(self) -> None:
-        """Remove what was restored, and the last capture."""
+        """Remove everything restored, and the last capture."""
 
     def end(self) -> None:
-        """Remove what was begun, captured and restored. May be called at any time."""
+        """Remove everything begun, captured and restored. May be called at any time."""
 
     def remove(self) -> None:
-        """Remove all that was made to use the tool."""
+        """Remove everything made to use the tool."""
 
 
 def longest_gap(of: Capturer) -> tuple[float, Taken]:
-    """Capture while the ticker runs: how long the inside stood still, and the capture."""
+    """Capture while the ticker runs; return the longest pause seen inside, and the capture."""
     of.shell(TICKER_ON)
     taken = of.capture()
     return float(of.shell(TICKER_OFF).split()[-1]), taken
 
 
 def is_torn(of: Capturer) -> bool:
-    """Capture while the counter runs, restore, and say whether files and memory are of different moments."""
+    """Capture while the counter runs, restore, and check whether files and memory are of different
+    instants.
+    """
     of.capture()
     _, shell = of.restore()
     _, mismatches = shell(COUNTER).split()[-2:]

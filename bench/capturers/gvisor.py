@@ -13,7 +13,7 @@ from bench.capturers.capturer import INSIDE, Taken, Unavailable
 from bench.capturers.tools import call, detached, need_root, size_of
 from bench.world import World, docker
 
-# Debian 12's runsc knows no systrap; the sessions' own release has one that does.
+# Debian 12's runsc has no systrap; the sessions' own release has one that does.
 _DOWNLOAD = (
     "set -e; cd /tmp; apt-get -q update; apt-get -q download runsc; dpkg -x runsc_*.deb runsc;"
     " cp runsc/usr/bin/runsc /out/runsc"
@@ -47,7 +47,7 @@ class GVisor:
         return call(*self._runsc, "exec", "subject", "sh", "-c", command)
 
     def capture(self) -> Taken:
-        """Checkpoint; the sandbox runs on."""
+        """Checkpoint while the sandbox continues to run."""
         self._images.mkdir()
         started = time.perf_counter()
         call(*self._runsc, "checkpoint", f"-image-path={self._images}", "-leave-running", "subject")
@@ -76,7 +76,7 @@ class GVisor:
                 call(*self._runsc, "delete", "-force", "subject")
 
     def remove(self) -> None:
-        """Remove all there is."""
+        """Remove everything there is."""
         self.end()
         shutil.rmtree(self._folder, ignore_errors=True)
 

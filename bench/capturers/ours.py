@@ -55,7 +55,7 @@ class Ours:
         return seconds, lambda command: made.exec(command).text
 
     def read_heap(self) -> float:
-        """Read a byte of each page of the heap of what was restored last; return seconds.
+        """Read a byte of each page of the heap restored last; return seconds.
 
         Memory that is loaded on demand is loaded by then.
         """
@@ -93,5 +93,5 @@ class Ours:
             self._session = None
 
     def remove(self) -> None:
-        """There is nothing else."""
+        """Do nothing: there is nothing else to remove."""
         self.end()

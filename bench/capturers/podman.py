@@ -19,7 +19,7 @@ _IMAGE = "holdfast-bench:latest"
 _CRIU = """#!/bin/sh
 exec {folder}/ld-linux --library-path {folder} {folder}/criu.bin "$@"
 """
-# CRIU and all it is linked with, from the checkpointer's image: Debian 12's own does not work on new kernels.
+# CRIU and its libraries, from the checkpointer's image: Debian 12's own does not work on new kernels.
 _TAKE = (
     "set -e; cp -L $(ldd /usr/sbin/criu | grep -o '/[^ ]*') /out/; cp /usr/sbin/criu /out/criu.bin;"
     " mv /out/ld-linux* /out/ld-linux; chown -R $(stat -c %u:%g /out) /out"
@@ -62,7 +62,7 @@ class Podman:
         return self._podman("exec", "subject", "sh", "-c", command)
 
     def capture(self) -> Taken:
-        """Export a checkpoint; the container runs on."""
+        """Export a checkpoint while the container continues to run."""
         started = time.perf_counter()
         self._podman(
             "container",
@@ -96,7 +96,7 @@ class Podman:
                 self._podman("rm", "--force", "--all", "--time=0")
 
     def remove(self) -> None:
-        """Remove all there is."""
+        """Remove everything there is."""
         self.end()
         if self._ready:
             with contextlib.suppress(Unavailable):

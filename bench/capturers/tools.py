@@ -1,4 +1,4 @@
-"""Runs and installs other people's tools. Where one fails, it is unavailable, with the reason in one line."""
+"""Runs and installs other people's tools. If one fails, it is unavailable, with the reason in one line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TIMEOUT_SECONDS = 180.0
 
 
 def call(*command: str, env: Mapping[str, str] | None = None) -> str:
-    """Run a command and return what it prints.
+    """Run a command and return its output.
 
     Raises:
         Unavailable: it failed, or it did not end.
@@ -62,7 +62,7 @@ def detached(command: Sequence[str], log: Path, env: Mapping[str, str] | None = 
 
 
 def need(programs: Sequence[str], packages: Sequence[str]) -> None:
-    """See that programs are there; install Debian packages if they are not and we may.
+    """Check that programs are there; install Debian packages if they are missing and this is allowed.
 
     Raises:
         Unavailable: they are missing and cannot be installed.
@@ -81,17 +81,21 @@ def need(programs: Sequence[str], packages: Sequence[str]) -> None:
 
 
 def need_root() -> None:
-    """Raises Unavailable for anyone but root."""
+    """Require root.
+
+    Raises:
+        Unavailable: this is another user.
+    """
     if os.geteuid() != 0:
         raise Unavailable("needs root")
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of all files in a folder."""
+    """Return the bytes of all files in a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def _shown(command: Sequence[str]) -> str:
-    """The tool and what it was asked, without options."""
+    """Return the tool and its command, without options."""
     words = [Path(command[0]).name, *(word for word in command[1:] if not word.startswith(("-", "/")))]
     return " ".join(words[:3])

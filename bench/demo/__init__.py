@@ -1,1 +1,1 @@
-"""The main job of Holdfast on real input: a test suite captured in its middle, killed, restored, forked."""
+"""The main job of Holdfast on real input: a test suite captured halfway, killed, restored, forked."""

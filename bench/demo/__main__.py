@@ -39,7 +39,7 @@ def main() -> int:
 
 
 def _clean_up(holdfast: Holdfast, name: str, tell: Narrator) -> None:
-    """Remove what was made, found by its name: an interrupt may have come before we knew of it."""
+    """Remove everything made, found by its name: an interrupt may have come before we knew of it."""
     sessions = [one for one in holdfast.sessions() if one.name == name or one.name.startswith(f"{name}-")]
     snapshots = [one for one in holdfast.snapshots() if one.label in (name, f"{name}-asks")]
     for session in sessions:

@@ -16,7 +16,7 @@ def ask(session: Session, name: str, tell: Narrator) -> None:
     """Let a command ask for a password in a session whose shell is idle; leave nothing but the snapshot.
 
     Raises:
-        CheckFailed: it is not known, or the copy and the original are not apart.
+        CheckFailed: the question is not reported, or the copy and the original are not independent.
     """
     password, message = secrets.token_hex(4), f"opened {secrets.token_hex(4)}"
     session.exec(f"echo {message} | {CIPHER} -pass pass:{password} -out {SEALED}")

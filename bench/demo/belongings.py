@@ -1,4 +1,4 @@
-"""What the session holds besides the suite, and how one sees that all of it is still there."""
+"""State that the session holds besides the suite, and the checks that all of it is still there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast import Session
 
 ARRAY_BYTES = 100_000_000
 TICKS = "/workspace/ticks"
-# The counters move a hundred and ten times a second. Another program may have the processors.
+# The counters advance a hundred and ten times a second. Another program may have the processors.
 PATIENCE_SECONDS = 60.0
 
 _SHELL = f"""
@@ -65,7 +65,7 @@ history | grep -q 'http[.]server 8000' && echo remembered
 
 @dataclass(frozen=True, slots=True)
 class Belongings:
-    """What was in a session at one moment; what it counts can only have grown since."""
+    """The state of a session at one point; its counters can only have grown since."""
 
     token: str
     checksum: str
@@ -87,11 +87,15 @@ class Belongings:
         return cls(token, str(value(session, "checksum()")), 0, 0).now(session)
 
     def now(self, session: Session) -> Belongings:
-        """The same with what the counters show now."""
+        """Return the same with the current values of the counters."""
         return Belongings(self.token, self.checksum, number(session, "count"), number(session, "ticks()"))
 
     def check_kernel(self, session: Session, tell: Narrator) -> None:
-        """Look from the kernel, whatever the shell does. Raises CheckFailed."""
+        """Check from the kernel, whatever the shell does.
+
+        Raises:
+            CheckFailed: the state is not as it was.
+        """
         found = number(session, "count")
         tell.check(found >= self.count, f"the kernel's counter goes on at {found}, from {self.count}", found)
         tell.check(moves(session, "count", found), "and keeps counting", f"it stands at {found}")
@@ -104,7 +108,11 @@ class Belongings:
         tell.check(lines >= self.ticks and moves(session, "ticks()", lines), fact, lines)
 
     def check_shell(self, session: Session, tell: Narrator) -> None:
-        """Look from the shell, which must be idle. Raises CheckFailed."""
+        """Check from the shell, which must be idle.
+
+        Raises:
+            CheckFailed: the state is not as it was.
+        """
         jobs = session.exec("jobs", timeout=PATIENCE_SECONDS).text
         running = [line for line in jobs.splitlines() if "Running" in line]
         both = any("http.server" in line for line in running) and any(
@@ -118,14 +126,22 @@ class Belongings:
 
 
 def run(session: Session, code: str) -> None:
-    """Run code in the kernel. Raises CheckFailed if it raises."""
+    """Run code in the kernel.
+
+    Raises:
+        CheckFailed: the code raises.
+    """
     done = session.cell(code, timeout=PATIENCE_SECONDS)
     if not done.ok:
         raise CheckFailed(f"a cell failed: {done.error.evalue if done.error else done.status}")
 
 
 def value(session: Session, expression: str) -> object:
-    """What an expression is in the kernel. Raises CheckFailed if it raises."""
+    """Return the value of an expression in the kernel.
+
+    Raises:
+        CheckFailed: the expression raises.
+    """
     done = session.cell(expression, timeout=PATIENCE_SECONDS)
     if not done.ok or done.text is None:
         raise CheckFailed(f"{expression} failed: {done.error.evalue if done.error else done.status}")
@@ -134,7 +150,11 @@ def value(session: Session, expression: str) -> object:
 
 
 def number(session: Session, expression: str) -> int:
-    """An expression that is a whole number. Raises as `value`."""
+    """Return the value of an expression that is a whole number.
+
+    Raises:
+        CheckFailed: the expression raises.
+    """
     found = value(session, expression)
     if not isinstance(found, int):
         raise CheckFailed(f"{expression} is {found!r}")
@@ -142,7 +162,7 @@ def number(session: Session, expression: str) -> int:
 
 
 def moves(session: Session, expression: str, start: int) -> bool:
-    """Whether a number in the kernel grows, which is waited for."""
+    """Wait for a number in the kernel to grow; return whether it does."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         if number(session, expression) > start:

@@ -1,4 +1,4 @@
-"""Tells what the demonstration does: steps, findings, progress, and the table at its end.
+"""The output of the demonstration: steps, findings, progress, and the table at its end.
 
 Knows nothing of sessions.  On a terminal progress moves; elsewhere it is a line now and then.
 """
@@ -20,7 +20,7 @@ STRIDE = 25
 
 
 class CheckFailed(Exception):
-    """Something is not as it must be; the message is one line for people."""
+    """A check of the demonstration failed; the message is one line for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Figure:
 
 
 class Narrator:
-    """Prints as it goes, and keeps the figures."""
+    """A printer of progress that keeps the figures."""
 
     def __init__(self, steps: int) -> None:
         self._console = Console(highlight=False, markup=False, soft_wrap=True)
@@ -51,19 +51,19 @@ class Narrator:
         self.heading(f"[{self._step}/{self._steps}] {title}")
 
     def heading(self, title: str) -> None:
-        """Begin something that is no step of the job."""
+        """Begin something that is not a step of the job."""
         self._console.print(f"\n{title}", style="bold")
 
     def say(self, line: str) -> None:
-        """Tell one thing."""
+        """Print one line."""
         self._console.print(f"  {line}")
 
     def hint(self, line: str) -> None:
-        """Tell what somebody else says it is doing."""
+        """Print the progress that another program reports."""
         self._console.print(f"  {line}", style="dim")
 
     def check(self, held: bool, fact: str, found: object = "it is not so") -> None:
-        """Tell that a fact holds.
+        """Print that a fact holds.
 
         Raises:
             CheckFailed: it does not.
@@ -75,7 +75,7 @@ class Narrator:
 
     @contextmanager
     def about(self, whom: str) -> Iterator[None]:
-        """Say of whom the facts are that are told in the block."""
+        """Name the subject of the facts printed in the block."""
         self._about = f"{whom}: "
         yield
         self._about = ""
@@ -88,7 +88,7 @@ class Narrator:
 
     @contextmanager
     def timed(self, what: str, *, remark: str = "") -> Iterator[None]:
-        """Time a block, tell it, and keep it for the table."""
+        """Time a block, print it, and keep it for the table."""
         began = time.monotonic()
         yield
         took = time.monotonic() - began
@@ -97,7 +97,7 @@ class Narrator:
 
     @contextmanager
     def bars(self) -> Iterator[Bars]:
-        """Progress of one thing or of several at once."""
+        """Show progress of one thing or of several at once."""
         if not self._console.is_terminal:
             yield Bars(self, None)
             return
@@ -122,7 +122,7 @@ class Narrator:
 
 
 class Bars:
-    """Where several things stand, in percent."""
+    """The progress of several things, in percent."""
 
     def __init__(self, narrator: Narrator, progress: Progress | None) -> None:
         self._narrator = narrator
@@ -131,7 +131,7 @@ class Bars:
         self._told: dict[str, int] = {}
 
     def show(self, name: str, percent: int) -> None:
-        """Show that one of them has come so far."""
+        """Show the progress of one of them."""
         if self._progress is None:
             told = self._told.setdefault(name, percent // STRIDE)
             if percent // STRIDE > told:

@@ -13,13 +13,13 @@ from holdfast import Holdfast, Session, SessionDead, Snapshot
 
 STEPS = 7
 MIDDLE = 30
-"""The snapshot is taken when so many percent of the tests are done."""
+"""The percentage of finished tests at which the snapshot is taken."""
 FORKS = 3
 OWN = "/workspace/own"
 
 
 class Story:
-    """What happens, in order. Everything it makes is called `name`, or begins with it."""
+    """The steps, in order. Everything it makes is called `name`, or begins with it."""
 
     def __init__(self, holdfast: Holdfast, name: str, tell: Narrator) -> None:
         self._holdfast = holdfast
@@ -30,8 +30,8 @@ class Story:
         """Run all of it.
 
         Raises:
-            CheckFailed: something is not as it must be.
-            HoldfastError: something could not be done.
+            CheckFailed: a check failed.
+            HoldfastError: an operation failed.
         """
         tell = self._tell
         session = self._begin()
@@ -84,7 +84,7 @@ class Story:
         return outcome
 
     def _start(self, session: Session) -> tuple[Run, str]:
-        """Start the suite; return when it is in its middle."""
+        """Start the suite; return when it is halfway."""
         run = Run(session)
         with self._tell.bars() as bars:
             run.wait(lambda percent: bars.show("tests", percent), until=MIDDLE)
@@ -189,7 +189,7 @@ class Story:
         )
 
     def _follow(self, names: Sequence[str], runs: Sequence[Run]) -> list[Outcome]:
-        """Show how runs go on, to their ends."""
+        """Show the progress of runs, to their ends."""
         with self._tell.bars() as bars:
 
             def show(_percent: int) -> None:

@@ -18,7 +18,7 @@ PACKAGE = "networkx"
 VERSION = "3.5"
 FOLDER = f"/workspace/{PACKAGE}-{VERSION}"
 RELEASE = f"{PACKAGE}-{VERSION}.tar.gz"
-# What runs the suite, and what more of it needs in order not to be skipped; also for the kernel's array.
+# The runner of the suite, and the packages it needs so that nothing is skipped; also for the kernel's array.
 TOOLS = "pytest==8.4.2 numpy==2.3.5"
 # Its data structures, its file formats and the first of its algorithms; the rest would take a minute more.
 TESTS = "networkx/classes networkx/readwrite networkx/algorithms/tests"
@@ -37,7 +37,7 @@ _TIME = re.compile(r" in \d+\.\d+s( \([\d:]+\))?")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run of the suite came to.
+    """The outcome of a run of the suite.
 
     `report` is its output from the first test on, without times; `starts` how often pytest began in it.
     """
@@ -91,7 +91,7 @@ def install(session: Session, say: Callable[[str], None]) -> int:
 class Run:
     """A run of the suite in the shell of a session, followed by a thread.
 
-    `joined` is the id of the command when the run was captured in its middle and goes on in this session.
+    `joined` is the id of the command when the run was captured halfway and continues in this session.
     """
 
     def __init__(self, session: Session, joined: str | None = None) -> None:
@@ -105,12 +105,12 @@ class Run:
 
     @property
     def percent(self) -> int:
-        """How much of it is done, by what it shows."""
+        """The finished percentage, according to its output."""
         found = _PERCENT.findall(self._text)
         return int(found[-1]) if found else 0
 
     def wait(self, show: Callable[[int], None], *, until: int = 101) -> None:
-        """Wait until so many percent are done, or all of it.
+        """Wait until this percentage is done, or all of it.
 
         Raises:
             CheckFailed: it takes too long.
@@ -126,13 +126,17 @@ class Run:
             raise self._error
 
     def outcome(self) -> Outcome:
-        """What it came to, once it has ended. Raises as `Outcome.of`."""
+        """Return its outcome, once it has ended.
+
+        Raises:
+            CheckFailed: tests failed, or it did not come to its end.
+        """
         if self._result is None:
             raise CheckFailed("the test suite has not ended")
         return Outcome.of(self._result)
 
     def end(self) -> HoldfastError | None:
-        """The error that ended the following, once the session is gone."""
+        """Return the error that ended the following, once the session is gone."""
         self._thread.join(PATIENCE_SECONDS)
         return self._error
 
@@ -150,12 +154,12 @@ class Run:
 
 
 def plain(line: str) -> str:
-    """A line without what is meant for a terminal."""
+    """Return a line without terminal sequences."""
     return _ESCAPES.sub("", line).strip()
 
 
 def first_difference(one: str, other: str) -> str:
-    """Where two reports part, for people."""
+    """Return the first difference of two reports, for people."""
     for left, right in zip(one.splitlines(), other.splitlines(), strict=False):
         if left != right:
             return f"{left!r}, then {right!r}"

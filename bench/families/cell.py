@@ -1,4 +1,4 @@
-"""`cell 1+1`, over a bare jupyter_client beside its kernel, in a container of the same image."""
+"""`cell 1+1`, compared with a bare jupyter_client beside its kernel, in a container of the same image."""
 
 from __future__ import annotations
 

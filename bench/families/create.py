@@ -1,4 +1,4 @@
-"""From nothing to the first command's end, over `docker run` of the same image."""
+"""From nothing to the first command's end, compared with `docker run` of the same image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`exec true`, over the ways people run a command in a container."""
+"""`exec true`, compared with other ways to run a command in a container."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ def rows(world: World, plan: Plan) -> Iterator[Row]:
 
 @contextmanager
 def _swe_rex() -> Iterator[tuple[Contender | None, str]]:
-    """SWE-ReX's bash session on this host, without its HTTP server and container: its shortest path."""
+    """Return SWE-ReX's bash session on this host, without its HTTP server and container: its
+    shortest path.
+    """
     try:
         from swerex.runtime.abstract import BashAction, CreateBashSessionRequest
         from swerex.runtime.local import BashSession

@@ -1,6 +1,6 @@
 """Freeze, snapshot, restore and fork of heaps of random bytes, by Holdfast and by its peers in turn.
 
-How long a session stands still is measured from inside by a ticker, in captures of their own: it keeps a
+The freeze of a session is measured from inside by a ticker, in captures of their own: the ticker keeps a
 processor busy, which would be counted against the restore.
 """
 
@@ -25,7 +25,7 @@ _Step = Callable[[Capturer], None]
 
 
 def rows(world: World, plan: Plan, peers: Sequence[Capturer]) -> Iterator[Row]:
-    """Measure each heap, with everyone in turn, and yield the rows of each."""
+    """Measure each heap, with all tools in turn, and yield the rows of each."""
     for heap in plan.heaps:
         yield from _Heap(world, heap, peers).rows(plan.heap)
 
@@ -65,7 +65,7 @@ class _Heap:
         yield from self._report()
 
     def _guard(self, each: Capturer, step: _Step) -> None:
-        """A peer that fails is left out from then on; Holdfast may not fail."""
+        """Leave a peer that fails out from then on; Holdfast may not fail."""
         if each.name in self._failed:
             return
         try:
@@ -165,12 +165,12 @@ class _Copy:
         self.seconds()  # touches every page
 
     def seconds(self) -> float:
-        """Seconds to copy one to the other."""
+        """Return the seconds to copy one to the other."""
         source = ctypes.c_char.from_buffer(self._from)
         target = ctypes.c_char.from_buffer(self._to)
         return timed(lambda: ctypes.memmove(ctypes.addressof(target), ctypes.addressof(source), self._size))
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._from.close()
         self._to.close()

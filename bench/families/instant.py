@@ -1,4 +1,4 @@
-"""Whether the files and the memory of a snapshot are of one instant."""
+"""Rows on whether the files and the memory of a snapshot are of one instant."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME = "snapshots whose files and memory differ"
 
 
 def rows(world: World, plan: Plan, peers: Sequence[Capturer]) -> Iterator[Row]:
-    """Capture and restore a counter again and again; a row for everyone."""
+    """Capture and restore a counter again and again; yield a row for each tool."""
     for each in (Ours(world), *peers):
         torn: list[float] = []
         try:

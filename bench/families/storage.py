@@ -1,4 +1,4 @@
-"""What snapshots take on the disk, and what it costs to pack, to unpack, and to find nothing new."""
+"""The disk space of snapshots, and the cost of packing, unpacking, and an unchanged session."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _ordinary(world: World, rounds: int) -> Iterator[Row]:
 
 
 def _rest(session: Session) -> bool:
-    """Whether a snapshot was taken that knows the session was still; the next one costs nothing then."""
+    """Check whether a snapshot was taken that knows the session was idle; the next one costs nothing then."""
     return any("note" in session.snapshot().row.details for _ in range(_TRIES))
 
 

@@ -37,7 +37,7 @@ def rows(world: World, plan: Plan) -> Iterator[Row]:
 
 
 def _memory(session: Session) -> tuple[int, int]:
-    """PSS and RSS in bytes of the supervisor and the container's first process."""
+    """Return PSS and RSS in bytes of the supervisor and the container's first process."""
     answer = session.exec("cat /proc/1/smaps_rollup /proc/$PPID/smaps_rollup").text
     found = {
         key: sum(map(int, re.findall(rf"^{key}:\s+(\d+) kB", answer, re.M))) * 1024 for key in ("Pss", "Rss")

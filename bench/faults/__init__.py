@@ -1,1 +1,1 @@
-"""Kills what takes part in captures and restores, at random moments, and counts what sessions survive."""
+"""Kills of the processes of captures and restores, at random points, and the survival of sessions."""

@@ -1,4 +1,4 @@
-"""`python -m bench.faults`: rounds of kills at random moments; writes `docs/faults.md`."""
+"""`python -m bench.faults`: rounds of kills at random points; writes `docs/faults.md`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One round: something is asked for, somebody is killed in the middle, and the session is looked at."""
+"""One round: an operation starts, one of its processes is killed midway, and the session is checked."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _BAD = ("process_exited", "kernel_died", "shell_ended", "died", "unhealthy", "oo
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one round.
+    """The outcome of one round.
 
-    `lost` says what of the session is not as it was, `told` what the user hears of that, `left` what the
-    operation left behind. `seconds` is how long it took to say that the session is well, or is not.
+    `lost` lists the differences in the session, `told` the messages the user gets about them, `left` the
+    remains of the operation. `seconds` is how long it took to report that the session is well, or is not.
     """
 
     operation: str
@@ -43,17 +43,17 @@ class Outcome:
 
     @property
     def unhurt(self) -> bool:
-        """Whether the session went on as if nothing had been."""
+        """True if the session continued as if nothing had happened."""
         return not self.lost
 
     @property
     def silent(self) -> bool:
-        """Whether something was lost and nobody said so."""
+        """True if something was lost without a report."""
         return bool(self.lost) and not self.told
 
 
 class Storm:
-    """Rounds in one home. Use it as a context manager: nothing of it remains."""
+    """Rounds in one home. A context manager that leaves nothing behind."""
 
     def __init__(self, holdfast: Holdfast, seed: int) -> None:
         self._holdfast = holdfast
@@ -61,7 +61,7 @@ class Storm:
         self._spans: dict[str, float] = {}
 
     def prepare(self) -> None:
-        """A session in which something goes on, with a snapshot to go back to; and how long things take."""
+        """Make a busy session, with a snapshot to return to; measure how long the operations take."""
         self.begin()
         for operation in OPERATIONS:
             started = time.monotonic()
@@ -70,7 +70,7 @@ class Storm:
             self._clear()
 
     def round(self, operation: str, victim: str) -> Outcome:
-        """Ask for something, kill somebody in the middle, and look."""
+        """Start an operation, kill a process in the middle, and check."""
         began = datetime.now(UTC)
         process = self._begin(operation)
         struck = self._strike(process, operation, victim)
@@ -114,7 +114,7 @@ class Storm:
         return False
 
     def _judge(self, began: datetime) -> tuple[str, str]:
-        """What was lost, and what is told of it."""
+        """Return the losses, and the messages about them."""
         try:
             with Holdfast(self._holdfast.home) as next_one:
                 session = next_one.session(NAME)
@@ -164,7 +164,7 @@ class Storm:
         self.begin()
 
     def begin(self) -> None:
-        """The session alone."""
+        """Begin with the session alone."""
         session = self._holdfast.new(NAME)
         session.exec(f"cat > keeper.py <<'END'\n{_INSIDE.read_text()}\nEND")
         session.exec("python3 keeper.py serve /tmp/keeper &")
@@ -175,7 +175,7 @@ class Storm:
 
 
 def _told(session: Session, since: datetime) -> str:
-    """What is said of it, at once or a little later."""
+    """Return the messages about it, at once or a little later."""
     deadline = time.monotonic() + _SOON
     while True:
         events = [event for event in session.events() if event.at >= since and event.kind in _BAD]
@@ -185,7 +185,7 @@ def _told(session: Session, since: datetime) -> str:
 
 
 def look(session: Session) -> str:
-    """What has changed in a session; nothing if it continues as if nothing had happened."""
+    """Return the changes in a session; none if it continues as if nothing had happened."""
     told = session.exec("echo $MARK $(jobs -rp | wc -l)")
     if told.text.strip() != "here 2":
         return f"the shell says {told.text.strip()!r} instead of 'here 2'"

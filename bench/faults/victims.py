@@ -1,4 +1,4 @@
-"""Finds what is to be killed: the processes of one home's checkpointer, by what they do."""
+"""The processes to kill: those of one home's checkpointer, by their work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VICTIMS = ("criu", "worker", "checkpointer", "controller")
 
 
 def find(holdfast: Holdfast, victim: str) -> list[int]:
-    """Pids of the processes meant; the controller is known to who started it."""
+    """Return the pids of the processes meant; the caller that started the controller knows its pid."""
     mains = {
         state.pid: container
         for container in holdfast.engine.containers(
@@ -44,7 +44,7 @@ def kill(pid: int) -> bool:
 
 
 def traced(container_pid: int) -> int:
-    """How many tasks of a session stand still in the hands of a tracer."""
+    """Return the number of a session's tasks that a tracer has stopped."""
     return sum(_state(pid) == "t" for pid in _tree(container_pid))
 
 

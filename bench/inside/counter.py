@@ -1,11 +1,11 @@
-"""Counts in memory and in a file as fast as it can, and notices when the two are not of one moment.
+"""Counts in memory and in a file as fast as it can, and notices when the two are not of one instant.
 
 The file is a ring of numbers; number n is written over number n - SLOTS. Before n is written, its place must
 hold exactly that, and afterwards the place of n - 1 must hold n - 1. Where files are older than memory, the
 second fails; where they are newer, the first fails at the next number or the one after it. Nothing is ever
 repaired, so it does not matter where in the loop the capture was.
 
-SIGUSR1: go on for some thousand turns, then write "<numbers since the start> <mismatches>" to
+SIGUSR1: continue for some thousand turns, then write "<numbers since the start> <mismatches>" to
 /tmp/counter.report.
 """
 

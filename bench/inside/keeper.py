@@ -1,6 +1,7 @@
-"""Runs in a session: threads that count, memory with a digest, a connection to itself. Says if all is well.
+"""Runs in a session: threads that count, memory with a digest, a connection to itself. Reports if all is
+well.
 
-`keeper.py serve SOCKET` runs; `keeper.py ask SOCKET` prints what it says and ends with 0 if all is well.
+`keeper.py serve SOCKET` runs; `keeper.py ask SOCKET` prints its report and ends with 0 if all is well.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ def connected() -> tuple[socket.socket, socket.socket]:
 
 
 def echo(far: socket.socket) -> None:
-    """It is in the middle of reading whenever somebody looks."""
+    """Echo data, always in the middle of reading when a capture comes."""
     while words := far.recv(4):
         far.sendall(words)
 
 
 def told(counts: list[int], memory: bytes, digest: str, ends: tuple[socket.socket, socket.socket]) -> str:
-    """What is wrong; nothing if all is well."""
+    """Return the errors; nothing if all is well."""
     before, deadline = list(counts), time.monotonic() + PATIENCE
     while any(now == then for now, then in zip(counts, before, strict=True)):
         if time.monotonic() > deadline:

@@ -1,7 +1,7 @@
-"""Measures how long the world stood still: the longest gap between two turns of a loop that writes to memory.
+"""Measures how long the world was frozen: the longest gap between two turns of a loop that writes to memory.
 
-SIGUSR1 starts it; the next one stops it and writes the gap, in seconds, to /tmp/ticker.report. In between two
-measurements it sleeps, so that it takes no time from what else is measured.
+SIGUSR1 starts it; the next one stops it and writes the gap, in seconds, to /tmp/ticker.report. Between
+measurements it sleeps, so that it takes no time from other measurements.
 """
 
 import mmap

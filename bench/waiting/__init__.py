@@ -1,1 +1,1 @@
-"""Programs that wait and programs that do not, run in a session: what is reported of them, and how soon."""
+"""Programs that wait and programs that do not, run in a session: the report on each, and its delay."""

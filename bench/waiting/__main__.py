@@ -62,7 +62,7 @@ def main() -> int:
 
 
 class Runner:
-    """Runs one case after the other in one session, and leaves its shell as it was."""
+    """Runs one case after the other in one session, and leaves its shell unchanged."""
 
     def __init__(self, world: World, session: Session) -> None:
         self._session = session
@@ -71,7 +71,7 @@ class Runner:
         self._over = threading.Event()
 
     def run(self, case: Case) -> Found:
-        """Run it and see what is reported."""
+        """Run it and collect the reports."""
         self._events, self._over = [], threading.Event()
         thread = threading.Thread(target=self._follow, args=(f"cd /workspace; {case.command}",), daemon=True)
         thread.start()
@@ -81,7 +81,7 @@ class Runner:
         return found
 
     def _follow(self, command: str) -> None:
-        """Note the time of each event."""
+        """Record the time of each event."""
         arguments = {"id": ids.new_id(), "shell": "main", "timeout": None}
         try:
             for frame in self._client.call("exec", payload=command.encode(), **arguments):
@@ -123,7 +123,7 @@ class Runner:
             found = told[2]
             assert isinstance(found, State)
             return Found(case.name, case.truth, found.detail or "waiting", None, found.prompt)
-        seen = seen[len(seen) // 4 :]  # what it did while it started
+        seen = seen[len(seen) // 4 :]  # its activity while it started
         reported = max(set(seen), key=seen.count) if seen else "ended"
         return Found(case.name, case.truth, reported)
 

@@ -1,7 +1,7 @@
 """The programs, and the truth about them.
 
-A case's truth is what a person sees who sits in front of it. Half of them wait for somebody, half do not;
-among the latter are those that look as if they did: silence, prompts that nobody reads an answer to, servers
+A case's truth is the view of a person in front of it. Half of them wait for input, half do not;
+the latter include some that seem to wait: silence, prompts without a reader, servers
 that read keys, a hidden echo.
 """
 
@@ -127,7 +127,7 @@ CASES = (
     Case("sh", "sh", "repl"),
     Case("bc", "bc -q", "repl"),
     Case("remote shell over ssh", f"{_SSH} -t localhost", "repl", warm=1.0),
-    # Those that do not wait for anybody.
+    # Those that do not wait for input.
     Case("sleep 30", "sleep 30", "sleep"),
     Case("loop in bash", "while :; do :; done", "cpu"),
     Case("loop in python", "python3 -c 'while True: pass'", "cpu"),

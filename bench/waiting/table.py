@@ -1,4 +1,4 @@
-"""What the runs came to, as figures and as a page.  Pure."""
+"""The results of the runs, as figures and as a page.  Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ORDER = ("line", "password", "key", "pager", "repl", "cpu", "io", "sleep", "stop
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was reported of one case. `delay` is in seconds, from its last output to the report."""
+    """The report on one case. `delay` is in seconds, from its last output to the report."""
 
     name: str
     truth: str
@@ -23,22 +23,22 @@ class Found:
 
     @property
     def waits(self) -> bool:
-        """Whether it waits, in truth."""
+        """True if it really waits."""
         return self.truth in WAITING
 
     @property
     def sorted_right(self) -> bool:
-        """Whether waiting and not waiting were told apart."""
+        """True if the report is right about waiting or not."""
         return self.waits == (self.reported in WAITING)
 
     @property
     def right(self) -> bool:
-        """Whether also the kind is the one expected."""
+        """True if the kind is also the expected one."""
         return self.sorted_right and self.truth in ("running", self.reported)
 
 
 def confusion(found: Sequence[Found]) -> list[str]:
-    """Lines of a table in Markdown: truth by rows, what was reported by columns."""
+    """Return lines of a table in Markdown: truth by rows, reports by columns."""
     counts = Counter((each.truth, each.reported) for each in found)
     columns = [name for name in ORDER if any(each.reported == name for each in found)]
     rows = [name for name in (*ORDER, "running") if any(each.truth == name for each in found)]
@@ -51,12 +51,12 @@ def confusion(found: Sequence[Found]) -> list[str]:
 
 
 def delays(found: Sequence[Found]) -> list[float]:
-    """All delays, in seconds, sorted."""
+    """Return all delays, in seconds, sorted."""
     return sorted(each.delay for each in found if each.delay is not None)
 
 
 def summary(found: Sequence[Found]) -> str:
-    """One paragraph: how many, how right, how soon."""
+    """Return one paragraph: how many, how right, how soon."""
     waiting = [each for each in found if each.waits]
     missed = [each for each in waiting if not each.sorted_right]
     false = [each for each in found if not each.waits and not each.sorted_right]
@@ -78,7 +78,7 @@ def summary(found: Sequence[Found]) -> str:
 
 
 def page(found: Sequence[Found], about: str) -> str:
-    """The whole page in Markdown."""
+    """Return the whole page in Markdown."""
     lines = [*HEAD.strip().splitlines(), "", "## Figures", "", summary(found), "", about, ""]
     lines += [*confusion(found), "", "## Cases", "", "| case | truth | reported | delay | prompt |"]
     lines.append("|---|---|---|---:|---|")

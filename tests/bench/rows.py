@@ -1,4 +1,4 @@
-"""Rows to test with."""
+"""Sample rows for tests."""
 
 from bench.row import Row, skipped
 from bench.stats import Series, Target

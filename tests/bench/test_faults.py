@@ -1,4 +1,4 @@
-"""The page of kills: what is hurt is counted apart by whether anybody was told."""
+"""The page of kills: losses are counted separately by whether they were reported."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ FOUND = [
 
 
 def test_losses_are_counted_by_whether_they_were_reported() -> None:
-    """Of those that were hit; what was not in time hit nothing."""
+    """Of those that hit something; a late kill hit nothing."""
     assert summary(FOUND) == (
         "5 rounds, 4 of which hit: 2 sessions unhurt (50.0 %), 1 hurt and reported, 1 hurt silently, "
         "1 with something left behind"
     )
 
 
-def test_rows_are_grouped_by_what_was_killed() -> None:
+def test_rows_are_grouped_by_the_killed_process() -> None:
     """With the longest time until it was known."""
     rows = table(FOUND).splitlines()
     assert rows[2] == "| CRIU | 2 | 2 | 1 | 1 | 0 | 0 | 0.0 s |"
@@ -30,7 +30,7 @@ def test_rows_are_grouped_by_what_was_killed() -> None:
 
 
 def test_losses_are_listed() -> None:
-    """With what was told of it; nothing breaks the table."""
+    """With the report on them; nothing breaks the table."""
     assert "| fork | worker | memory \\| gone |  |" in hurt(FOUND)
     assert "| suspend | checkpointer | left: folder |  |" in hurt(FOUND)
     assert hurt(FOUND[:1]) == "Nothing was lost in any round."

@@ -25,5 +25,5 @@ def test_faster_is_further_left() -> None:
 
 
 def test_nothing_measured_is_an_empty_picture() -> None:
-    """A run without times makes a picture, too."""
+    """A run without times also makes a picture."""
     assert ElementTree.fromstring(plot.svg([], ABOUT)).tag == f"{SPACE}svg"

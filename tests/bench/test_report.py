@@ -5,7 +5,7 @@ from bench import report
 
 
 def test_every_row_has_a_line() -> None:
-    """The table has a line for each row and one for each family, and says where it was measured."""
+    """The table has a line for each row and one for each family, and names the machine."""
     text = report.figures(ALL, ABOUT)
 
     assert text.count("\n|") == 2 + len(ALL) + 4
@@ -14,7 +14,7 @@ def test_every_row_has_a_line() -> None:
 
 
 def test_figures_replace_those_between_the_markers() -> None:
-    """What stands around the markers stays; placing twice is placing once."""
+    """Text around the markers stays; placing twice is placing once."""
     page = f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n"
     placed = report.place(page, "new")
 

@@ -2,7 +2,7 @@ from bench.rounds import batch, take_turns
 
 
 def test_turns_alternate_and_the_first_round_does_not_count() -> None:
-    """Everyone has one turn in each round, the first changes, and warming up is not measured."""
+    """Each has one turn in each round, the first changes, and warming up is not measured."""
     order: list[str] = []
 
     def contender(name: str) -> list[float]:

@@ -21,13 +21,13 @@ def test_verdicts() -> None:
 
 
 def test_result_survives_json() -> None:
-    """What is written as JSON is read back as the same rows."""
+    """A result written as JSON is read back as the same rows."""
     written = json.dumps(row.dump(ALL, ABOUT), allow_nan=False)
 
     assert row.load(json.loads(written)) == list(ALL)
 
 
 def test_result_of_another_version_is_refused() -> None:
-    """A result whose shape is not known is not guessed at."""
+    """A result of an unknown shape is not guessed at."""
     with pytest.raises(ValueError, match="version 0"):
         row.load({"version": 0, "rows": []})

@@ -38,13 +38,13 @@ def test_titles_of_rows_are_unique() -> None:
     assert [show.title(EXEC), show.title(FREEZE)] == ["exec true", "freeze, 1 GiB"]
 
 
-def test_a_count_is_shown_of_how_many() -> None:
-    """How often something happened is shown with how often it could have."""
+def test_a_count_is_shown_with_its_total() -> None:
+    """The number of times it happened is shown with the number of times it could have."""
     assert show.value(TORN) == "2 of 3"
 
 
 def test_the_table_shows_verdicts_and_reasons() -> None:
-    """Every row is in the table: with its verdict, or with why it was skipped."""
+    """Every row is in the table: with its verdict, or with the reason it was skipped."""
     console = Console(width=200, record=True, file=None, quiet=True)
     console.quiet = False
     with console.capture() as captured:

@@ -18,7 +18,7 @@ def test_median_is_the_middle(samples: list[float], expected: float) -> None:
 
 
 @pytest.mark.parametrize(("samples", "share"), [([], 0.5), ([1.0], 1.1), ([1.0], -0.1)])
-def test_percentile_refuses_nonsense(samples: list[float], share: float) -> None:
+def test_percentile_refuses_invalid_arguments(samples: list[float], share: float) -> None:
     """There is no percentile of nothing, and none beyond the ends."""
     with pytest.raises(ValueError, match="percentile"):
         percentile(samples, share)

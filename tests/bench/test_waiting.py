@@ -1,4 +1,4 @@
-"""The table of what waits."""
+"""The table of programs that wait."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ FOUND = [
 ]
 
 
-def test_waiting_and_not_waiting_are_counted_apart_from_the_kinds() -> None:
-    """What matters most is whether somebody is waited for; then, for what."""
+def test_waiting_is_judged_before_its_kind() -> None:
+    """Most important is whether the program waits for input; then, for which."""
     assert [each.sorted_right for each in FOUND] == [True, True, True, True, False, False]
     assert [each.right for each in FOUND] == [True, False, True, True, False, False]
     told = summary(FOUND)
@@ -37,13 +37,13 @@ def test_the_table_has_truth_by_rows() -> None:
 
 
 def test_the_page_is_made_of_cells() -> None:
-    """A prompt may contain what would end a cell."""
+    """A prompt may contain text that would end a cell."""
     rows = [line for line in page(FOUND, "here").splitlines() if line.startswith("| server")]
 
     assert rows == ["| server | io | key (!) |  | `a\\|b` |"]
 
 
-def test_the_cases_are_many_and_named_apart() -> None:
+def test_the_cases_are_many_with_distinct_names() -> None:
     """Half of them wait, and a name stands for one."""
     waiting = [case for case in CASES if case.truth in WAITING]
 

@@ -17,7 +17,7 @@ app.add_typer(programs.app, name="programs", help="Single programs: docs/program
 
 
 def main() -> None:
-    """Run, and tell errors in one line."""
+    """Run, and report errors in one line."""
 
     def ended(*_: Any) -> None:
         raise KeyboardInterrupt

@@ -1,6 +1,6 @@
 """Packages beyond the session image that some projects and programs need: an image for each set.
 
-Each is made from the session image when it is first needed, and named by its content as all others are
+Each is made from the session image when it is first needed, and named by its content like all others
 (`images/build.py`).
 """
 
@@ -55,7 +55,7 @@ STACKS: Mapping[str, Stack] = {
 
 
 def context(name: str, environ: Mapping[str, str] = os.environ) -> Context:
-    """Return what the image of a stack is made of.
+    """Return the content of a stack's image.
 
     Raises:
         InvalidArgument: there is no such stack.
@@ -68,7 +68,7 @@ def context(name: str, environ: Mapping[str, str] = os.environ) -> Context:
     for manager, packages in lists.items():
         files[f"{KIND}/{manager}"] = File("".join(f"{package}\n" for package in packages).encode())
     files[f"{KIND}/once"] = File(f"{stack.once or 'true'}\n".encode())
-    # Another session image gives another image; the file itself is of no use in it.
+    # Another session image gives another image; the file itself is not used in it.
     files["base"] = File(build.reference("session", environ).encode())
     return Context(KIND, files)
 

@@ -1,4 +1,4 @@
-"""Images with more packages are named by what they are made of, the session image included."""
+"""Images with more packages are named by their content, the session image included."""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""What the trials of both suites share: sessions that are removed at the end, the versions they ran on."""
+"""Code shared by the trials of both suites: sessions that are removed at the end, the versions they
+ran on.
+"""
 
 from __future__ import annotations
 

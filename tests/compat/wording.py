@@ -1,4 +1,4 @@
-"""How both suites put errors, output and table cells into words. Pure."""
+"""The wording of errors, output and table cells in both suites. Pure."""
 
 from __future__ import annotations
 

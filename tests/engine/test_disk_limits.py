@@ -1,4 +1,4 @@
-"""Which engines can limit the files of a container, and what is said where one cannot."""
+"""The engines that can limit the files of a container, and the message for one that cannot."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ def _info(driver: str, below: str, folder: str) -> dict[str, Any]:
     ],
 )
 def test_disk_limits_depend_on_the_engines_storage(info: dict[str, Any], why: str) -> None:
-    """Of overlay2 the options of the file system that holds its folder decide."""
+    """For overlay2 the options of the file system that holds its folder decide."""
     assert disk_limits.fault(info, MOUNTS.encode()) == why

@@ -15,7 +15,7 @@ from holdfast.errors import EngineError, EngineUnavailable, ImageError
 
 
 def test_every_error_of_the_sdk_is_in_the_table() -> None:
-    """Nothing the SDK or the libraries below can raise passes the seam, misuse apart."""
+    """Nothing the SDK or the libraries below can raise passes the seam, except misuse."""
     known = (*(theirs for theirs, _ in table()), Warning, AssertionError, ValueError)
     for module in (docker.errors, requests.exceptions, urllib3.exceptions):
         for name, kind in inspect.getmembers(module, inspect.isclass):
@@ -23,7 +23,7 @@ def test_every_error_of_the_sdk_is_in_the_table() -> None:
                 assert issubclass(kind, known), name
 
 
-def test_the_particular_stands_before_the_general() -> None:
+def test_specific_errors_precede_general_ones() -> None:
     """No entry of the table hides a later one."""
     for place, (theirs, _) in enumerate(table()):
         assert not any(issubclass(later, theirs) for later, _ in table()[place + 1 :])
@@ -49,7 +49,7 @@ def test_each_error_becomes_one_of_ours_in_one_line(error: Any, kind: Any) -> No
 
 
 def test_a_refused_connection_inside_an_sdk_error_means_no_engine() -> None:
-    """The SDK wraps what it met on asking for the version; the cause counts."""
+    """The SDK wraps the error it met when asking for the version; the cause counts."""
     error = docker.errors.DockerException("Error while fetching server API version")
     error.__cause__ = ConnectionRefusedError()
     with pytest.raises(EngineUnavailable) as raised, translated("reach Docker"):
@@ -59,7 +59,7 @@ def test_a_refused_connection_inside_an_sdk_error_means_no_engine() -> None:
 
 
 def test_no_engine_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """DOCKER_HOST is respected, and an engine that is not there is said to be down."""
+    """DOCKER_HOST is respected, and an absent engine is reported down."""
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
 
     with pytest.raises(EngineUnavailable, match="no Docker engine answers"):

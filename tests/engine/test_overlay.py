@@ -33,7 +33,7 @@ def found(upper: Path, *lowers: Path) -> dict[str, int]:
 
 
 def test_new_changed_and_deleted(layers: tuple[Path, Path, Path]) -> None:
-    """What the image has is changed, what it has not is new, a whiteout is a deletion."""
+    """A file of the image is changed, any other is new, a whiteout is a deletion."""
     upper, middle, bottom = layers
     (upper / "d/old").write_text("x")
     (upper / "d/hidden").write_text("x")
@@ -51,7 +51,7 @@ def test_new_changed_and_deleted(layers: tuple[Path, Path, Path]) -> None:
 
 
 def test_a_folder_that_was_made_again(layers: tuple[Path, Path, Path]) -> None:
-    """What was in it before is deleted, but for what has its name again."""
+    """Its earlier content is deleted, except for names that exist again."""
     upper, middle, bottom = layers
     (upper / "d/old").write_text("x")
     os.setxattr(upper / "d", "trusted.overlay.opaque", b"y")
@@ -81,8 +81,8 @@ def test_links_are_not_followed(layers: tuple[Path, Path, Path], tmp_path: Path)
     }
 
 
-def test_unreadable_data_is_not_an_answer(tmp_path: Path) -> None:
-    """Without the layer, or with a feature that is not known, the engine must be asked."""
+def test_unreadable_data_gives_no_answer(tmp_path: Path) -> None:
+    """Without the layer, or with an unknown feature, the engine must be asked."""
     assert overlay.changes(tmp_path / "nothing", []) is None
     (tmp_path / "upper/d").mkdir(parents=True)
     os.setxattr(tmp_path / "upper/d", "trusted.overlay.redirect", b"/x")

@@ -48,7 +48,7 @@ def test_deb822_sources_give_the_mirror() -> None:
 
 
 def test_vendor_repositories_are_not_mirrors() -> None:
-    """A repository of anything but the host's own release is not asked for Debian."""
+    """A repository of anything but the host's own release is not used for Debian."""
     assert choose([("http://vendor.example/apt", "any")], "bookworm") is None
 
 

@@ -45,7 +45,7 @@ def test_name_mode_bytes_and_kind_count() -> None:
 
 
 def test_archive_holds_the_files_and_their_modes() -> None:
-    """The engine unpacks what was put in."""
+    """The engine unpacks exactly the files of the archive."""
     with tarfile.open(fileobj=io.BytesIO(Context("session", FILES).tar())) as archive:
         members = {member.name: member.mode for member in archive}
         content = archive.extractfile("session/Dockerfile")

@@ -1,4 +1,4 @@
-"""The host's trust beyond its distribution goes into an image, and nothing else."""
+"""The host's trust beyond its distribution goes into an image, and nothing else does."""
 
 import base64
 from pathlib import Path
@@ -18,7 +18,7 @@ def pem(der: bytes, width: int = 64) -> bytes:
     return b"-----BEGIN CERTIFICATE-----\n" + lines + b"\n-----END CERTIFICATE-----\n"
 
 
-def test_only_what_the_distribution_lacks_is_added() -> None:
+def test_only_certificates_missing_from_the_distribution_are_added() -> None:
     """A certificate of the distribution is not carried over, however its lines are broken."""
     bundle = b"# comment\n" + pem(DEBIANS) + pem(OURS)
 

@@ -1,4 +1,4 @@
-"""The profile allows what programs need and refuses what a snapshot cannot hold."""
+"""The profile allows everything programs need and refuses anything a snapshot cannot hold."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""Talks to the gateway as no honest program does; defined in the kernel of a session by tests."""
+"""Requests to the gateway that no honest program makes; defined in the kernel of a session by tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GATEWAY = ("192.0.2.1", 3128)
 
 
 def exchange(raw: bytes) -> str:
-    """What the gateway says to these bytes, until it hangs up or is silent."""
+    """Return the gateway's answer to these bytes, until it hangs up or is silent."""
     with socket.create_connection(GATEWAY, 20) as one:
         with contextlib.suppress(OSError):
             one.sendall(raw)
@@ -20,12 +20,12 @@ def exchange(raw: bytes) -> str:
 
 
 def connect(place: str) -> str:
-    """The answer to CONNECT, without its headers' end."""
+    """Return the answer to CONNECT, without its headers' end."""
     return exchange(f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n\r\n".encode())
 
 
 def tunnel(place: str, name: str | None, raw: bytes) -> str:
-    """What a tunnel answers in which TLS is spoken to a name, whatever certificate it has."""
+    """Return the answer of a tunnel in which TLS is spoken to a name, whatever certificate it has."""
     with socket.create_connection(GATEWAY, 20) as one:
         one.sendall(f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n\r\n".encode())
         head = b""
@@ -45,7 +45,7 @@ def tunnel(place: str, name: str | None, raw: bytes) -> str:
 
 
 def ended(calls: list[socket.socket], least: int) -> bool:
-    """Whether so many of these are closed by the gateway before half a minute is over."""
+    """Check whether the gateway closes this many of these within half a minute."""
     deadline = time.monotonic() + 30
     while len(select.select(calls, [], [], 0)[0]) < least:
         if time.monotonic() > deadline:

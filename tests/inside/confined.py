@@ -1,7 +1,7 @@
-"""Runs in a session: confines itself in every way it can, and says when asked what of it holds.
+"""Runs in a session: confines itself in every way it can, and reports on request which of them hold.
 
-It fills FOLDER/ready, waits for FOLDER/go, and answers in FOLDER/said: for each way whether the kernel agreed
-to it and whether it holds now, as [errno or 0, holds].
+It creates FOLDER/ready, waits for FOLDER/go, and answers in FOLDER/said: for each way whether the kernel
+agreed to it and whether it holds now, as [errno or 0, holds].
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ X86 = os.uname().machine != "aarch64"
 
 
 def outcome(result: int) -> int:
-    """0, or the error of a call."""
+    """Return 0, or the error of a call."""
     return 0 if result >= 0 else ctypes.get_errno()
 
 
 def landlocked() -> int:
-    """Make no files any more, nowhere."""
+    """Forbid itself to make any more files, anywhere."""
     handled = struct.pack("Q", MAKE_FILE)
     rules = LIBC.syscall(LANDLOCK_CREATE, handled, ctypes.c_long(len(handled)), 0)
     if rules < 0:
@@ -62,7 +62,7 @@ def unmaps() -> bool:
 
 
 def without_new_code() -> int:
-    """Have no memory that is written and executed."""
+    """Forbid itself memory that is written and executed."""
     return outcome(LIBC.prctl(SET_MDWE, 1, 0, 0, 0))
 
 
@@ -72,7 +72,7 @@ def executes_what_it_writes() -> bool:
 
 
 def filtered() -> int:
-    """Make no folders any more: mkdir and mkdirat fail with EPERM."""
+    """Forbid itself any more folders: mkdir and mkdirat fail with EPERM."""
     refused = (83, 258) if X86 else (-1, 34)
     number, equal, give = 0x20, 0x15, 0x06
     program = [

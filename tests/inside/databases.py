@@ -1,6 +1,6 @@
-"""Runs in a session: holds SQLite databases in every mode, and says what can be done with them when asked.
+"""Runs in a session: holds SQLite databases in every mode, and reports on request what works on them.
 
-`databases.py FOLDER BALLAST`: the process has so many MB of memory besides. It makes FOLDER/ready, waits for
+`databases.py FOLDER BALLAST`: the process has BALLAST MB of memory besides. It makes FOLDER/ready, waits for
 FOLDER/go-N, and answers in FOLDER/said-N, for N = 0, 1, …
 """
 
@@ -19,12 +19,12 @@ TURNS = 3
 
 
 def connected(name: str) -> sqlite3.Connection:
-    """A connection that begins and ends transactions only when it is told to."""
+    """Return a connection that begins and ends transactions only on request."""
     return sqlite3.connect(FOLDER / f"{name}.db", isolation_level=None, timeout=0)
 
 
 def made(name: str, mode: str = "delete") -> sqlite3.Connection:
-    """A new database with a table."""
+    """Return a new database with a table."""
     connection = connected(name)
     connection.execute(f"pragma journal_mode={mode}")
     connection.execute("create table t(x)")
@@ -32,7 +32,7 @@ def made(name: str, mode: str = "delete") -> sqlite3.Connection:
 
 
 def outcome(connection: sqlite3.Connection, *statements: str) -> str:
-    """What comes of some statements: `fine`, or the first error."""
+    """Return the result of some statements: `fine`, or the first error."""
     try:
         for statement in statements:
             connection.execute(statement).fetchall()
@@ -42,7 +42,9 @@ def outcome(connection: sqlite3.Connection, *statements: str) -> str:
 
 
 def excluded(old: sqlite3.Connection, name: str) -> list[str]:
-    """What comes of writing by a new connection while an old one of this process writes, and after it."""
+    """Return the results of writing by a new connection while an old one of this process writes, and after
+    it.
+    """
     new = connected(name)
     begun = outcome(old, "begin immediate", "insert into t values (4)")
     both = outcome(new, "begin immediate")

@@ -1,4 +1,4 @@
-"""Lets session `work` reach the place that is named, and is killed when the rules are in force."""
+"""Lets session `work` reach the given place, and is killed when the rules are in force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collects garbage, and is killed behind the n-th thing that engine, store or disk were asked for."""
+"""Collects garbage, and is killed after the n-th request to engine, store or disk."""
 
 from __future__ import annotations
 

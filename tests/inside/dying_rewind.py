@@ -1,4 +1,4 @@
-"""Takes session `work` back to snapshot `first`, and is killed behind the step that is named."""
+"""Rewinds session `work` to snapshot `first`, and is killed after the named step."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 /* Tries every system call that reaches around a container, and prints a line for each: its name and the error.
  *
- * Arguments are such that a call that is let through does no harm: empty names, no descriptors, no flags.
+ * Arguments are such that a call that is not refused does no harm: empty names, no descriptors, no flags.
  */
 #define _GNU_SOURCE
 #include <errno.h>

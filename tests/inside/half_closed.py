@@ -1,8 +1,8 @@
 """Connections in every state two ends can be in, for each family, within one process and between two.
 
 `python3 half_closed.py FOLDER` makes them and writes FOLDER/ready-0 and so on, one file for each process.
-When FOLDER/go appears, every end says what it still may, reads to the end and compares; what is wrong is in
-FOLDER/said-0 and so on, as JSON. Nothing is said before: whatever is lost is lost while all stand still.
+When FOLDER/go appears, every end sends the rest of its data, reads to the end and compares; errors are in
+FOLDER/said-0 and so on, as JSON. Nothing is sent before: lost data is lost while all are frozen.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pathlib import Path
 BEFORE, AFTER = b"before" * 50, b"after" * 50
 PATIENCE = 60.0
 BUFFER = 32 << 10
-"""Bytes. Of many copies with full queues, the kernel would hold back memory for TCP otherwise."""
+"""Bytes. With many copies of full queues, the kernel would otherwise run short of memory for TCP."""
 Ends = tuple[socket.socket, socket.socket]
 
 
 def connect(family: str) -> Ends:
-    """A client and a server."""
+    """Return a client and a server."""
     kind = socket.AF_INET if family == "ipv4" else socket.AF_INET6
     address = {"ipv4": "127.0.0.1", "ipv6": "::1", "mapped": "::"}[family]
     with socket.create_server((address, 0), family=kind, dualstack_ipv6=family == "mapped") as listener:
@@ -39,7 +39,7 @@ def connect(family: str) -> Ends:
 
 
 def fill(end: socket.socket) -> bytes:
-    """Write until nothing more fits; what was written."""
+    """Write until nothing more fits; return the data written."""
     written, piece = b"", bytes(range(256)) * 256
     end.setblocking(False)
     while True:
@@ -55,7 +55,7 @@ def fill(end: socket.socket) -> bytes:
 
 
 class End:
-    """One end: what it has written, whether it has said all, what it is to read."""
+    """One end: its written data, whether it has sent all, the data it is to read."""
 
     def __init__(self, name: str, connection: socket.socket) -> None:
         self.name, self.connection = name, connection
@@ -72,7 +72,7 @@ class End:
         self.done = True
 
     def check(self, expected: bytes) -> None:
-        """Say the rest, and read all."""
+        """Send the rest, and read all."""
         writer = threading.Thread(target=self._rest)
         try:
             self.connection.settimeout(PATIENCE)
@@ -92,37 +92,37 @@ class End:
 
 
 def established(one: End, other: End) -> None:
-    """Nothing was closed; something waits to be read."""
+    """Close nothing; leave data to be read."""
     one.say(BEFORE)
 
 
 def half_closed(one: End, other: End) -> None:
-    """FIN_WAIT2 and CLOSE_WAIT."""
+    """Reach FIN_WAIT2 and CLOSE_WAIT."""
     one.finish()
 
 
 def half_closed_unread(one: End, other: End) -> None:
-    """The same, with bytes that were not read in both directions."""
+    """Reach the same, with unread bytes in both directions."""
     one.say(BEFORE)
     other.say(BEFORE)
     one.finish()
 
 
 def end_behind_bytes(one: End, other: End) -> None:
-    """FIN_WAIT1: the end waits behind bytes that do not fit."""
+    """Reach FIN_WAIT1: the end waits after bytes that do not fit."""
     one.written = fill(one.connection)
     one.finish()
 
 
 def both_behind_bytes(one: End, other: End) -> None:
-    """Both ends wait behind bytes that do not fit."""
+    """Let both ends wait after bytes that do not fit."""
     for end in (one, other):
         end.written = fill(end.connection)
         end.finish()
 
 
 def closed(one: End, other: End) -> None:
-    """Both have said all; what was said waits to be read."""
+    """Let both send all; the data waits to be read."""
     one.say(BEFORE)
     one.finish()
     other.say(BEFORE)
@@ -163,7 +163,7 @@ def main(folder: Path) -> None:
 
 
 def hold(process: int, held: dict[int, list[tuple[End, End]]], folder: Path) -> None:
-    """Keep the ends of one process and no others, until they are asked for."""
+    """Keep the ends of one process and no others, until it is asked for them."""
     mine = {id(end) for end, _ in held[process]}
     for ends in held.values():
         for end, _ in ends:

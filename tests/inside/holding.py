@@ -1,6 +1,6 @@
-"""Holds one thing open in a session: `python3 holding.py NAME` makes it, writes `ready PID`, and waits.
+"""Holds one resource open in a session: `python3 holding.py NAME` makes it, writes `ready PID`, and waits.
 
-Each function is one resource of the survivability catalogue, made as a program would make it.
+Each function is one resource of the survivability catalog, made as a program would make it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,11 @@ CALLS = {
 
 
 def call(name: str, *arguments: Any) -> int:
-    """A system call by name. Raises OSError."""
+    """Make a system call by name.
+
+    Raises:
+        OSError: it failed.
+    """
     words = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
     result = int(LIBC.syscall(CALLS[name][0 if X86 else 1], *words))
     if result < 0:
@@ -47,7 +51,7 @@ def call(name: str, *arguments: Any) -> int:
 
 
 def sleeper() -> int:
-    """A child that waits."""
+    """Start a child that waits."""
     child = os.fork()
     if child == 0:
         while True:
@@ -56,7 +60,7 @@ def sleeper() -> int:
 
 
 def thread() -> int:
-    """A thread that waits; its number."""
+    """Start a thread that waits; return its number."""
     numbers: list[int] = []
     begun = threading.Event()
 
@@ -267,7 +271,7 @@ def headless() -> None:
 def stuck() -> None:
     code = (
         "import ctypes, time\n"
-        f"ctypes.CDLL(None).syscall({CALLS['vfork'][0]})\n"  # the child goes on, the parent waits for it
+        f"ctypes.CDLL(None).syscall({CALLS['vfork'][0]})\n"  # the child continues, the parent waits for it
         "time.sleep(1e6)\n"
     )
     subprocess.Popen([sys.executable, "-c", code])

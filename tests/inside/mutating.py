@@ -1,10 +1,11 @@
-"""Alters process images, and says what the judge of images makes of each; runs where the judge runs.
+"""Alters process images, and prints the judge's opinion of each; runs where the judge runs.
 
 `python3 -c THIS sweep FOLDER MOST` sets every field of every kind of image to MOST values no session has.
 `python3 -c THIS flip FOLDER SEED COUNT` damages bytes, lengths and the order of messages.
 `python3 -c THIS emit FOLDER SEED COUNT` prints altered files to restore, those that are not refused.
 `python3 -c THIS forge FOLDER CHANGES` prints files altered by statements: pairs of a name and some Python.
-What is printed is a line of JSON each. The same arguments give the same alterations.
+
+The output is one line of JSON each. The same arguments give the same alterations.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ OTHERS = (
     *("fifo-data", "filelocks", "ipcns-msg", "ipcns-sem", "ipcns-shm", "ipcns-var", "pagemap"),
     *("pagemap-shmem", "pipes-data", "sk-queues", "tcp-stream", "timens", "tty-data", "cgroup"),
 )
-# Registers: a program may load them with what it likes.
+# Registers: a program may load them with any values.
 REGISTERS = ("thread_info", "ti_aarch64")
 NAMES = ("/proc/self/cwd/../../x", "../../x", "/proc/1/root/etc/shadow", "x" * 5000, "")
 IMAGES_OF_KIND = 40
@@ -46,7 +47,7 @@ IMAGES_OF_KIND = 40
 
 
 class Overlay:
-    """The images in a folder, one of which is another."""
+    """The images in a folder, one of them replaced."""
 
     def __init__(self, base: Cached, name: str, data: bytes) -> None:
         self._base, self._name, self._data = base, name, data
@@ -81,14 +82,14 @@ class Cached(Source):
         return self._names[kind]
 
     def of_kind(self, kind: str) -> list[str]:
-        """The names of its images of a kind."""
+        """Return the names of its images of a kind."""
         if (self.folder / f"{kind}.img").exists():
             return [kind]
         return [name for name in self.numbered(kind) if name.rpartition("-")[0] == kind]
 
 
 def judged(images: Any, before: dict[int, Any]) -> dict[str, Any]:
-    """What the judge is told: why it is refused, or the processes that differ."""
+    """Return the judge's input: the reason of a refusal, or the processes that differ."""
     try:
         tree = decode(images, commands=False)
         told = strange(images, foreign=True)
@@ -100,7 +101,7 @@ def judged(images: Any, before: dict[int, Any]) -> dict[str, Any]:
 
 
 def sweep(base: Cached, most: int) -> Iterator[dict[str, Any]]:
-    """Every field, with up to `most` values."""
+    """Try every field, with up to `most` values."""
     before = {one["pid"]: one for one in decode(base, commands=False)["processes"]}
     for kind in JUDGED:
         done: dict[str, int] = {}
@@ -115,7 +116,7 @@ def sweep(base: Cached, most: int) -> Iterator[dict[str, Any]]:
 
 
 def altered(message: Any, above: tuple[str, ...]) -> Iterator[str]:
-    """Alter one field after another, and take each back before the next; yields which it is."""
+    """Alter one field after another, and undo each before the next; yield the field."""
     for field in message.DESCRIPTOR.fields:
         if field.name not in REGISTERS:
             of_kind = messages if field.type == FieldDescriptor.TYPE_MESSAGE else plain
@@ -123,7 +124,7 @@ def altered(message: Any, above: tuple[str, ...]) -> Iterator[str]:
 
 
 def messages(message: Any, field: Any, path: tuple[str, ...]) -> Iterator[str]:
-    """The fields of a message's messages, of some of many; one that is not there is added."""
+    """Yield the fields of a message's messages, of some of many; a missing one is added."""
     value = getattr(message, field.name)
     if field.label == FieldDescriptor.LABEL_REPEATED:
         for at, one in enumerate(value):
@@ -140,7 +141,7 @@ def messages(message: Any, field: Any, path: tuple[str, ...]) -> Iterator[str]:
 
 
 def plain(message: Any, field: Any, path: tuple[str, ...]) -> Iterator[str]:
-    """Other values of a field."""
+    """Yield other values of a field."""
     kept = type(message)()
     kept.CopyFrom(message)
     repeated = field.label == FieldDescriptor.LABEL_REPEATED
@@ -157,7 +158,7 @@ def plain(message: Any, field: Any, path: tuple[str, ...]) -> Iterator[str]:
 
 
 def fill(message: Any) -> None:
-    """Make a message with what it cannot be without."""
+    """Fill a message's required fields."""
     message.SetInParent()
     for field in message.DESCRIPTOR.fields:
         if field.label == FieldDescriptor.LABEL_REQUIRED:
@@ -168,7 +169,7 @@ def fill(message: Any) -> None:
 
 
 def values(field: Any) -> list[Any]:
-    """Values of a field that are unlike those of sessions."""
+    """Yield values of a field that are unlike those of sessions."""
     match field.cpp_type:
         case FieldDescriptor.CPPTYPE_STRING:
             names = [name[:5000] for name in NAMES]
@@ -188,7 +189,7 @@ def values(field: Any) -> list[Any]:
 
 
 def damaged(data: bytes, dice: random.Random, other: bytes) -> tuple[str, bytes]:
-    """An image that no program wrote."""
+    """Return an image that no program wrote."""
     made = {
         "bits": flipped(data, dice),
         "truncated": data[: dice.randrange(len(data) + 1)],
@@ -205,7 +206,7 @@ def damaged(data: bytes, dice: random.Random, other: bytes) -> tuple[str, bytes]
 
 
 def flipped(data: bytes, dice: random.Random) -> bytes:
-    """A few bits changed."""
+    """Return it with a few bits changed."""
     changed = bytearray(data)
     for _ in range(dice.randint(1, 8) if data else 0):
         changed[dice.randrange(len(changed))] ^= 1 << dice.randrange(8)
@@ -213,7 +214,7 @@ def flipped(data: bytes, dice: random.Random) -> bytes:
 
 
 def flip(base: Cached, seed: int, count: int) -> Iterator[dict[str, Any]]:
-    """Images of every kind, damaged."""
+    """Damage images of every kind."""
     before = {one["pid"]: one for one in decode(base, commands=False)["processes"]}
     kept = {
         name: (base.folder / f"{name}.img").read_bytes() for kind in JUDGED for name in base.of_kind(kind)
@@ -226,7 +227,7 @@ def flip(base: Cached, seed: int, count: int) -> Iterator[dict[str, Any]]:
 
 
 def emit(base: Cached, seed: int, count: int) -> Iterator[dict[str, Any]]:
-    """Altered files that the judge does not refuse, or does not read; of every kind in turn."""
+    """Print altered files that the judge does not refuse, or does not read; of every kind in turn."""
     before = {one["pid"]: one for one in decode(base, commands=False)["processes"]}
     kinds = [kind for kind in JUDGED + OTHERS if base.of_kind(kind)]
     for number in range(count):
@@ -248,7 +249,7 @@ def emit(base: Cached, seed: int, count: int) -> Iterator[dict[str, Any]]:
 
 
 def one_field(base: Cached, name: str, dice: random.Random) -> tuple[str, bytes]:
-    """One field of one message, altered."""
+    """Alter one field of one message."""
     magic, found = criu_images.read(base.folder / f"{name}.img")
     entry = dice.choice(found)
     made = [
@@ -260,7 +261,7 @@ def one_field(base: Cached, name: str, dice: random.Random) -> tuple[str, bytes]
 
 
 def forge(base: Cached, changes: str) -> Iterator[dict[str, Any]]:
-    """Files as somebody made them who knows what CRIU does."""
+    """Print files as someone would forge them who knows CRIU."""
     for name, change in json.loads(changes):
         whole = (base.folder / f"{name}.img").read_bytes()
         magic, found = criu_images.read(base.folder / f"{name}.img")

@@ -1,4 +1,4 @@
-"""Runs in a session: says by which personality each of its processes and threads goes on, when asked.
+"""Runs in a session: reports on request the personality of each of its processes and threads.
 
 Each has a thread and is the child of the one before. It makes FOLDER/ready-NAME, waits for FOLDER/go, and
 answers in FOLDER/said-NAME.
@@ -21,7 +21,7 @@ told: dict[str, object] = {}
 
 
 def tell(who: str) -> None:
-    """What the kernel says of the calling thread."""
+    """Return the kernel's report on the calling thread."""
     of = os.uname()
     told[who] = [
         LIBC.personality(ctypes.c_ulong(0xFFFFFFFF)),

@@ -1,8 +1,8 @@
 """Gives memory back as soon as it is a copy: `python3 returning.py FOLDER NUMBER`.
 
 It makes FOLDER/ready-NUMBER. In a copy, the time of day has moved on and the monotonic clock has not. There
-it tells the kernel of many parts that they are not needed (madvise(2)), unmaps them at once, and writes to
-FOLDER/wrong-NUMBER how many pages it does not find as it left them in what it keeps.
+it reports many parts to the kernel as not needed (madvise(2)), unmaps them at once, and writes to
+FOLDER/wrong-NUMBER how many pages of the rest are not as it left them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SIZE, RETURNED, KEPT = 256 * PAGESIZE, 60, 100
 STEP = 16 * PAGESIZE
 FOLDER, NUMBER = Path(sys.argv[1]), sys.argv[2]
 AHEAD = 0.3
-"""Seconds by which the time of day has moved on in a copy, and more."""
+"""Seconds by which the time of day has moved on in a copy, at least."""
 
 
 def mapped(size: int, access: int) -> int:
@@ -30,7 +30,7 @@ def mapped(size: int, access: int) -> int:
 
 
 def part(number: int) -> int:
-    """Memory with a number in it, apart from all others."""
+    """Return memory with a number in it, apart from all others."""
     address = mapped(SIZE, PROT_READ | PROT_WRITE)
     ctypes.memset(address, number % 255 + 1, SIZE)
     mapped(PAGESIZE, 0)

@@ -1,7 +1,7 @@
-"""Watches folders, files and links by inotify(7), and says what it reads: `python3 watching.py FOLDER`.
+"""Watches folders, files and links by inotify(7), and reports what it reads: `python3 watching.py FOLDER`.
 
-It makes `control/ready-N` in the folder, with N from 0. When `go-N` appears it writes `said-N`: what it has
-read since it was ready, and what it reads of changes it makes itself then.
+It makes `control/ready-N` in the folder, with N from 0. When `go-N` appears it writes `said-N`: the events
+read since it was ready, and those of changes it then makes itself.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Queue:
         self.names[found] = name or str(path)
 
     def read(self) -> list[tuple[str, int, str]]:
-        """What has happened: name of the watch, or its number; mask; name of the file."""
+        """Return the events: name of the watch, or its number; mask; name of the file."""
         found: list[tuple[str, int, str]] = []
         while True:
             try:
@@ -59,7 +59,7 @@ def made(path: Path) -> Path:
 
 
 class Scene:
-    """All that is watched. What is prepared is empty at first."""
+    """All that is watched. Empty until it is prepared."""
 
     def __init__(self) -> None:
         self.files: dict[str, Any] = {}
@@ -77,7 +77,9 @@ class Scene:
         self.moved = self.prepare_moved()
 
     def prepare_everything(self) -> Queue:
-        """Where a capture has something to do: programs, shared memory, files that have no name any more."""
+        """Prepare files a capture has to deal with: programs, shared memory, files that have no name any
+        more.
+        """
         queue = Queue()
         gone = (made(FOLDER / "gone") / "file").open("w+")
         gone.write("deleted")
@@ -99,7 +101,9 @@ class Scene:
         return queue
 
     def prepare_moved(self) -> Queue:
-        """What has another name than when its watch began, several, or is in a layer of the image."""
+        """Prepare files that were renamed since their watch began, have several names, or are in a layer of
+        the image.
+        """
         queue = Queue()
         queue.watch(made(FOLDER / "old" / "inner"), CREATE, "renamed")
         (FOLDER / "old").rename(FOLDER / "new")
@@ -120,14 +124,14 @@ class Scene:
         return queue
 
     def quiet(self) -> None:
-        """Have nothing unread but what is to be."""
+        """Read everything, so that only the intended events are unread."""
         for queue in (self.everything, self.many, self.links, self.moved, self.unread):
             queue.read()
         for number in range(UNREAD):
             (FOLDER / "unread" / f"{time.monotonic_ns()}-{number}").touch()
 
     def say(self, turn: int) -> dict[str, Any]:
-        """What was read since `quiet`, and then of changes."""
+        """Return the events read since `quiet`, and then those of changes."""
         said: dict[str, Any] = {
             "everything": self.everything.read(),
             "many": self.many.read(),

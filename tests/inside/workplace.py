@@ -1,8 +1,8 @@
 """A busy workplace in a session: a project that is watched, connections, and terminals, checked all the time.
 
 `python3 workplace.py FOLDER WATCHES CONNECTIONS TERMINALS`. Each part is a process that makes
-FOLDER/ready-PART, looks for FOLDER/ask-N (N from 0), and answers in FOLDER/said-PART-N when it has done a
-good deal more: how much it has done, what was wrong, and how often it was told that events were lost.
+FOLDER/ready-PART, waits for FOLDER/ask-N (N from 0), and answers in FOLDER/said-PART-N when it has done a
+good deal more: how much it has done, its errors, and how often events were reported lost.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ MOST_TOLD = 20
 ALL_EVENTS = 0xFFF
 CREATE, OPEN, MODIFY, CLOSE_WRITE, DELETE, OVERFLOW = 0x100, 0x20, 0x2, 0x8, 0x200, 0x4000
 STEPS = (CREATE, OPEN, MODIFY, CLOSE_WRITE, DELETE)
-BLOCK = random.Random(1).randbytes(65521)  # a prime: what is lost or doubled is seen
+BLOCK = random.Random(1).randbytes(65521)  # a prime: lost or doubled data is noticed
 LARGEST = 3000
 
 
 class Part:
-    """What is counted of one part, and its answers."""
+    """The counts of one part, and its answers."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -52,7 +52,7 @@ class Part:
             self.wrong.append(text)
 
     def round(self) -> None:
-        """One more is done."""
+        """Count one more round."""
         self.done += 1
         if self._asked_at is None and (FOLDER / f"ask-{self._number}").exists():
             self._asked_at = self.done
@@ -77,7 +77,7 @@ def change() -> None:
 
 
 def events(queue: int) -> Iterator[tuple[int, int, str]]:
-    """Watch, mask and name of what waits in a queue."""
+    """Return watch, mask and name of the events in a queue."""
     data = os.read(queue, 1 << 20)
     while data:
         watch, mask, _, length = struct.unpack_from("iIII", data)
@@ -86,7 +86,7 @@ def events(queue: int) -> Iterator[tuple[int, int, str]]:
 
 
 def watch() -> None:
-    """See that each change is told once, in order, by its watch, and nothing else."""
+    """Check that each change is reported once, in order, by its watch, and nothing else."""
     libc = ctypes.CDLL(None)
     queues = [libc.inotify_init1(os.O_NONBLOCK) for _ in range(QUEUES)]
     folders: dict[tuple[int, int], int] = {}
@@ -108,7 +108,7 @@ def watch() -> None:
                 number, step = int(name), STEPS.index(mask)
                 if due[queue] not in (None, (number, step)) or folders[queue, descriptor] != number % WATCHES:
                     part.complain(f"{name} {mask:x}, not {due[queue]}")
-                # The next of its folders, all round: their number is a multiple of that of the queues.
+                # The next of its folders, in turn: their number is a multiple of that of the queues.
                 due[queue] = (number, step + 1) if mask != DELETE else (number + QUEUES, 0)
         part.round()
         time.sleep(PAUSE)
@@ -130,7 +130,7 @@ class Stream:
             self._written += self.end.send(BLOCK[begin : begin + size])
 
     def read(self) -> str:
-        """What is wrong; empty if nothing is."""
+        """Return the error; empty if there is none."""
         try:
             data = self.end.recv(1 << 16)
         except BlockingIOError:
@@ -166,7 +166,7 @@ def talk(name: str, ends: list[socket.socket]) -> None:
 
 
 def connect() -> tuple[list[socket.socket], list[socket.socket]]:
-    """Both ends of all connections: IPv4, IPv6, IPv4 to a server for both, and UNIX, in turn."""
+    """Return both ends of all connections: IPv4, IPv6, IPv4 to a server for both, and UNIX, in turn."""
     clients, servers = [], []
     with (
         socket.create_server(("127.0.0.1", 0)) as four,
@@ -198,7 +198,7 @@ class Terminal:
         self._heard, self._due = b"", 0
 
     def hear(self) -> str:
-        """Read, and answer a whole line. What is wrong; empty if nothing is."""
+        """Read, and answer a whole line. Return the error; empty if there is none."""
         try:
             self._heard += os.read(self.master, 1000)
         except OSError as error:
@@ -213,7 +213,7 @@ class Terminal:
 
 
 def converse() -> None:
-    """Say a number in each terminal, and hear the next one."""
+    """Send a number to each terminal, and read the next one."""
     terminals = {one.master: one for one in (Terminal() for _ in range(TERMINALS))}
     part = Part("terminals")
     while True:
@@ -227,7 +227,7 @@ def converse() -> None:
 
 
 def apart(what: Callable[[], None]) -> None:
-    """Do it in a process of its own."""
+    """Run it in a process of its own."""
     if os.fork() == 0:
         what()
 

@@ -31,13 +31,13 @@ token_registry, token_server = machines.token_registry, machines.token_server
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark whatever is in this folder: all of it needs the engine."""
+    """Mark everything in this folder as needing the engine."""
     item.add_marker(pytest.mark.engine)
 
 
 @dataclass(frozen=True)
 class Done:
-    """What a run of the command line came to."""
+    """The outcome of one run of the command line."""
 
     code: int
     out: str
@@ -100,13 +100,13 @@ def clear_home(controller: Holdfast) -> None:
 
 @pytest.fixture(scope="session")
 def clear() -> Callable[[Holdfast], None]:
-    """For a home that a test makes itself."""
+    """Return a function that clears a home made by the test itself."""
     return clear_home
 
 
 @pytest.fixture(scope="session")
 def remains() -> Callable[[Home], list[str]]:
-    """What is left of a home that a test makes itself."""
+    """Return what is left of a home made by the test itself."""
     return left_behind
 
 
@@ -119,7 +119,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 @pytest.fixture
 def hf(home: Home) -> Iterator[Holdfast]:
-    """A controller of a new home. Whatever a test makes is removed, and that nothing is left is asserted."""
+    """A controller of a new home; removes whatever a test makes and asserts that nothing is left."""
     with Holdfast(home) as controller:
         yield controller
         clear_home(controller)
@@ -133,7 +133,7 @@ def cli(home: Home) -> Cli:
 
 @pytest.fixture(scope="session")
 def make_cli() -> Callable[[Home], Cli]:
-    """For a home that a test makes itself."""
+    """Return a function that makes a command line for a home made by the test itself."""
     return Cli
 
 
@@ -151,7 +151,7 @@ class Witnesses:
         hf.engine.client.api.put_archive(str(session.row.container_id), "/srv", packed.getvalue())
 
     def start(self, hf: Holdfast, session: Session, *kinds: str) -> None:
-        """Start them as jobs of the session's shell, and wait until each has compared all it has."""
+        """Start them as jobs of the session's shell, and wait until each has compared all its data."""
         self.install(hf, session)
         session.exec("export PYTHONPATH=/srv PYTHONDONTWRITEBYTECODE=1", timeout=60)
         for kind in kinds or self.ALL:
@@ -161,15 +161,15 @@ class Witnesses:
         assert self.wrong(session) == {}
 
     def ask(self, session: Session, rounds: int = 2) -> dict[str, Any]:
-        """What each says, after so many comparisons more."""
+        """Return each program's report after this many more comparisons."""
         said = session.exec(f"python3 -m witness ask {rounds}", timeout=240)
         assert said.exit_code == 0, said.text
-        # The shell may have said something of its jobs around it.
+        # The shell may have printed something about its jobs around it.
         found, _ = json.JSONDecoder().raw_decode(said.text, said.text.index("{"))
         return dict(found)
 
     def wrong(self, session: Session, rounds: int = 2) -> dict[str, str]:
-        """The first complaint of each that has one."""
+        """Return the first complaint of each program that has one."""
         said = self.ask(session, rounds)
         assert said
         return {kind: each["first"] for kind, each in said.items() if each["wrong"]}
@@ -177,7 +177,7 @@ class Witnesses:
 
 @pytest.fixture
 def tell(pytestconfig: pytest.Config) -> Callable[[str], None]:
-    """Prints a figure of a long test, whatever is captured."""
+    """Print a figure of a long test, whatever is captured."""
     reporter: Any = pytestconfig.pluginmanager.get_plugin("terminalreporter")
 
     def line(text: str) -> None:
@@ -199,7 +199,7 @@ def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 @pytest.fixture(scope="module")
 def shared_hf(shared_home: Home) -> Iterator[Holdfast]:
-    """As `hf`, for the tests of a module."""
+    """Like `hf`, for the tests of a module."""
     with Holdfast(shared_home) as controller:
         yield controller
         clear_home(controller)
@@ -219,7 +219,7 @@ def arena(
     shared_home: Home,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Arena:
-    """For the tests of a module that hold system calls; which ones is drawn from the module's SEED."""
+    """An arena for the tests of a module that hold system calls; the module's SEED selects the calls."""
     return Arena(shared_hf, Cli(shared_home), tmp_path_factory.mktemp("arena"), request.module.SEED)
 
 
@@ -248,7 +248,7 @@ class Probes:
         self.running: list[str] = []
 
     def start(self, session: Session, *names: str) -> None:
-        """Start some, and wait until they have prepared."""
+        """Start some, and wait until they are ready."""
         self.running = list(names)
         started = session.exec(
             f"for name in {' '.join(names)}; do setsid /srv/probe $name </dev/null >/dev/null 2>&1 & done"
@@ -257,7 +257,7 @@ class Probes:
         assert {name: said for name, said in self._said(session, "").items() if said != "ready"} == {}
 
     def failures(self, session: Session) -> dict[str, str]:
-        """Ask all, and return what did not pass."""
+        """Ask all, and return those that failed."""
         asked = session.exec(
             f'for name in {" ".join(self.running)}; do pkill -USR1 -o -xf "/srv/probe $name"; done'
         )
@@ -265,7 +265,7 @@ class Probes:
         return {name: said for name, said in self._said(session, "ready").items() if said != "PASS"}
 
     def _said(self, session: Session, before: str) -> dict[str, str]:
-        """What each says, when all say something else than `before`."""
+        """Return each program's report once all reports differ from `before`."""
         deadline = time.monotonic() + self.PATIENCE
         command = (
             f"cd /srv/probes; for name in {' '.join(self.running)}; do echo $name: $(cat $name); done 2>&1"

@@ -91,7 +91,7 @@ def metadata() -> str:
 
 
 def network_changes() -> dict[str, str]:
-    """What becomes of attempts to open the network: a way, another address, no rules."""
+    """Return the outcomes of attempts to open the network: a route, another address, no rules."""
     tried = {
         "route": run("ip", "route", "add", "169.254.0.0/16", "dev", "eth0")[1],
         "address": run("ip", "address", "add", "172.31.255.254/32", "dev", "eth0")[1],

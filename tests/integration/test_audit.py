@@ -1,4 +1,4 @@
-"""Process images that were altered, and a tree with more rights than a session: refused, killed, gone."""
+"""Altered process images, and a tree with more rights than a session: refused, killed, gone."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ALTERATIONS = {
 }
 KILLS, KILLS_APART = 4, 0.02
 """A restore of a few small processes takes CRIU about 60 ms."""
-# Not root, may gain no privileges, and writes into a folder of the host as long as it runs.
+# Not root, may gain no privileges, and writes into a folder of the host for as long as it runs.
 PROGRAM = """
 import ctypes, os, time
 ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)
@@ -56,7 +56,7 @@ while True:
 
 
 def forge(hf: Holdfast, snapshot: Snapshot, pid: int, change: str) -> None:
-    """Alter the image of a process, and the manifest so that it has the digest of what was altered."""
+    """Alter the image of a process, and update the manifest with the digest of the altered image."""
     folder = hf.home.snapshots / snapshot.id
     [checkpointer] = hf.engine.containers(holdfast_home=hf.home.digest, holdfast_role="checkpointer")
     done = hf.engine.client.containers.get(checkpointer).exec_run(
@@ -98,7 +98,7 @@ def containers(hf: Holdfast) -> set[str]:
 def test_an_altered_image_is_refused_before_anything_starts(
     hf: Holdfast, running: Session, out: Path
 ) -> None:
-    """Whatever right was altered; the message names the process; other snapshots are as good as before."""
+    """Whichever right was altered; the message names the process; other snapshots stay usable."""
     good = running.snapshot("good")
     bad = running.snapshot("bad")
     pid = pid_of(running)
@@ -125,7 +125,7 @@ def test_an_altered_image_is_refused_before_anything_starts(
 def test_a_restored_tree_with_more_rights_never_runs(
     hf: Holdfast, running: Session, out: Path, monkeypatch: pytest.MonkeyPatch, lazy_from: int
 ) -> None:
-    """Should an image pass, the tree made of it is looked at while it stands still, and killed there."""
+    """Should an image pass, the restored tree is checked while it is frozen, and killed there."""
     bad = running.snapshot("bad")
     pid = pid_of(running)
     running.remove()
@@ -167,7 +167,7 @@ def worker(hf: Holdfast) -> int:
 def test_a_caller_lost_during_the_freeze_leaves_nothing_running(
     hf: Holdfast, running: Session, out: Path, monkeypatch: pytest.MonkeyPatch, who: str
 ) -> None:
-    """No answer is a no: what was restored is killed, not resumed."""
+    """No answer counts as a no: what was restored is killed, not resumed."""
     taken = running.snapshot("taken")
     running.remove()
     (out / "ran").write_text("")
@@ -189,7 +189,7 @@ def test_a_caller_lost_during_the_freeze_leaves_nothing_running(
 
 
 def test_a_login_uid_from_elsewhere_is_not_taken(hf: Holdfast, running: Session) -> None:
-    """On this machine it may be a person's: what is restored has the one that a new session has."""
+    """On this machine it may be a person's: a restored session has the one that a new session has."""
     taken = running.snapshot("taken")
     own = running.exec("cat /proc/self/loginuid").text
     pid = pid_of(running)
@@ -215,14 +215,14 @@ def criu_of(pid: int) -> int:
 def test_criu_killed_before_the_judgement_leaves_nothing_running(
     hf: Holdfast, running: Session, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When a tracer ends, its tasks go on: those that nobody has judged end with it instead."""
+    """When a tracer ends, its tasks continue: those not judged yet end with it instead."""
     taken = running.snapshot("taken")
     running.remove()
     (out / "ran").write_text("")
 
     def kill(*_: object) -> list[object]:
         os.kill(criu_of(worker(hf)), signal.SIGKILL)
-        # Whoever is let go writes within 10 ms; nothing else ends the container yet.
+        # A released process writes within 10 ms; nothing else ends the container yet.
         deadline = time.monotonic() + 0.5
         while time.monotonic() < deadline and not (out / "ran").read_text():
             time.sleep(0.01)
@@ -235,10 +235,10 @@ def test_criu_killed_before_the_judgement_leaves_nothing_running(
     assert containers(hf) == set()
 
 
-def test_criu_killed_at_any_moment_leaves_nothing_running(
+def test_criu_killed_at_any_point_leaves_nothing_running(
     hf: Holdfast, running: Session, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From its first task on to the last before the judge: whether it is killed early or late, none runs."""
+    """From its first task to the last before the judge: whether it is killed early or late, none runs."""
     taken = running.snapshot("taken")
     running.remove()
     (out / "ran").write_text("")
@@ -263,7 +263,7 @@ def test_criu_killed_at_any_moment_leaves_nothing_running(
 
 
 def kill_criu(hf: Holdfast, after: float, ended: threading.Event) -> None:
-    """Kill CRIU so many seconds after it has made its first task."""
+    """Kill CRIU this many seconds after it has made its first task."""
     while not ended.is_set():
         with contextlib.suppress(AssertionError, OSError, ValueError):
             criu = criu_of(worker(hf))
@@ -277,7 +277,7 @@ def test_the_restored_state_equals_the_captured_one(
     hf: Holdfast, running: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Processes, rights, descriptors, sockets, terminals, open files, names; said, stored, written down."""
-    # A busy machine takes longer than anybody should wait for a restore.
+    # A busy machine takes longer than anyone should wait for a restore.
     monkeypatch.setattr(kernel_check, "REPLY_SECONDS", 60.0)
     running.exec(
         "exec 8</etc/passwd; read -u 8; python3 -m http.server --bind 127.0.0.1 8000 >/dev/null 2>&1 &"
@@ -302,7 +302,7 @@ def test_the_restored_state_equals_the_captured_one(
 
 
 def test_a_deviation_is_reported(hf: Holdfast, running: Session) -> None:
-    """A file that differs from the freeze, for one: a warning, and the restore goes on."""
+    """For example a file that differs from the freeze: a warning, and the restore continues."""
     running.exec("exec 8<>/srv/book; echo before >&8")
     taken = running.snapshot("taken")
     folder = hf.home.snapshots / taken.id

@@ -1,4 +1,4 @@
-"""Snapshots that leave one home and go on in another; and bundles that should not be let in."""
+"""Snapshots that move from one home to another; and bundles that should not be let in."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Moment:
     pid: int
 
     def forged(self, changes: list[tuple[str, str]]) -> list[bytes]:
-        """Some of its process images, each altered."""
+        """Return some of its process images, each altered."""
         [checkpointer] = self.hf.engine.containers(
             holdfast_home=self.hf.home.digest, holdfast_role="checkpointer"
         )
@@ -78,7 +78,7 @@ class Moment:
 
 
 def remember_layers(hf: Holdfast, taken: Snapshot) -> None:
-    """Layers that are known to be there are not read: compressing them takes longer than all the rest."""
+    """Treat layers known to be there as read: compressing them takes longer than all the rest."""
     known = Remembered(hf.home.root / "cache" / "layers.json")
     for layer in image_layers.look(hf.engine, str(taken.row.image_id)).layers:
         packed = Descriptor(media.LAYER_ZSTD, layer, 1000, {media.RAW_BYTES: "5000"})
@@ -105,7 +105,7 @@ def moment(shared: Session, shared_hf: Holdfast, tmp_path_factory: pytest.TempPa
 
 @pytest.fixture(scope="module")
 def hollow(moment: Moment) -> Forgery:
-    """The same with memory of zeros, to be forged."""
+    """Return the same with memory of zeros, to be forged."""
     made = Forgery(moment.file)
     made.empty()
     return made
@@ -123,13 +123,13 @@ def elsewhere(
 
 @pytest.fixture
 def trusting(elsewhere: Holdfast, moment: Moment) -> Holdfast:
-    """That trusts the key of the first."""
+    """Make it trust the key of the first home."""
     Keys(elsewhere.home).trust(moment.key.public, "friend")
     return elsewhere
 
 
 def kept(hf: Holdfast) -> list[str]:
-    """What an import could leave: rows, folders, images."""
+    """Return what an import could leave: rows, folders, images."""
     found = [row.id for row in hf.store.snapshots(pending=True)]
     found += [row.id for row in hf.store.sessions(removed=True)]
     for folder in (hf.home.staging, hf.home.snapshots):
@@ -140,7 +140,7 @@ def kept(hf: Holdfast) -> list[str]:
 def test_nothing_is_imported_from_untrusted_signers(
     elsewhere: Holdfast, moment: Moment, hollow: Forgery, tmp_path: Path
 ) -> None:
-    """The message has the key, and the command that would trust it; its own key is as good as trusted."""
+    """The message has the key and the command that would trust it; a home's own key counts as trusted."""
     before = kept(elsewhere)
     unsigned = hollow.write(tmp_path / "unsigned.tar", None)
 
@@ -154,7 +154,7 @@ def test_nothing_is_imported_from_untrusted_signers(
 
 
 def test_a_snapshot_continues_in_another_home(trusting: Holdfast, moment: Moment) -> None:
-    """Processes, memory, files, shared memory, variables; its journal is known, and where it is from."""
+    """Processes, memory, files, shared memory, variables; its journal and its origin are known."""
     with pytest.raises(InvalidArgument, match="not a valid name"):
         trusting.import_(moment.file, label="../evil")
     came = trusting.import_(moment.file, memory="1g")
@@ -187,7 +187,7 @@ def test_a_snapshot_continues_in_another_home(trusting: Holdfast, moment: Moment
 def test_an_export_is_imported_again_into_its_home(
     trusting: Holdfast, moment: Moment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The first export makes the key, which is as good as any trusted one where it was made."""
+    """The first export makes the key, which counts as trusted in the home that made it."""
     monkeypatch.setattr(bundle_transfer, "FileDestination", Thin)
     came = trusting.import_(moment.file)
     remember_layers(trusting, came)
@@ -207,10 +207,12 @@ def test_an_export_is_imported_again_into_its_home(
     Keys(trusting.home).remove(own.name)
 
 
-def test_exceptions_are_given_where_it_is_taken_in(
+def test_exceptions_are_given_where_a_bundle_is_imported(
     trusting: Holdfast, moment: Moment, host: Place, make_cli: Any
 ) -> None:
-    """It brings none; whoever thaws, imports or restores it may give it some in the same command."""
+    """The bundle brings none; the user who thaws, imports or restores it may give some in the same
+    command.
+    """
     place, cli = f"{host.gateway}:{host.port}", make_cli(trusting.home)
 
     thawed = cli("thaw", str(moment.file), "--name", "opened", "--allow", place, "--no-attach")
@@ -235,7 +237,7 @@ def test_exceptions_are_given_where_it_is_taken_in(
 
 
 def test_its_files_alone_need_no_trust(elsewhere: Holdfast, hollow: Forgery, tmp_path: Path) -> None:
-    """They are what any image is: nothing of the memory is taken in, and nothing runs that ran."""
+    """They are what any image is: nothing of the memory is imported, and none of its programs run."""
     unsigned = hollow.write(tmp_path / "unsigned.tar", None)
 
     came = elsewhere.import_(unsigned, files_only=True, label="files")
@@ -248,10 +250,10 @@ def test_its_files_alone_need_no_trust(elsewhere: Holdfast, hollow: Forgery, tmp
     came.remove()
 
 
-def test_an_encrypted_snapshot_comes_in_for_whom_it_is_meant(
+def test_an_encrypted_snapshot_is_imported_only_by_its_recipients(
     trusting: Holdfast, moment: Moment, hollow: Forgery, tmp_path: Path
 ) -> None:
-    """With a key of that home or the passphrase; others are told what it takes, and learn nothing."""
+    """With a key of that home or the passphrase; others learn what it takes, and nothing else."""
     own = Keys(trusting.home).new()
     keyed, locked = Sealing.new([own.recipient]), Sealing.new([], "correct horse")
     for_key = hollow.write(tmp_path / "keyed.tar", moment.key, keyed)
@@ -269,7 +271,7 @@ def test_an_encrypted_snapshot_comes_in_for_whom_it_is_meant(
         trusting.import_(for_key)
 
 
-# Stops where all is there but for the last step, and says so.
+# Stops where only the last step is missing, and says so.
 KILLED = """
 import sys, signal
 from holdfast import Holdfast
@@ -285,7 +287,7 @@ Holdfast(sys.argv[1]).import_(sys.argv[2])
 
 
 def test_an_import_that_is_killed_leaves_nothing(trusting: Holdfast, hollow: Forgery, moment: Moment) -> None:
-    """The next who opens the home takes back its image, its files and its row."""
+    """The next process that opens the home removes its image, its files and its row."""
     file = hollow.write(moment.file.with_name("hollow.tar"), moment.key)
     before = set(kept(trusting))
     command = [sys.executable, "-c", KILLED, str(trusting.home.root), str(file)]
@@ -303,7 +305,7 @@ def test_an_import_that_is_killed_leaves_nothing(trusting: Holdfast, hollow: For
 
 
 class Registry:
-    """A destination that has what is in a file, and notes what else it is given."""
+    """A destination that has what is in a file, and records what else it is given."""
 
     def __init__(self, file: Path) -> None:
         with tarfile.open(file) as archive:
@@ -327,7 +329,9 @@ class Registry:
 
 
 def test_the_same_snapshot_has_the_same_digests(moment: Moment) -> None:
-    """Nothing is sent to who has it already: not the image, not the memory, not what names them."""
+    """Nothing is sent to a destination that already has it: not the image, not the memory, not what names
+    them.
+    """
     registry = Registry(moment.file)
     row = moment.hf.snapshot(moment.id).row
 
@@ -340,7 +344,7 @@ def test_the_same_snapshot_has_the_same_digests(moment: Moment) -> None:
 def test_hostile_bundles_are_refused_and_leave_nothing(
     trusting: Holdfast, moment: Moment, hollow: Forgery, tmp_path: Path
 ) -> None:
-    """Each is whole and signed with a trusted key: digests and signature hold, what it asks for does not."""
+    """Each is complete and signed with a trusted key: digests and signature hold, its requests do not."""
     before = kept(trusting)
     wrong: dict[str, str] = {}
     for name, (change, expected) in HOSTILE.items():
@@ -381,7 +385,7 @@ ALTERED = {
 def test_process_images_that_ask_for_more_are_refused(
     trusting: Holdfast, moment: Moment, hollow: Forgery, tmp_path: Path
 ) -> None:
-    """What the images say counts, whatever the bundle says of them; none of it reaches the snapshots."""
+    """The content of the images counts, not the bundle's description; none of it reaches the snapshots."""
     before = kept(trusting)
     wrong: dict[str, str] = {}
     changes = [(image.format(pid=moment.pid), change) for image, change in ALTERED.values()]

@@ -45,7 +45,7 @@ def test_waiting_for_a_child_is_not_interrupted(shared: Session) -> None:
     assert taken.restore().exec(look).text == "3\n"
 
 
-# Waits for what never comes, a moment each time, in threads that are not the first one: by poll(2), which
+# Waits for something that never comes, briefly each time, in threads other than the first: by poll(2), which
 # fails only if a handler of a signal runs, and there is none.
 POLLS = r"""
 #include <errno.h>
@@ -89,7 +89,7 @@ int main(int count, char **names)
 
 
 def test_a_short_poll_does_not_fail_in_a_copy(shared: Session) -> None:
-    """It waits once more: programs without handlers of signals need not know that it could fail."""
+    """It waits again: programs without signal handlers need not know that it could fail."""
     built = shared.exec(
         f"cat > polls.c <<'END'\n{POLLS}\nEND\n"
         "gcc -O2 -o polls polls.c -lpthread && { ./polls failed on & until [ -s on ]; do sleep 0.1; done; }"

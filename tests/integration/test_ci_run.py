@@ -1,4 +1,4 @@
-"""Jobs of a CI system: what they show, what they exit with, and what is kept of those that fail."""
+"""Jobs of a CI system: their output, their exit codes, and what is kept of those that fail."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def until(fits: Callable[[], bool], what: str) -> None:
 def test_a_failing_command_is_captured_with_its_server(
     jobs: Any, shared_hf: Holdfast, repo: Path, tmp_path: Path
 ) -> None:
-    """Its output byte for byte and its exit code; what it left running goes on in the copy.
+    """Its output byte for byte and its exit code; the processes it left running continue in the copy.
 
     The checkout is there as git has it. The value of a secret is in no text: not in the stream, the summary,
     the record, the journal, the options of the session, the files.
@@ -124,7 +124,9 @@ def test_a_failing_command_is_captured_with_its_server(
 
 
 def test_a_token_that_no_variable_holds_is_in_no_text(jobs: Any, shared_hf: Holdfast, tmp_path: Path) -> None:
-    """One that the job made itself: known by its form, in the stream, the summary, the record and JSON."""
+    """A token the job made itself: recognized by its form, in the stream, the summary, the record
+    and JSON.
+    """
     token, half = SECRETS["npm token"][0], len(SECRETS["npm token"][0]) // 2
     summary = tmp_path / "summary.md"
     script = f"printf '%s' {token[:half]}; sleep 0.2; echo {token[half:]}; false"
@@ -140,8 +142,8 @@ def test_a_token_that_no_variable_holds_is_in_no_text(jobs: Any, shared_hf: Hold
         assert token not in text
 
 
-def test_an_unanswered_question_is_thawed_as_it_is_asked(jobs: Any, shared_hf: Holdfast) -> None:
-    """Exit code 75 at once; who thaws it on a terminal is at the question, and the program takes the answer.
+def test_an_unanswered_question_is_thawed_as_a_question(jobs: Any, shared_hf: Holdfast) -> None:
+    """Exit code 75 at once; thawed on a terminal, it shows the question, and the program takes the answer.
 
     Without a terminal, thaw says what there is: how much of it, what failed, and how to get there.
     """
@@ -190,10 +192,10 @@ def test_an_unanswered_question_is_thawed_as_it_is_asked(jobs: Any, shared_hf: H
             session.remove()
 
 
-def test_a_test_that_fails_is_captured_at_its_place(jobs: Any, shared_hf: Holdfast) -> None:
-    """What the command itself asked for is kept, told, and enough: the end of the job is not captured, too.
+def test_a_failing_test_is_captured_where_it_fails(jobs: Any, shared_hf: Holdfast) -> None:
+    """A capture the command requested is kept, reported, and sufficient: the end of the job is not captured.
 
-    The program goes on meanwhile, and knows under which name it will be found; secrets are in no record.
+    The program continues meanwhile, and knows the name of its snapshot; secrets are in no record.
     """
     jobs.environment |= {"CI_JOB_URL": "https://ci/7", "MY_TOKEN": SECRET}
     script = (
@@ -217,9 +219,9 @@ def test_a_test_that_fails_is_captured_at_its_place(jobs: Any, shared_hf: Holdfa
 
 
 def test_a_job_that_hangs_is_captured(jobs: Any, shared_hf: Holdfast) -> None:
-    """Exit code 124, and the program is in the snapshot. A capture that is too large is told, not kept.
+    """Exit code 124, and the program is in the snapshot. A capture that is too large is reported, not kept.
 
-    Instead the files are, if that was asked for.
+    The files are kept instead, if the job asked for that.
     """
     hangs = ["--", "bash", "-c", "touch made; sleep 98765"]
     done = jobs("ci", "run", "--no-checkout", "--timeout", "3s", *hangs)
@@ -242,7 +244,7 @@ def test_a_job_that_hangs_is_captured(jobs: Any, shared_hf: Holdfast) -> None:
 def test_a_job_that_succeeds_leaves_nothing(
     jobs: Any, shared_hf: Holdfast, repo: Path, tmp_path: Path
 ) -> None:
-    """No snapshot, no session, no summary, by the script for any CI system. A setup may fail a job, too."""
+    """No snapshot, no session, no summary, by the script for any CI system. A setup may also fail a job."""
     (tmp_path / "holdfast").write_text(f'#!/bin/sh\nexec {sys.executable} -m holdfast "$@"\n')
     (tmp_path / "holdfast").chmod(0o755)
     out = tmp_path / "out"

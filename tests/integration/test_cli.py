@@ -1,4 +1,4 @@
-"""The command line as processes of its own, on the real engine."""
+"""The command line in processes of its own, on the real engine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_exec_is_transparent(shared_cli: Any) -> None:
 
 
 def test_exec_takes_a_text_or_words(shared_cli: Any) -> None:
-    """A text is for bash to read; words after -- arrive as they are, whatever is in them."""
+    """A text is for bash to read; words after -- arrive unchanged, whatever is in them."""
     assert shared_cli("exec", "shared", "echo $((1+1)) 'a  b'").out == "2 a  b\n"
     assert shared_cli("exec", "shared", "--", "printf", "%s|", "$HOME", "a  b", "-n").out == "$HOME|a  b|-n|"
     assert shared_cli("exec", "shared", "--", "echo 1").code == 127
@@ -47,7 +47,7 @@ def test_exec_reads_a_script_from_standard_input(shared_cli: Any) -> None:
 
 
 def test_the_example_of_a_hook_works(shared_cli: Any, shared: Session) -> None:
-    """As docs/identity.md has it: the hook is there, and runs."""
+    """The hook of docs/identity.md is there, and runs."""
     page = (Path(__file__).parents[2] / "docs" / "identity.md").read_text()
     example = next(text for text in re.findall(r"^```sh\n(.*?)^```$", page, re.M | re.S) if "hooks.d" in text)
     command = shlex.join(shared_cli.command())
@@ -63,7 +63,7 @@ def test_the_example_of_a_hook_works(shared_cli: Any, shared: Session) -> None:
 
 
 def test_exec_for_programs(shared_cli: Any, shared: Session) -> None:
-    """--json yields one object whose id and name can be used again, and the bytes where they are no text."""
+    """--json prints one object whose id and name can be used again, and bytes that are not text."""
     done = shared_cli("--json", "exec", "shared", "printf 'a\\377'; false")
 
     assert done.code == 1
@@ -81,7 +81,7 @@ def test_exec_after_a_timeout(shared_cli: Any) -> None:
 
 
 def _unheeded() -> None:
-    """Be as what a script puts in the background, or a service whose manager blocks signals."""
+    """Ignore signals, like a job that a script puts in the background, or a service."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGQUIT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
@@ -109,7 +109,7 @@ _OPEN = ("exec", "--detach", "shared", "echo it >/srv/gate")
 
 
 def test_a_hangup_ends_the_client_alone(shared_cli: Any) -> None:
-    """As when it is killed, the command goes on."""
+    """As when it is killed, the command continues."""
     with shared_cli.start("exec", "shared", _AWAIT, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"go\n"
         process.send_signal(signal.SIGHUP)
@@ -120,7 +120,7 @@ def test_a_hangup_ends_the_client_alone(shared_cli: Any) -> None:
 
 
 def test_with_nohup_the_client_outlives_its_terminal(shared_cli: Any) -> None:
-    """A hangup is not heeded by what was started not to heed it."""
+    """A client started to ignore hangups ignores them."""
     command = ["nohup", *shared_cli.command("exec", "shared", _AWAIT)]
     with subprocess.Popen(
         command, env=shared_cli.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
@@ -133,7 +133,7 @@ def test_with_nohup_the_client_outlives_its_terminal(shared_cli: Any) -> None:
 
 
 def test_a_pipe_that_closes_ends_the_command(shared_cli: Any) -> None:
-    """A reader that has enough ends what writes, without a complaint."""
+    """When the reader has closed, the writer ends without a complaint."""
     process = shared_cli.start("exec", "shared", "yes", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout.readline() == b"y\n"
     process.stdout.close()
@@ -149,7 +149,7 @@ def test_a_pipe_that_closes_ends_the_command(shared_cli: Any) -> None:
 
 
 def test_typing_and_the_screen(shared_cli: Any) -> None:
-    """What is typed is run by the shell, and shown by screen."""
+    """The shell runs what is typed, and `screen` shows it."""
     assert shared_cli("send", "shared", "echo typed-$((40+2))", "--enter").code == 0
     with_retry = [shared_cli("screen", "shared").out for _ in range(1)]
     while "\ntyped-42" not in with_retry[-1]:
@@ -162,7 +162,7 @@ def test_typing_and_the_screen(shared_cli: Any) -> None:
 
 
 def test_a_person_attaches_and_leaves(shared_cli: Any) -> None:
-    """Two terminals show the same shell, a key leaves it, and the terminal is as it was before."""
+    """Two terminals show the same shell, a key detaches, and the terminal is as it was before."""
     first = _attach(shared_cli)
     second = _attach(shared_cli)
     first.sendline("echo from-$((1+1))")
@@ -208,7 +208,7 @@ def test_attach_needs_a_terminal(shared_cli: Any) -> None:
 # The kernel.
 
 
-def test_cell_prints_as_a_repl(shared_cli: Any) -> None:
+def test_cell_prints_like_a_repl(shared_cli: Any) -> None:
     """Output, the value of the last expression, and a traceback with exit code 1; input() reads a line."""
     assert shared_cli("cell", "shared", "print('a')\n6*7").out == "a\n42\n"
     failed = shared_cli("cell", "shared", "1/0")
@@ -262,11 +262,11 @@ def test_new_ls_rm(hf: Holdfast, cli: Any) -> None:
 def test_bad_input_is_one_line_and_changes_nothing(
     shared_cli: Any, shared: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whatever is wrong is said in one line, with an exit code, and as JSON to programs."""
+    """Any mistake is one line with an exit code, and JSON for programs."""
     monkeypatch.setenv("HOLDFAST_HOME", shared_cli.environment["HOLDFAST_HOME"])
 
     def called(*arguments: str) -> Done:
-        """In this process: to start one takes longer than what it does."""
+        """Call it in this process: starting one takes longer than the call."""
         return Done(app.call(list(arguments)), *capsys.readouterr())
 
     for arguments in (
@@ -312,7 +312,7 @@ def test_the_version_is_reported(cli: Any) -> None:
 
 
 def test_wrong_usage_is_code_2(cli: Any) -> None:
-    """An unknown verb or option is a matter of usage."""
+    """An unknown verb or option is a usage error."""
     for arguments in (("nope",), ("exec",), ("ls", "--nope"), ("new", "--cpus", "x")):
         assert cli(*arguments).code == 2
         done = cli("--json", *arguments)
@@ -320,7 +320,7 @@ def test_wrong_usage_is_code_2(cli: Any) -> None:
 
 
 def test_without_an_engine(cli: Any, shared_cli: Any) -> None:
-    """An engine that is down is one line; a running session is used all the same."""
+    """An engine that is down is one line; a running session can still be used."""
     down = {"DOCKER_HOST": "unix:///nonexistent/docker.sock"}
     done = cli("new", **down)
 
@@ -340,7 +340,7 @@ def test_an_unwritable_or_full_home_is_one_line(tmp_path: Path, cli: Any) -> Non
 
 
 def test_a_damaged_database_is_one_line(home: Home, cli: Any) -> None:
-    """A file that is no database is named, and left as it is."""
+    """A file that is not a database is named, and left as it is."""
     home.database.write_bytes(b"garbage" * 1000)
     done = cli("ls", "--json")
 
@@ -349,10 +349,10 @@ def test_a_damaged_database_is_one_line(home: Home, cli: Any) -> None:
 
 
 def test_ctrl_c_while_a_session_is_made(hf: Holdfast, cli: Any) -> None:
-    """Whenever Ctrl-C comes, the exit code is 130 and nothing is left, or the session was made whole."""
+    """Whenever Ctrl-C comes, the exit code is 130 and nothing is left, or the session is complete."""
     for delay in (0.25, 0.45, 0.65):
         process = cli.start("new", "--name", "half", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        time.sleep(delay)  # the moment is arbitrary; whatever it hits must hold
+        time.sleep(delay)  # arbitrary; whatever it hits must hold
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
         if process.returncode == 0:
@@ -363,8 +363,8 @@ def test_ctrl_c_while_a_session_is_made(hf: Holdfast, cli: Any) -> None:
             assert hf.sessions() == []
 
 
-def test_doctor_lists_what_confines_sessions_here(cli: Any) -> None:
-    """Each line of the posture with its reason; what the engine says of itself is in it."""
+def test_doctor_lists_the_confinement_of_sessions(cli: Any) -> None:
+    """Each line of the posture with its reason, including the engine's own report."""
     asked = cli("doctor", "--security", "--json")
     found = {each["name"]: each for each in json.loads(asked.out)}
 
@@ -377,8 +377,8 @@ def test_doctor_lists_what_confines_sessions_here(cli: Any) -> None:
     assert "runc" in found["runtime"]["state"]
 
 
-def test_doctor_lists_what_it_looked_at(cli: Any) -> None:
-    """Every check has a name, a verdict and what was found."""
+def test_doctor_lists_its_checks(cli: Any) -> None:
+    """Every check has a name, a verdict and a finding."""
     found = json.loads(cli("doctor", "--json").out)
 
     assert {"engine", "kernel", "state directory", "session image"} <= {check["name"] for check in found}

@@ -1,4 +1,4 @@
-"""The acceptance suite of real projects, in small: what ends alike is said to, what differs is told.
+"""The acceptance suite of real projects, in small: equal ends pass, differences are reported.
 
 The real projects need packages and minutes: `make test-compat`. Python, a C compiler and SQLite are in every
 session.
@@ -63,7 +63,7 @@ printf 'program: $(sort $(patsubst %%.c,%%.o,$(wildcard *.c)))\n' > Makefile
 printf '\t@cc -o $@ $^ && ./$@ && echo PASS: $@\n' >> Makefile
 printf '%%.o: %%.c\n\t@cc -O2 -c -o $@ $< && sleep 0.1 && echo PASS: $@\n' >> Makefile
 """
-# Two kinds at once: all that is beside a session costs more than they do.
+# Two kinds at once: everything around a session costs more than they do.
 SUITE_AND_BUILD = Project(
     "suite-and-build",
     "python",
@@ -73,7 +73,7 @@ SUITE_AND_BUILD = Project(
     reads="unittest",
     files=("rows", "*.o", "program"),
 )
-# Knows that it is a copy, by its name; fails in every second run; writes what no other run does.
+# Knows that it is a copy, by its name; fails in every second run; writes something new in each run.
 TELLING = Project(
     "telling",
     "c",
@@ -98,15 +98,15 @@ def tried(hf: Holdfast, project: Project) -> Outcome:
     return found
 
 
-def test_a_suite_and_a_build_come_to_the_same_end(shared_hf: Holdfast) -> None:
-    """Captured in the middle of it, and in the copy: case by case and byte by byte."""
+def test_a_captured_suite_and_build_end_as_usual(shared_hf: Holdfast) -> None:
+    """Captured halfway, and in the copy: case by case and byte by byte."""
     found = tried(shared_hf, SUITE_AND_BUILD)
     assert found.differences == ()
     assert (found.cases, found.files, found.failing, found.unsteady) == (16, 19, 0, ())
 
 
 def test_differences_in_a_copy_are_reported(shared_hf: Holdfast) -> None:
-    """By case and file; what is another each time is named, and no difference."""
+    """By case and file; what varies from run to run is named, and does not count as a difference."""
     found = tried(shared_hf, TELLING)
     assert not found.good
     assert [line.partition(" s: ")[2].partition(" ")[0] for line in found.differences] == [

@@ -1,4 +1,4 @@
-"""What a program did to confine itself holds in copies, or is refused to it: none believes what is not so."""
+"""Confinement that a program chose holds in copies, or is refused: none believes it without having it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_no_process_is_less_confined_in_a_copy(hf: Holdfast) -> None:
 
 
 def said(session: Session) -> dict[str, Any]:
-    """What the program says of each way."""
+    """Return the program's report on each way."""
     session.exec(": > /srv/c/go")
     until(session, "-s /srv/c/said")
     told: dict[str, Any] = json.loads(session.exec("cat /srv/c/said").text)

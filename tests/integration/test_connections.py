@@ -1,4 +1,4 @@
-"""What becomes of connections: within a session all of them go on, to outside only the parent's do."""
+"""The fate of connections: within a session all continue, to outside only the parent's do."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_streams_within_a_session_lose_no_byte(hf: Holdfast, witnesses: Any) -> 
     # A datagram may be lost in a copy, as anywhere; in the parent none is.
     assert {kind: said["notes"] for kind, said in witnesses.ask(session).items() if said["notes"]} == {}
     copy = taken.restore("copy")
-    session.remove()  # they talk as fast as they can, all of them
+    session.remove()  # they all talk as fast as they can
     assert witnesses.wrong(copy, 20) == {}
     again = copy.snapshot().restore("again")
     copy.remove()
@@ -49,7 +49,7 @@ def test_streams_within_a_session_lose_no_byte(hf: Holdfast, witnesses: Any) -> 
 
 
 class Peer:
-    """A server outside of the sessions, in a thread for each connection; it notes what is wrong with each."""
+    """A server outside of the sessions, with a thread for each connection; it records the errors of each."""
 
     def __init__(self) -> None:
         self.listener = socket.create_server(("0.0.0.0", 0))
@@ -173,7 +173,7 @@ class Sniffer:
 
 
 def expected(offset: int, size: int) -> bytes:
-    """The bytes of tests/inside/witness/streams.py."""
+    """Return the bytes of tests/inside/witness/streams.py."""
     start = offset % len(PATTERN)
     return TWICE[start : start + size]
 
@@ -181,7 +181,7 @@ def expected(offset: int, size: int) -> bytes:
 PATTERN = random.Random(3).randbytes((1 << 16) + 1)
 TWICE = PATTERN * 2
 
-# How connections to outside end in a copy. Each of these is understood as: it is closed, and not by you.
+# How connections to outside end in a copy. Each of these means: closed, and not by you.
 ENDS = {
     "reads": "b''",
     "writes": "BrokenPipeError",
@@ -213,7 +213,8 @@ def test_connections_to_outside_end_in_copies_and_live_in_the_parent(
     hf: Holdfast, witnesses: Any, peer: Peer
 ) -> None:
     """Copies find out at once, whatever they are blocked in; the parent's stream loses no byte, and no packet
-    of a copy carries the parent's address or resets its connections."""
+    of a copy carries the parent's address or resets its connections.
+    """
     host = gateway(hf)
     session = hf.new("reaching", allow=[f"{host}:{peer.port}"])
     session.exec(f"export OUTER={host}:{peer.port}", timeout=30)
@@ -248,7 +249,7 @@ def test_connections_to_outside_end_in_copies_and_live_in_the_parent(
 
 
 def test_unfinished_connections_are_completed(hf: Holdfast) -> None:
-    """The server had no place in its queue. When it has, the parent's call succeeds, and the copy's, too."""
+    """The server's queue is full. When it has room, the parent's call succeeds, and so does the copy's."""
     with socket.create_server(("0.0.0.0", 0), backlog=0) as listener:
         listener.settimeout(60)
         host, port = gateway(hf), listener.getsockname()[1]
@@ -277,7 +278,7 @@ def test_unfinished_connections_are_completed(hf: Holdfast) -> None:
 
 
 def test_data_sent_before_hanging_up_arrives_in_copies(hf: Holdfast) -> None:
-    """The one who said it has gone, and most of it is still in the kernel, when the session is captured."""
+    """The sender has gone, and most of the data is still in the kernel when the session is captured."""
     session = hf.new("hearing")
     size = 1_500_000
     session.exec(
@@ -333,7 +334,7 @@ while True:
 
 
 def test_a_connection_that_is_just_being_accepted_is_waited_for(hf: Holdfast) -> None:
-    """Two of three moments are such, and what was sent then can be read by nobody but the server."""
+    """Two of three captures meet one, and only the server can read what was sent then."""
     session = hf.new("accepting")
     session.exec(f"cat > late.py <<'END'\n{ACCEPTED_LATE}\nEND\nsetsid python3 late.py > /dev/null 2> log &")
     session.exec("until [ -e /dev/shm/rounds ]; do sleep 0.01; done", timeout=60)

@@ -48,7 +48,7 @@ def said(session: Session, command: str) -> str:
 
 
 def web(session: Session, url: str) -> str:
-    """The status, and the text of a refusal. The authority of the servers is none the session knows."""
+    """Return the status, and the text of a refusal. The session does not know the servers' authority."""
     return said(session, f"curl -sSk -m 30 -w ' %{{http_code}} %{{http_connect}}' '{url}' 2>&1")
 
 
@@ -57,7 +57,7 @@ def gateways(hf: Holdfast) -> list[str]:
 
 
 def test_allowed_domains_are_reached_only_through_the_gateway(session: Session, world: Hosts) -> None:
-    """By its name; neither another, nor an address, nor the resolver; what is opened by address is open."""
+    """By its name; not by another, an address, or the resolver; what is opened by address is open."""
     assert web(session, f"https://api.test:{world.api.port}/").endswith("200 200")
     assert web(session, f"http://plain.test:{world.plain.port}/").endswith("200 000")
 
@@ -80,7 +80,7 @@ def test_allowed_domains_are_reached_only_through_the_gateway(session: Session, 
     )
 
 
-def test_refusals_are_known(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
+def test_refusals_are_recorded(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
     """By host and port, once; and nothing that was allowed."""
     for _ in range(3):
         web(session, "http://asked.test/")
@@ -98,7 +98,9 @@ def test_refusals_are_known(shared_hf: Holdfast, session: Session, world: Hosts)
 
 
 def test_the_domains_of_a_running_session_change(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
-    """For new connections at once; what is not there cannot be taken, and only such sessions have domains."""
+    """For new connections at once; an absent domain cannot be removed, and only such sessions have
+    domains.
+    """
     name = f"other.test:{world.other.port}"
     assert web(session, f"https://{name}/").endswith("403")
 
@@ -129,7 +131,7 @@ def test_the_domains_of_a_running_session_change(shared_hf: Holdfast, session: S
 
 
 def test_policies_are_not_inherited(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
-    """Who gets the address of a session that is gone begins without one; who is not a session has none."""
+    """A session that gets the address of a removed one begins without a policy; others have none."""
     gone = shared_hf.new("gone", network="domains", domains=["api.test"])
     address = said(gone, "hostname -i")
     path = shared_hf.home.root / "gateway" / "sessions" / f"{address}.json"
@@ -137,7 +139,7 @@ def test_policies_are_not_inherited(shared_hf: Holdfast, session: Session, world
     gone.remove()
     assert not path.exists()
 
-    # As it is when whoever removed them was killed; the engine gives one of the lowest addresses.
+    # As if the process that removes them was killed; the engine assigns one of the lowest addresses.
     first = ip_address(address)
     left = {path.with_name(f"{first + more}.json") for more in range(-8, 50)}
     left = {each for each in left if not each.exists()}
@@ -159,7 +161,7 @@ def test_policies_are_not_inherited(shared_hf: Holdfast, session: Session, world
 def test_copies_and_a_gateway_that_was_killed_go_by_the_same_policy(
     shared_hf: Holdfast, session: Session, world: Hosts
 ) -> None:
-    """A fork, a session that went back or was away, and all of them when the gateway had to begin again."""
+    """A fork, a session rewound or resumed, and all of them after the gateway restarted."""
     taken = session.snapshot()
     (copy,) = taken.fork(1, "narrow-copy")
     session.rewind(taken)
@@ -174,7 +176,7 @@ def test_copies_and_a_gateway_that_was_killed_go_by_the_same_policy(
         assert time.monotonic() < deadline
         time.sleep(0.1)
     assert web(copy, f"https://api.test:{world.api.port}/").endswith("200 200")
-    shared_hf.engine.client.containers.get(container).kill()  # a person's doing: the engine leaves it ended
+    shared_hf.engine.client.containers.get(container).kill()  # done by a person: the engine leaves it ended
     assert not doctor._gateway(shared_hf.context).ok
     assert shared_hf.new("another", network="domains").exec("true").ok
 
@@ -184,10 +186,10 @@ def test_copies_and_a_gateway_that_was_killed_go_by_the_same_policy(
         assert "Could not resolve" in said(each, "curl --noproxy '*' -sS -m 5 http://example.org/ 2>&1")
 
 
-def test_a_session_that_could_not_go_back_has_the_domains_it_had(
+def test_a_failed_rewind_keeps_the_domains(
     shared_hf: Holdfast, world: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It keeps those it has, not those of the snapshot; also when its address was another container's."""
+    """It keeps those it has, not the snapshot's; also when its address was another container's."""
     session = shared_hf.new("back", network="domains", domains=["old.example.invalid"])
     taken = session.snapshot()
     session.change_network(domains=["new.example.invalid"], no_domains=["old.example.invalid"])
@@ -206,10 +208,8 @@ def test_a_session_that_could_not_go_back_has_the_domains_it_had(
     session.remove()
 
 
-def test_the_gateway_has_no_right_and_sees_nothing_it_does_not_need(
-    shared_hf: Holdfast, session: Session
-) -> None:
-    """An ordinary user without capabilities; read-only; of the home three folders, of which it writes one."""
+def test_the_gateway_has_only_what_it_needs(shared_hf: Holdfast, session: Session) -> None:
+    """An ordinary user without capabilities; read-only; three folders of the home, one of them writable."""
     (container,) = gateways(shared_hf)
     told: dict[str, Any] = shared_hf.engine.client.api.inspect_container(container)
     status = Path(f"/proc/{told['State']['Pid']}/status").read_text()
@@ -230,7 +230,7 @@ def test_the_gateway_has_no_right_and_sees_nothing_it_does_not_need(
 
 
 def test_the_gateway_goes_with_the_last_session_that_needs_it(hf: Holdfast, cli: Any) -> None:
-    """And what is wrong about the options is said before anything is made."""
+    """And mistakes in the options are reported before anything is made."""
     assert cli("new", "--name", "one", "--network", "domains", "--domain", "api.test").code == 0
     assert len(gateways(hf)) == 1
     policies = hf.home.root / "gateway" / "sessions"
@@ -258,7 +258,7 @@ def test_the_gateway_goes_with_the_last_session_that_needs_it(hf: Holdfast, cli:
 
 
 def test_values_stay_as_long_as_a_session_or_snapshot_has_them(hf: Holdfast, cli: Any) -> None:
-    """Then they go with the session, or by `gc`; a session that lacks its value is told of, and runs."""
+    """Then they go with the session, or by `gc`; a session that lacks its value is reported, and runs."""
     kept = hf.home.root / "gateway" / "secrets"
     given = ["--secret", "TOKEN@api.test=env:A", "--secret", "OTHER@api.test=@-"]
     assert cli("new", "--name", "one", *given, stdin="other-value-2\n", A="a-value-of-it").code == 0

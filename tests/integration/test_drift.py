@@ -1,4 +1,6 @@
-"""What changed since a moment, in real sessions: files, packages, processes, shells, kernels, and by whom."""
+"""Changes since a point in time, in real sessions: files, packages, processes, shells, kernels, and
+by whom.
+"""
 
 import base64
 import hashlib
@@ -16,7 +18,7 @@ from holdfast.runtime.history.drift.drift_result import Drift
 
 
 def wheel(version: str) -> str:
-    """Text for bash that writes a wheel of one module to /tmp."""
+    """Return bash text that writes a wheel of one module to /tmp."""
     name = f"toy-{version}-py3-none-any.whl"
     info = f"toy-{version}.dist-info"
     files = {
@@ -53,7 +55,7 @@ PIP = "pip install -q --no-index --no-deps"
 
 
 def run(session: Session, command: str, *, apart: bool = False) -> None:
-    """Run a command; `apart` keeps its work several ticks of the kernel's clock off that of others."""
+    """Run a command; `apart` separates its work from others' by several ticks of the kernel's clock."""
     result = session.exec(f"sleep 0.05; {command}; sleep 0.05" if apart else command, timeout=120)
     assert result.ok, result.text
 
@@ -66,8 +68,8 @@ def actors(drift: Drift, numbers: tuple[int, ...]) -> list[tuple[str, str]]:
     return [(drift.authors[number].kind, drift.authors[number].text) for number in numbers]
 
 
-def test_since_a_snapshot_in_few_words(shared_hf: Holdfast) -> None:
-    """Three edits, a package, a server, variables and names: each is told once, with who did it."""
+def test_changes_since_a_snapshot(shared_hf: Holdfast) -> None:
+    """Three edits, a package, a server, variables and names: each is reported once, with its author."""
     session = shared_hf.new("since-snapshot")
     run(session, "mkdir app; cd app; echo 1 > kept; echo 1 > edited; echo 1 > gone; export MODE=test OLD=1")
     run(session, wheel("1.0"))
@@ -116,7 +118,7 @@ def test_since_a_snapshot_in_few_words(shared_hf: Holdfast) -> None:
 
 
 def test_packages_that_are_replaced_and_removed(shared_hf: Holdfast) -> None:
-    """An upgrade has both versions, for pip and dpkg; an edit of a package's file is told as an edit."""
+    """An upgrade has both versions, for pip and dpkg; an edit of a package's file is reported as an edit."""
     session = shared_hf.new("packages")
     run(session, f"{wheel('1.0')}\n{wheel('2.0')}\n{PIP} /tmp/toy-1.0-py3-none-any.whl")
     run(session, DEB.replace("VERSION", "1.1"))
@@ -148,12 +150,12 @@ def test_packages_that_are_replaced_and_removed(shared_hf: Holdfast) -> None:
     session.remove()
 
 
-def test_since_an_entry_a_command_and_a_time(shared_hf: Holdfast) -> None:
-    """Any entry of the journal is a moment; what was done before it is not told."""
+def test_changes_since_an_entry_a_command_and_a_time(shared_hf: Holdfast) -> None:
+    """Any entry of the journal is a starting point; earlier changes are not reported."""
     session = shared_hf.new("since-entry")
     run(session, "A=1; B=1; echo early > early; sleep 1000 &")
     session.cell("x = 1")
-    session.drift("#0")  # kernels are looked at a while after a cell, or when somebody asks
+    session.drift("#0")  # kernels are checked a while after a cell, or on request
     run(session, "A=2; echo late > late; rm /etc/issue; sleep 2000 &")
     session.cell("y = 1")
     everything = session.drift("#0")
@@ -178,9 +180,9 @@ def test_since_an_entry_a_command_and_a_time(shared_hf: Holdfast) -> None:
 
 
 def test_restored_sessions_and_forks(shared_hf: Holdfast) -> None:
-    """A restored session is compared over its lineage; what is in another timeline's past is refused."""
+    """A restored session is compared over its lineage; points in another timeline's past are refused."""
     session = shared_hf.new("trunk")
-    session.cell("pass")  # the kernel has started, and all that it does for it is over
+    session.cell("pass")  # the kernel has started, and all its own setup is over
     run(session, "echo 1 > base; echo 1 > gone; V=1; sleep 1000 &")
     first = session.snapshot("first")
     run(session, "echo 2 > trunk; V=2")

@@ -1,7 +1,8 @@
 """What a session reaches: the internet, and nothing of the host, its networks, its cloud or other sessions.
 
-The attacks come from a program in the session that connects. Whether the same rules hold before anything runs
-in a restored one is seen by a program that connects without end, and is captured in the middle of that.
+The attacks come from a program in the session that connects. Another program connects without end and is
+captured in the middle of that: it shows whether the same rules hold in a restored session before anything
+runs.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ NET_ADMIN = 1 << 12
 
 
 class HostService:
-    """Listens on every address of the host, for TCP and UDP, and remembers who came."""
+    """Listens on every address of the host, for TCP and UDP, and remembers its callers."""
 
     def __init__(self) -> None:
         self.tcp = socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
@@ -69,7 +70,7 @@ class HostService:
 
 @dataclass
 class Place:
-    """The host as a session sees it: a service on it, its addresses, and the way to it."""
+    """The host as a session sees it: a service on it, its addresses, and the route to it."""
 
     service: HostService
     gateway: str
@@ -107,11 +108,11 @@ def tried(place):
 print(json.dumps([tried(place) for place in PLACES]))
 """
 REFUSED = {"ECONNREFUSED", "EPERM", "EACCES", "EHOSTUNREACH", "ENETUNREACH", "EADDRNOTAVAIL"}
-"""What a program is told at once. The last two: there is no way to IPv6 at all."""
+"""The errors that a program gets at once. The last two: there is no IPv6 route at all."""
 
 
 def tried(session: Session, *places: tuple[str, int, str]) -> list[str]:
-    """What became of each attempt to connect."""
+    """Return the outcome of each attempt to connect."""
     told = session.cell(CONNECT.replace("PLACES", repr(places)), timeout=PATIENCE)
     assert told.status == "ok", told.error
     found: list[str] = json.loads(told.stdout)
@@ -148,7 +149,7 @@ def test_nothing_around_the_host_or_of_a_cloud_is_reached(shared: Session) -> No
     assert set(found.values()) <= {*REFUSED, "EINVAL"}, found
 
 
-def test_the_internet_is_still_there(shared: Session) -> None:
+def test_the_internet_is_reached(shared: Session) -> None:
     """Names resolve, and packages come from where this machine has them."""
     assert said(shared, "apt-get update -q >/dev/null 2>&1; echo $?") == "0"
     assert said(shared, "pip download -q --no-deps -d /tmp/six six >/dev/null 2>&1; echo $?") == "0"
@@ -168,13 +169,13 @@ def test_sessions_neither_reach_nor_know_each_other(shared_hf: Holdfast, shared:
     engines = [(("127.0.0.11"), int(each), "udp") for each in said(shared, listening).split()]
     assert set(tried(shared, *engines)) <= REFUSED
     assert said(shared, "touch /etc/resolv.conf 2>&1").endswith("Read-only file system")
-    # What the host does may still be done: its programs use what a session serves.
+    # The host's own programs may still use what a session serves.
     with socket.create_connection((address, port), timeout=30):
         pass
 
 
-def test_nothing_in_a_session_has_the_right_to_change_the_network(shared: Session) -> None:
-    """Not one process, the first included, has NET_ADMIN in any set."""
+def test_nothing_in_a_session_may_change_the_network(shared: Session) -> None:
+    """No process, not even the first, has NET_ADMIN in any set."""
     sets = said(shared, "cat /proc/[0-9]*/status | grep -E '^Cap(Inh|Prm|Eff|Bnd|Amb)' | cut -f2 | sort -u")
 
     assert sets
@@ -191,9 +192,10 @@ END
 """
 
 
-def test_a_first_process_of_the_sessions_own_has_no_right_to_the_network(hf: Holdfast) -> None:
+def test_a_replaced_first_process_may_not_change_the_network(hf: Holdfast) -> None:
     """Root in a session puts a program in its place, which a restore would run. If it runs at all, it cannot
-    change the network; nor can what it leaves behind."""
+    change the network; nor can anything it leaves behind.
+    """
     session = hf.new("disguised")
     session.exec(DISGUISE, timeout=PATIENCE)
 
@@ -206,7 +208,7 @@ def test_a_first_process_of_the_sessions_own_has_no_right_to_the_network(hf: Hol
     assert said(copy, "ip route show 192.0.2.77/32") == ""
 
 
-# The same rules, however a session came to be.
+# The same rules, however a session was made.
 
 RESTLESS = """
 import socket, threading
@@ -223,8 +225,10 @@ threading.Thread(target=restless, daemon=True).start()
 
 
 def test_the_rules_hold_before_a_restored_program_runs(hf: Holdfast, host: Place) -> None:
-    """A program that connects without pause gets nowhere: in forks, after a rewind, a resume, and without its
-    processes; and the first process never has a right to the network."""
+    """A program that connects without pause fails every time: in forks, after a rewind, a resume, and without
+    its
+    processes; and the first process never has a right to the network.
+    """
     session = hf.new("restless")
     session.cell(RESTLESS.format(gateway=host.gateway, port=host.port), timeout=PATIENCE)
     taken = session.snapshot()
@@ -246,9 +250,9 @@ def test_the_rules_hold_before_a_restored_program_runs(hf: Holdfast, host: Place
 def test_a_session_that_is_reconnected_has_its_rules(
     shared_hf: Holdfast, shared: Session, host: Place
 ) -> None:
-    """They are of the network namespace, not of the interface that a rewind takes and gives back.
+    """They belong to the network namespace, not to the interface that a rewind removes and adds.
 
-    Its address may have become somebody else's meanwhile; it has another one then.
+    Its address may be in use meanwhile; it gets another one then.
     """
     container, address = str(shared.row.container_id), said(shared, "hostname -i")
     networks.leave(shared_hf.engine, container)
@@ -259,7 +263,7 @@ def test_a_session_that_is_reconnected_has_its_rules(
 
 
 def test_rules_that_are_not_in_force_are_noticed(shared_hf: Holdfast, shared: Session) -> None:
-    """The look after a restore is one: it does not pass with other rules than those that were set."""
+    """The check after a restore is real: it fails with other rules than those that were set."""
     network = close_network.Closing(shared_hf.engine, shared_hf.home, print)
 
     with pytest.raises(NetworkNotClosed, match="not in force: set refused4"):
@@ -267,7 +271,7 @@ def test_rules_that_are_not_in_force_are_noticed(shared_hf: Holdfast, shared: Se
 
 
 def test_a_container_that_is_started_by_hand_runs_nothing(hf: Holdfast) -> None:
-    """Its first process waits, alone, until somebody closes its network; the session is said to be dead."""
+    """Its first process waits, alone, until its network is closed; the session is reported dead."""
     session = hf.new("stopped")
     api, container = hf.engine.client.api, str(session.row.container_id)
     api.stop(container, timeout=10)
@@ -287,7 +291,9 @@ def test_a_container_that_is_started_by_hand_runs_nothing(hf: Holdfast) -> None:
 
 
 def test_only_allowed_destinations_are_reached_also_in_copies(hf: Holdfast, cli: Any, host: Place) -> None:
-    """One port of one address; a name counts as its addresses now; the choice goes along with a snapshot."""
+    """One port of one address; a name counts as its current addresses; the choice goes along with a
+    snapshot.
+    """
     place = f"{host.gateway}:{host.port}"
     assert cli("new", "--name", "some", "--allow", place, "--allow", "localhost:1").code == 0
     session = hf.session("some")
@@ -305,7 +311,7 @@ def test_only_allowed_destinations_are_reached_also_in_copies(hf: Holdfast, cli:
 def test_an_open_session_reaches_the_host_but_no_metadata_and_no_session(
     shared_hf: Holdfast, shared: Session, host: Place
 ) -> None:
-    """Only when it is asked for."""
+    """Only on request."""
     session = shared_hf.new("wide", network="open")
     neighbour = said(shared, "hostname -i")
 
@@ -328,7 +334,7 @@ def test_a_name_without_an_address_is_refused_before_anything_is_made(
 def test_without_the_checkpointer_only_a_session_without_a_network_begins(
     hf: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is refused and nothing is left of it, never open; without a network nobody is needed for that."""
+    """It is refused and nothing is left of it, never open; a session without a network does not need it."""
 
     def refuse(*_: object) -> None:
         raise LiveUnsupported("cannot start the checkpointer: not here")
@@ -344,8 +350,8 @@ def test_without_the_checkpointer_only_a_session_without_a_network_begins(
     assert said(alone, "ls /sys/class/net") == "lo"
 
 
-def test_sessions_that_are_the_first_of_a_home_at_once_are_all_made(hf: Holdfast, cli: Any) -> None:
-    """Each of them needs the checkpointer, which none of them finds: it is started once."""
+def test_the_first_sessions_of_a_home_may_start_at_once(hf: Holdfast, cli: Any) -> None:
+    """All need the checkpointer, and none finds one: it is started once."""
     started = [cli.start("new", "--name", name, stderr=subprocess.PIPE) for name in ("a", "b", "c")]
     said = [each.communicate(timeout=PATIENCE)[1].decode() for each in started]
 
@@ -373,8 +379,8 @@ def test_package_sources_on_closed_addresses_are_opened_for_all_sessions(
     host.service.came.clear()
 
 
-def test_doctor_finds_out_if_a_session_reaches_the_host(shared_hf: Holdfast, shared: Session) -> None:
-    """By connecting: it is content with a closed session, and not with an open one."""
+def test_doctor_checks_whether_a_session_reaches_the_host(shared_hf: Holdfast, shared: Session) -> None:
+    """By connecting: it passes a closed session, and fails an open one."""
     wide = next(each for each in shared_hf.sessions() if each.name == "wide")
 
     assert egress_trial.check(shared, shared_hf.home).ok

@@ -1,4 +1,4 @@
-"""The files of a snapshot: each as it was, however it is kept, after any number of generations."""
+"""The files of a snapshot: each unchanged, however it is kept, after any number of generations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.runtime.api.session import Session
 from holdfast.snapshots import filing
 from holdfast.snapshots.layer import image
 
-# Of every kind of change: to files of the image and to new ones.
+# Every kind of change: to files of the image and to new ones.
 MAKE = r"""
 set -e
 mkdir -p tree/deep && cd tree
@@ -61,7 +61,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def engine_commits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on an engine whose layers cannot be read."""
+    """Behave like an engine whose layers cannot be read."""
     monkeypatch.setattr(image, "usable", lambda _info: False)
 
 
@@ -69,7 +69,7 @@ def seen(session: Session) -> str:
     return session.exec(LOOK).text
 
 
-def test_every_file_is_as_it_was(written: Session, kind: str) -> None:
+def test_every_file_is_unchanged(written: Session, kind: str) -> None:
     """Contents, times, modes, owners, links, attributes, deletions, replaced and moved directories."""
     snapshot = written.snapshot(kind="live" if kind == "live" else "filesystem")
     assert seen(snapshot.restore()) == seen(written)
@@ -89,8 +89,8 @@ def layers(hf: Holdfast, session: Session) -> int:
     return len(found.attrs["RootFS"]["Layers"])
 
 
-def test_generations_do_not_pile_up_layers(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Layers of snapshots become one when there are many; nothing of their effect is lost."""
+def test_generations_do_not_accumulate_layers(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layers of snapshots are merged when there are many; their effect stays the same."""
     monkeypatch.setattr(filing, "MOST_LAYERS", 2)
     session = hf.new("gen-0")
     base = layers(hf, session)

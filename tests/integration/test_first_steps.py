@@ -1,4 +1,4 @@
-"""What somebody does first with a session, and what they are told: results, waiting, names, the end."""
+"""First steps with a session, and its answers: results, waiting, names, the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from holdfast import (
 
 
 def test_text_that_bash_cannot_read_is_explained(shared: Session, shared_cli: Any) -> None:
-    """After it was run, and before, without running it; on the command line, too."""
+    """After it was run, and before, without running it; also on the command line."""
     open_quote = shared.exec("echo 'open")
     assert (open_quote.exit_code, open_quote.incomplete) == (2, True)
     assert "not finished (line 1: unexpected EOF" in open_quote.message
@@ -43,8 +43,8 @@ def test_text_that_bash_cannot_read_is_explained(shared: Session, shared_cli: An
     assert (said.code, "the here-document has no end (wanted `EOF')" in said.err) == (2, True)
 
 
-def test_a_bash_that_lies_or_hangs_holds_no_result_up(shared: Session) -> None:
-    """Root in a session may replace it: a result has no explanation then, or what its bash says."""
+def test_a_lying_or_hanging_bash_delays_no_result(shared: Session) -> None:
+    """Root in a session may replace bash: a result then has no explanation, or what that bash says."""
     fake = "#!/bin/bash.real\n{}\n"
     huge = "printf 'bash: line %s: a\\n\\nbash: line 7: b\\033]0;c\\007\\n' $(printf '9%.0s' {1..5000}) >&2"
     shared.exec(
@@ -63,7 +63,7 @@ def test_a_bash_that_lies_or_hangs_holds_no_result_up(shared: Session) -> None:
 
 
 def test_output_comes_as_text(shared: Session) -> None:
-    """A character that is written in two pieces is one; on request there are bytes."""
+    """A character written in two pieces stays one; bytes are available on request."""
     texts: list[str] = []
     pieces: list[bytes] = []
     shared.exec(r"printf 'a\303'; sleep 0.1; printf '\251\n'", on_output=texts.append, on_bytes=pieces.append)
@@ -77,8 +77,8 @@ def test_output_comes_as_text(shared: Session) -> None:
     assert "".join(shown) == "aéaé"
 
 
-def test_a_result_knows_where_the_shell_is_and_what_was_shown(shared: Session) -> None:
-    """Its directory; and of a line that a REPL paints again and again, the last."""
+def test_a_result_has_the_directory_and_the_shown_text(shared: Session) -> None:
+    """The shell's directory; and of a line that a REPL repaints, the last version."""
     assert shared.exec("cd /usr/bin").cwd == "/usr/bin" == shared.shell().cwd
     assert shared.exec("cd").cwd == "/root"
     asked = shared.exec("python3")
@@ -90,7 +90,7 @@ def test_a_result_knows_where_the_shell_is_and_what_was_shown(shared: Session) -
     assert "\x1b" in answered.text
 
 
-def test_another_user_is_also_given_the_directory(hf: Holdfast) -> None:
+def test_another_user_gets_the_directory(hf: Holdfast) -> None:
     """And errexit, and text that cannot be read: with no more rights than that user has."""
     session = hf.new("user", user="nobody")
 
@@ -99,8 +99,8 @@ def test_another_user_is_also_given_the_directory(hf: Holdfast) -> None:
     assert session.exec("fi").message.endswith("syntax error near unexpected token `fi'")
 
 
-def test_nothing_pages_unless_it_is_asked_to(shared: Session) -> None:
-    """What an agent runs is not met by a pager."""
+def test_nothing_pages_unless_asked_to(shared: Session) -> None:
+    """An agent's commands never meet a pager."""
     made = shared.exec(
         "git init -q /srv/repo; cd /srv/repo; for i in $(seq 60); do "
         "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m $i; done; git log; cd"
@@ -113,8 +113,8 @@ def test_nothing_pages_unless_it_is_asked_to(shared: Session) -> None:
 # Waiting.
 
 
-def test_an_interrupt_says_what_it_came_to_and_frees_the_shell(shared: Session) -> None:
-    """The next command is always taken; a program that goes on says what it waits for."""
+def test_an_interrupt_reports_its_result_and_frees_the_shell(shared: Session) -> None:
+    """The next command is always accepted; a program that continues says what it waits for."""
     for command in ("read x", "python3 -c 'input()'", "sleep 600", "bash -c 'read x; read y'", "cat"):
         begun = shared.exec(command, patience=0.1)
         assert begun.running
@@ -138,8 +138,8 @@ def test_an_interrupt_says_what_it_came_to_and_frees_the_shell(shared: Session) 
     assert shared.exec("trap - INT", busy_wait=60).ok
 
 
-def test_patience_ends_the_waiting_and_not_the_command(shared: Session, shared_cli: Any) -> None:
-    """By `exec` and `answer`, on the command line with 124 and how to go on."""
+def test_patience_ends_the_wait_not_the_command(shared: Session, shared_cli: Any) -> None:
+    """By `exec` and `answer`; on the command line with 124 and how to continue."""
     begun = shared.exec(
         "echo begun; read x; until [ -e /srv/go ]; do sleep 0.02; done; echo $x", wait=True, patience=0.5
     )
@@ -160,7 +160,7 @@ def test_patience_ends_the_waiting_and_not_the_command(shared: Session, shared_c
 
 
 def test_a_second_caller_may_wait(shared: Session, shared_cli: Any) -> None:
-    """For the shell and for the kernel; without that it is refused at once."""
+    """For the shell and for the kernel; otherwise it is refused at once."""
     shared.exec("rm -f /srv/go")
     shell = shared.exec("until [ -e /srv/go ]; do sleep 0.02; done", patience=0)
     assert shell.running
@@ -185,7 +185,7 @@ def test_a_second_caller_may_wait(shared: Session, shared_cli: Any) -> None:
 
 
 def test_missing_things_are_lookup_errors(shared: Session) -> None:
-    """Each has a class of its own, however it is asked for."""
+    """Each has a class of its own, whichever way it is looked up."""
     calls: dict[type[Exception], Any] = {
         ShellNotFound: [lambda: shared.exec("true", shell="two"), lambda: shared.shell("two")],
         KernelNotFound: [lambda: shared.cell("1", kernel="two")],
@@ -200,7 +200,7 @@ def test_missing_things_are_lookup_errors(shared: Session) -> None:
 
 
 def test_lines_that_a_terminal_would_truncate_are_refused(shared: Session) -> None:
-    """With how long it may be; nothing of it arrives. What came before it in a long text is said."""
+    """With the limit; none of it arrives. What came before it in a long text is reported."""
     shared.exec("cat > /srv/typed")
     with pytest.raises(InvalidArgument, match=r"has 10000 bytes.*takes 4095 .*; nothing was typed$"):
         shared.answer("y" * 10_000 + "\n")
@@ -210,8 +210,8 @@ def test_lines_that_a_terminal_would_truncate_are_refused(shared: Session) -> No
     assert shared.exec("stat -c %s /srv/typed; rm /srv/typed", busy_wait=60).text == "1048576\n"
 
 
-def test_a_task_that_waits_is_named(shared: Session) -> None:
-    """As the program it is."""
+def test_a_waiting_task_is_named(shared: Session) -> None:
+    """By the name of its program."""
     asked = shared.detach("python3 -c 'input(\"who? \")'").wait()
 
     assert asked.waiting is not None
@@ -229,7 +229,7 @@ def _remove_and_fail(hf: Holdfast) -> None:
 
 
 def test_a_session_may_end_with_its_block(hf: Holdfast, cli: Any) -> None:
-    """If it was made for that: also by an error, and when somebody was faster. Others stay."""
+    """On request: also by an error, and when another process was faster. Others stay."""
     with hf.new("brief", remove=True) as session:
         assert session.exec("true").ok
     with pytest.raises(SessionNotFound):

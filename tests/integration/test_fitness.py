@@ -1,4 +1,4 @@
-"""What is done with a snapshot that cannot go on on this machine."""
+"""The handling of a snapshot that cannot continue on this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holdfast.snapshots.bundle.oci_layout import FileDestination
 
 
 class Foreign:
-    """Makes a snapshot one of a machine that could more than this one."""
+    """Rewrites a snapshot as if it came from a machine with more features than this one."""
 
     def __init__(self, hf: Holdfast, snapshot: Snapshot) -> None:
         self._path = hf.home.snapshots / snapshot.id / manifest.FILE
@@ -39,7 +39,7 @@ class Foreign:
 
 @pytest.fixture(scope="module")
 def taken(shared_hf: Holdfast, shared: Session) -> Snapshot:
-    """A session with a variable, a directory, a file, a cell, and something hidden that was typed."""
+    """A session with a variable, a directory, a file, a cell, and hidden input that was typed."""
     assert shared.exec("mkdir -p /srv/here; cd /srv/here; export MODE=test; echo kept > file").ok
     assert shared.cell("number = 41").ok
     asked = shared.exec("read -s -p 'Password: ' word; [ -n \"$word\" ]")
@@ -111,7 +111,7 @@ def test_restore_takes_the_best_that_is_possible_but_at_least_what_is_required(
 
 
 def described(kept: manifest.Manifest, path: Path) -> Path:
-    """A bundle of a snapshot as far as it is read to judge it: its description."""
+    """Return a bundle's description, the only part read to judge it."""
     config = form.Config(snapshot=kept, base=1, segments=[], files=[]).model_dump_json().encode()
     told = form.described(media.SNAPSHOT_CONFIG, config)
     image = form.image_manifest(form.described(media.IMAGE_CONFIG, b"{}"), [])
@@ -125,10 +125,10 @@ def described(kept: manifest.Manifest, path: Path) -> Path:
     return path
 
 
-def test_a_file_is_judged_before_it_is_taken_in(
+def test_a_bundle_is_judged_before_it_is_imported(
     shared_hf: Holdfast, shared_cli: Any, foreign: Snapshot, tmp_path: Path
 ) -> None:
-    """By its description alone, whoever signed it."""
+    """By its description alone, no matter who signed it."""
     kept = manifest.read(shared_hf.home.snapshots / foreign.id)
     file = described(kept, tmp_path / "moment.holdfast")
     told = shared_cli("fits", str(file), "--json")
@@ -139,10 +139,12 @@ def test_a_file_is_judged_before_it_is_taken_in(
     assert shared_cli("fits", str(tmp_path / "other"), "--json").code == 1
 
 
-def test_its_files_can_be_had_with_what_was_run(
+def test_its_files_are_available_with_its_history(
     shared_hf: Holdfast, shared_cli: Any, foreign: Snapshot
 ) -> None:
-    """As a script that nobody ran: the shell is new. Run when asked for, it makes the rest again."""
+    """The history is a script that nothing has run: the shell is new. Run on request, it makes the rest
+    again.
+    """
     made = foreign.restore("only", rung="commands")
     try:
         assert made.exec("cat /srv/here/file; echo [$MODE] $PWD").text == "kept\n[] /workspace\n"
@@ -177,7 +179,7 @@ def test_its_files_can_be_had_with_what_was_run(
 def test_a_suspended_session_stays_suspended_if_it_cannot_continue(
     shared_hf: Holdfast, shared_cli: Any
 ) -> None:
-    """And goes on where it can."""
+    """And continues where it can."""
     session = shared_hf.new("sleeper")
     session.suspend()
     snapshot = shared_hf.snapshot(str(session.refresh().row.parent_snapshot_id))

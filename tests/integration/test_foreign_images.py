@@ -1,4 +1,4 @@
-"""An image made by others configures nothing of a session; it brings its files and variables."""
+"""A foreign image configures nothing of a session; it brings its files and variables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CMD ["/bin/false"]
 
 @pytest.fixture
 def images(hf: Holdfast) -> Iterator[dict[str, str]]:
-    """Images with and without a volume, as an attacker would make them."""
+    """Build images with and without a volume, like an attacker's."""
     client = hf.engine.client
     base = build.ensure(hf.engine.images, "session")
     made = {}
@@ -43,7 +43,7 @@ def images(hf: Holdfast) -> Iterator[dict[str, str]]:
 
 
 def test_nothing_but_files_and_variables_comes_from_an_image(hf: Holdfast, images: dict[str, str]) -> None:
-    """Not to a new session, nor to a restored one; the engine would run the command of a health check."""
+    """Neither to a new session nor to a restored one; the engine would run the command of a health check."""
     with pytest.raises(ImageError, match=r"declares a volume at /data"):
         hf.new("never", image=images["volume"])
     parent = hf.new("parent", image=images["hostile"])

@@ -1,4 +1,4 @@
-"""What a session or a neighbour fills up, and what still works then."""
+"""Disks filled by a session or a neighbour, and what still works then."""
 
 from __future__ import annotations
 
@@ -77,7 +77,9 @@ def test_a_session_cannot_fill_the_state_directory(small: tuple[Holdfast, Sessio
 
 
 def test_removals_work_on_a_full_disk(small: tuple[Holdfast, Session, Cli]) -> None:
-    """With the disk full to the last byte, `rmi`, `gc` and `rm` work; what needs room says so in one line."""
+    """With the disk full to the last byte, `rmi`, `gc` and `rm` work; anything that needs room fails in one
+    line.
+    """
     hf, a, cli = small
     a.snapshot("old", "filesystem")
     filler = hf.home.root.parent / "filler"
@@ -98,10 +100,10 @@ def test_removals_work_on_a_full_disk(small: tuple[Holdfast, Session, Cli]) -> N
     assert "old" not in [snapshot.name for snapshot in hf.snapshots()]
 
 
-def test_the_room_of_an_ordinary_user_is_bounded(
+def test_the_shared_folder_of_an_ordinary_user_is_bounded(
     tmp_path: Path, hf: Holdfast, clear: Callable[[Holdfast], None]
 ) -> None:
-    """For a user that may not mount, the checkpointer does; and takes it away again."""
+    """For a user that may not mount, the checkpointer does; and unmounts it again."""
     home = tmp_path / "ours"
     home.mkdir(mode=0o700)
     os.chown(home, 4321, 4321)
@@ -120,7 +122,7 @@ def test_the_room_of_an_ordinary_user_is_bounded(
         "    print(list(hf.home.run.iterdir()))\n"
     )
     docker = Path("/var/run/docker.sock").stat().st_gid
-    # The interpreter may be in a folder of root's: to read it is what is added to an ordinary user's rights.
+    # The interpreter may be in a folder of root's: reading it is added to an ordinary user's rights.
     as_user = ["setpriv", "--reuid=4321", "--regid=4321", f"--groups={docker}"]
     as_user += ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
     try:
@@ -139,7 +141,7 @@ def test_the_room_of_an_ordinary_user_is_bounded(
 
 
 def test_doctor_says_whether_shared_folders_are_bounded(hf: Holdfast) -> None:
-    """Here they are; from a mount namespace of one's own they are not, and that is said."""
+    """Here they are; in a mount namespace of its own they are not, and doctor reports it."""
     assert shared_folder.trouble(hf.engine, hf.home) == ""
     program = (
         "import json\n"
@@ -159,8 +161,8 @@ def test_doctor_says_whether_shared_folders_are_bounded(hf: Holdfast) -> None:
     assert "does not see" in json.loads(said.stdout)
 
 
-def test_garbage_collection_takes_rooms_away(hf: Holdfast) -> None:
-    """A room whose session is gone is unmounted and removed by `gc`."""
+def test_garbage_collection_removes_unused_shared_folders(hf: Holdfast) -> None:
+    """A shared folder whose session is gone is unmounted and removed by `gc`."""
     folder = shared_folder.make(hf.engine, hf.home, "f" * 12)
     assert rooms.mounted(folder.parent)
 
@@ -171,8 +173,8 @@ def test_garbage_collection_takes_rooms_away(hf: Holdfast) -> None:
     assert list(hf.home.run.iterdir()) == []
 
 
-def test_the_ballast_comes_back(tmp_path: Path) -> None:
-    """What was given up on a full disk is made again when there is room."""
+def test_the_ballast_is_restored(tmp_path: Path) -> None:
+    """Ballast released on a full disk is made again when there is room."""
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=80m", "none", tmp_path], check=True)
     try:
         home = Home(tmp_path / "home").create()
@@ -191,8 +193,8 @@ def test_the_ballast_comes_back(tmp_path: Path) -> None:
         subprocess.run(["umount", tmp_path], check=True)
 
 
-def test_a_limit_of_files_that_cannot_be_kept_is_refused(small: tuple[Holdfast, Session, Cli]) -> None:
-    """An engine without quotas does not make a session that was to have one; `doctor` says which it is."""
+def test_an_unsupported_disk_limit_is_refused(small: tuple[Holdfast, Session, Cli]) -> None:
+    """An engine without quotas makes no session that needs one; `doctor` says which kind it is."""
     hf, _, _ = small
     hf.engine.__dict__["disk_fault"] = "its storage, overlay2 on extfs, has no quotas"
     with pytest.raises(InvalidArgument, match=r"cannot limit .* 1073741824 bytes: its storage"):

@@ -1,4 +1,4 @@
-"""Connections within a session go on in copies in whatever state they are, to the last byte."""
+"""Connections within a session continue in copies from any state, to the last byte."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_every_state_of_a_connection_continues_in_copies(hf: Holdfast) -> None:
 
 
 def unknown_to_tracking(hf: Holdfast, session: Session) -> int:
-    """Packets of the restore that tracking did not know and might have dropped."""
+    """Return packets of the restore that connection tracking did not know and might have dropped."""
     state = hf.engine.inspect(str(session.row.container_id))
     assert state is not None
     columns, *processors = Path(f"/proc/{state.pid}/net/stat/nf_conntrack").read_text().splitlines()
@@ -43,7 +43,7 @@ def unknown_to_tracking(hf: Holdfast, session: Session) -> int:
 
 
 def wrong(session: Session) -> dict[str, str]:
-    """Let all ends say the rest; what did not come as it should."""
+    """Let all ends send the rest; return what did not arrive as it should."""
     session.exec(f"touch {FOLDER}/go")
     until(session, f"ls {FOLDER}/said-0 {FOLDER}/said-1 {FOLDER}/said-2")
     said = [json.loads(session.exec(f"cat {FOLDER}/said-{process}").text) for process in range(3)]

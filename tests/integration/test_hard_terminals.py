@@ -13,7 +13,7 @@ from holdfast import Holdfast, LiveUnsupported, Session
 from holdfast.runtime.api.task import Task
 from holdfast.snapshots import service
 
-# /srv/front says whether its terminal is there by both names and in its hands; /srv/pane runs inside tmux.
+# /srv/front says whether it has its terminal by both names and controls it; /srv/pane runs inside tmux.
 SETUP = r"""
 cat > /srv/front <<'END'
 #!/usr/bin/python3
@@ -31,7 +31,7 @@ useradd --create-home bob
 echo root:rootpw | chpasswd
 openssl genrsa -aes128 -passout pass:secret -out /srv/key.pem 2048 2>/srv/said && chmod 644 /srv/key.pem
 """
-# How it is started, what it is answered, what it says then. `su` is root's program run by bob, on a terminal
+# How it is started, the answer it gets, its output then. `su` is root's program run by bob, on a terminal
 # of a session whose leader is root's, and changes its user when it is answered.
 PROMPTS = {
     "getpass": ("python3 -c 'import getpass; print(\"got\", getpass.getpass())'", "x1\n", "got x1"),
@@ -67,7 +67,7 @@ while True:
 print("all", wanted)
 """
 CRIU_KEEPS = 16384
-# Nobody reads until it is captured: more than CRIU keeps is in there. How much, says the writer.
+# Nothing reads until it is captured: it holds more than CRIU keeps. The writer says how much.
 BEYOND = r"""
 import os, pty, sys, time, tty
 child, master = pty.fork()
@@ -92,7 +92,7 @@ while True:
     except OSError: break
 print(found == b"".join(b"%07d." % number for number in range(len(found) // 8)), len(found))
 """
-# Two lines and a half are typed before the program reads; the rest of the third comes after the capture.
+# Two and a half lines are typed before the program reads; the rest of the third comes after the capture.
 AHEAD = r"""
 import os, pty, time
 child, master = pty.fork()
@@ -124,7 +124,9 @@ print(os.getpid(), outside.fileno(), file.fileno())
 
 
 def _await(task: Task, *ends: bytes) -> None:
-    """Not by what it waits for: what a program that has changed its user is blocked on is closed."""
+    """Wait without looking at what it is blocked on: that is closed for a program that has changed
+    its user.
+    """
     deadline = time.monotonic() + 60
     while not task.output().rstrip().endswith(ends):
         assert time.monotonic() < deadline, task.output()
@@ -140,7 +142,7 @@ def _answered(session: Session, task: str, text: str) -> str:
 
 
 def _last_line(session: Session, task: str) -> str:
-    """Of a program that has ended."""
+    """Return the last line of a program that has ended."""
     done = session.task(task).wait(wait=True, patience=120)
     if done.exit_code is None:
         there = session.exec("ps -eo pid,ppid,pgid,tpgid,stat,tty,wchan:24,args", timeout=60).text
@@ -149,7 +151,7 @@ def _last_line(session: Session, task: str) -> str:
 
 
 def test_prompts_and_terminals_in_copies_and_in_the_parent(hf: Holdfast) -> None:
-    """What asks by /dev/tty or has changed its user is answered; what has a terminal keeps it, jobs too."""
+    """Programs that ask by /dev/tty or have changed their user are answered; terminals and jobs are kept."""
     parent = hf.new("prompts")
     assert parent.exec(SETUP, timeout=60).ok
     tasks = {}
@@ -177,7 +179,7 @@ def test_prompts_and_terminals_in_copies_and_in_the_parent(hf: Holdfast) -> None
 
 
 def test_pending_terminal_data_stays_in_order(hf: Holdfast) -> None:
-    """Output nobody read yet, more than CRIU keeps; input nobody asked for yet, echoed once."""
+    """Unread output, more than CRIU keeps; input that no program asked for yet, echoed once."""
     parent = hf.new("queues")
     tasks = {}
     for name, code in (("full", FULL), ("beyond", BEYOND), ("ahead", AHEAD)):
@@ -197,7 +199,7 @@ def test_pending_terminal_data_stays_in_order(hf: Holdfast) -> None:
 
 
 def test_obstacles_can_be_left_out(hf: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The copy has something that is at its end in its place, also in a set of epoll; the parent keeps it."""
+    """The copy has a descriptor at end-of-file in its place, also in a set of epoll; the parent keeps it."""
     tmp_path.chmod(0o755)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "socket"))

@@ -1,7 +1,7 @@
 """A supervisor may answer anything: the host understands it, or refuses it in one line, and nothing else.
 
 The answers are those of a real session. Each value in them is replaced by others, one after the other, and
-read by what reads them on the host.
+passed to its reader on the host.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Answering:
 
 
 def altered(value: Any, turn: Iterator[int]) -> Iterator[Any]:
-    """The same with one thing in it replaced, each by the next few of all values."""
+    """Return copies with one value replaced, each by the next few of all values."""
     for _ in range(EACH):
         yield VALUES[next(turn) % len(VALUES)]
     if isinstance(value, dict):
@@ -65,7 +65,7 @@ def altered(value: Any, turn: Iterator[int]) -> Iterator[Any]:
 
 
 def readers(session: Session) -> dict[str, tuple[Frame, Read]]:
-    """Real answers, each with what reads it."""
+    """Return real answers, each with its reader."""
     client = GuestClient(session._context.home.run_dir(session.row.id))
     journal = [
         one for one in client.call("journal", after_seq=0, limit=5) if one.head.get("event") == "entry"
@@ -110,11 +110,11 @@ def pulse(session: Session, frame: Frame) -> str:
 
 
 def forged(frame: Frame) -> Iterator[Frame]:
-    """The same answer, with others in its place."""
+    """Return the same answer, with other values in its place."""
     for head in altered(
         {key: value for key, value in frame.head.items() if key != "event"}, itertools.count()
     ):
-        if isinstance(head, dict):  # whatever else is no frame
+        if isinstance(head, dict):  # anything else that is not a frame
             yield Frame({"event": frame.head.get("event"), **head}, frame.payload)
     if frame.payload[:1] == b"{":
         for body in altered(json.loads(frame.payload), itertools.count()):

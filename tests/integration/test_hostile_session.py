@@ -24,10 +24,10 @@ from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.guest import layout
 
 ATTACKS = Path(__file__).parent / "attacks"
-# kthreadd, on every host: its root is the host's, for whoever sees the host's processes.
+# kthreadd, on every host: its root is the host's, for a process that sees the host's processes.
 HOST = "/proc/2/root"
 TURNS = 10
-"""How often a race is run that may be lost: it is won in most of them."""
+"""The number of runs of a race that may be lost: it is won in most of them."""
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def canary(tmp_path: Path) -> Path:
 
 
 def compile_in(session: Session, name: str, **defined: str) -> str:
-    """Build an attack in a session; its path there."""
+    """Build an attack in a session; return its path there."""
     source = (ATTACKS / f"{name}.c").read_text()
     flags = " ".join(f"'-D{key}=\"{value}\"'" for key, value in defined.items())
     made = session.exec(
@@ -60,7 +60,7 @@ def start_in(session: Session, name: str) -> None:
 
 
 def init_of(hf: Holdfast, session: Session) -> int:
-    """The first process of a session, in the host's numbers."""
+    """Return the first process of a session, in the host's numbers."""
     state = hf.engine.inspect(str(session.row.container_id))
     assert state is not None
     return state.pid
@@ -72,7 +72,7 @@ def assert_untouched(canary: Path) -> None:
 
 
 def replace_init(session: Session, canary: Path) -> None:
-    """Put a hostile program where the session's first process has its own, below the mount that covers it."""
+    """Put a hostile program in the place of the session's first process, below the mount that covers it."""
     mapped = f"/proc/self/cwd/../../..{HOST}{canary}/file"
     program = compile_in(session, "first_process", SHARED=f"{HOST}{canary}", MAPPED=mapped)
     done = session.exec(f"cd /opt/holdfast && mv bin old && mkdir bin && cp {program} bin/init; cd")
@@ -126,8 +126,8 @@ def test_the_program_of_the_first_process_cannot_be_written(hf: Holdfast) -> Non
 
 
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL, signal.SIGTERM], ids=lambda one: one.name)
-def test_signals_to_criu_hold_nothing_up(hf: Holdfast, number: signal.Signals) -> None:
-    """Whatever a session sends to it, its snapshot is taken, and so is the next one."""
+def test_signals_to_criu_delay_nothing(hf: Holdfast, number: signal.Signals) -> None:
+    """Whatever signal a session sends to it, its snapshot is taken, and so is the next one."""
     session = hf.new()
     program = compile_in(session, "strike_criu")
     session.exec(f"for n in 1 2 3; do setsid {program} {int(number)} >/dev/null 2>&1 & done")
@@ -141,7 +141,7 @@ def test_signals_to_criu_hold_nothing_up(hf: Holdfast, number: signal.Signals) -
 
 
 def _restored(snapshot: Snapshot) -> Session | None:
-    """A copy, in which the attack goes on; None if a program was looking at CRIU in /proc."""
+    """Return a copy in which the attack continues; None if a program was reading CRIU's /proc entry."""
     try:
         return snapshot.restore()
     except RestoreFailed as error:
@@ -191,7 +191,7 @@ class Counter:
 
 
 class Watch(threading.Thread):
-    """Notes what is counted while CRIU is in the mounts of a session."""
+    """Records the counts while CRIU is in the mounts of a session."""
 
     def __init__(self, init: int, counter: Counter) -> None:
         super().__init__()
@@ -219,7 +219,7 @@ def _called(name: str) -> Iterator[int]:
 
 
 def test_the_session_does_not_run_while_criu_is_in_it(hf: Holdfast) -> None:
-    """From the moment at which CRIU enters the session's mounts, until it lets go of the session."""
+    """From the time CRIU enters the session's mounts until it lets go of the session."""
     session = hf.new()
     counter = Counter(hf, session)
     watch = Watch(init_of(hf, session), counter)
@@ -232,7 +232,7 @@ def test_the_session_does_not_run_while_criu_is_in_it(hf: Holdfast) -> None:
         watch.join()
 
     assert watch.seen
-    # The last ones may be of after CRIU has let go; most are of while it holds the session.
+    # The last ones may date from after CRIU has let go; most are from while it holds the session.
     for values in watch.seen.values():
         assert values[0] == statistics.mode(values)
 
@@ -254,9 +254,7 @@ class Race(threading.Thread):
 
 
 @pytest.mark.parametrize("target", ["climbing", "planted"])
-def test_a_mapping_is_never_of_a_file_that_is_not_the_sessions(
-    hf: Holdfast, canary: Path, target: str
-) -> None:
+def test_a_mapping_is_always_of_a_file_of_the_session(hf: Holdfast, canary: Path, target: str) -> None:
     """Even if its name is swapped while CRIU runs: nothing leads up, and mappings are judged."""
     session = hf.new()
     start_in(session, "mapped")
@@ -289,7 +287,7 @@ def test_a_mapping_is_never_of_a_file_that_is_not_the_sessions(
         finally:
             race.enough = True
             race.join()
-        # CRIU had opened the file before. What the process has is its own, or the attack succeeded.
+        # CRIU had opened the file before. The process has its own file, or the attack succeeded.
         copy.exec("touch /workspace/write; until [ -s /workspace/wrote ]; do sleep 0.01; done", timeout=30)
         assert copy.exec("tail -c 8 /workspace/wrote").text == "--------"
         copy.remove()
@@ -318,8 +316,8 @@ time.sleep(1000)
 
 
 @pytest.mark.parametrize("kind", ["file", "socket"])
-def test_links_in_shared_memory_are_looked_at_before_criu_follows_them(hf: Holdfast, kind: str) -> None:
-    """They are the session's own, in a snapshot nobody has forged, and lead into /proc."""
+def test_links_in_shared_memory_are_checked_before_criu_follows_them(hf: Holdfast, kind: str) -> None:
+    """They are the session's own, in a snapshot that is not forged, and lead into /proc."""
     session = hf.new()
     program = LINKED.format(socket=kind == "socket")
     session.exec(
@@ -333,7 +331,7 @@ def test_links_in_shared_memory_are_looked_at_before_criu_follows_them(hf: Holdf
     assert list((hf.home.root / "scratch").iterdir()) == []
 
 
-def test_a_frozen_session_is_let_go_when_the_checkpointer_is_killed(hf: Holdfast) -> None:
+def test_a_killed_checkpointer_leaves_no_session_frozen(hf: Holdfast) -> None:
     """A capture that dies between freezing and seizing leaves nothing frozen behind."""
     session = hf.new()
     session.snapshot("warm")
@@ -368,7 +366,7 @@ def test_a_frozen_session_is_let_go_when_the_checkpointer_is_killed(hf: Holdfast
 
 
 def test_the_kernel_cannot_be_made_to_kill_criu(hf: Holdfast) -> None:
-    """A session names it as the one to be signalled of an access that comes when all stands still."""
+    """A session names CRIU as the receiver of the signal for an access made while everything is frozen."""
     session = hf.new()
     program = compile_in(session, "strike_criu")
     session.exec(f"kept=yes; (setsid {program} >/dev/null 2>&1 &)")

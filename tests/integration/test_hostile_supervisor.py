@@ -1,6 +1,6 @@
-"""Root in a session takes the place of its supervisor: whatever it is asked, it misbehaves.
+"""Root in a session takes the place of its supervisor and misbehaves on every request.
 
-Every kind of request there is meets every kind of misbehaviour. A call ends within a bounded time, with one
+Every kind of request meets every kind of misbehaviour. A call ends within a bounded time, with one
 line that says why or with a result, and takes bounded memory.
 """
 
@@ -49,7 +49,7 @@ from holdfast.runtime.sessions import after_capture, identity_messages
 PATIENCE = 0.3
 """Seconds to which all of the host's limits are cut, so that reaching them takes no time."""
 BOUND = 20.0
-"""Seconds in which a call has to end then, on a machine with much else to do."""
+"""Seconds within which a call must end then, on a machine with much else to do."""
 MEMORY = 300 << 20
 ASIDE = "aside.sock"
 
@@ -99,12 +99,12 @@ def larger_than_allowed(peer: Peer, _asked: dict[str, Any], _over: threading.Eve
 
 
 def of_another_request(peer: Peer, _asked: dict[str, Any], _over: threading.Event) -> None:
-    """What `prepare` answers, whatever was asked."""
+    """Return the answer of `prepare`, whatever was asked."""
     _say(peer, {"event": "prepared", "token": "a" * 32, "supervisor_pid": 2, "end": True})
 
 
 def twice(peer: Peer, asked: dict[str, Any], _over: threading.Event) -> None:
-    """An answer that has no fields, and a second one after the last."""
+    """Return an answer that has no fields, and a second one after the last."""
     for _ in range(2):
         _say(peer, {"event": asked.get("op"), "end": True})
     _say(peer, {"event": "finished", "exit_code": 0})
@@ -133,7 +133,7 @@ MISBEHAVIOURS: tuple[Misbehave, ...] = (
 
 
 class Supervisor:
-    """Listens where the session's supervisor did. It runs on the host, which cannot tell."""
+    """Listens where the session's supervisor did. It runs on the host, which cannot see the difference."""
 
     def __init__(self, folder: Path, misbehave: Misbehave) -> None:
         self.asked: list[str] = []
@@ -178,7 +178,7 @@ class Supervisor:
 
 @contextmanager
 def replaced(session: Session, misbehave: Misbehave) -> Iterator[Supervisor]:
-    """In the block, another program is in the place of the session's supervisor."""
+    """Put another program in the place of the session's supervisor, within the block."""
     folder = session._context.home.run_dir(session.id)
     real = folder / layout.SOCKET_NAME
     aside = folder / ASIDE
@@ -201,7 +201,7 @@ def _serve_captures(session: Session) -> None:
 
 
 def _drained(master: int) -> None:
-    """Read what a terminal is shown, until its other end is closed."""
+    """Read the output of a terminal until its other end is closed."""
     with suppress(OSError):
         while os.read(master, 1 << 16):
             pass
@@ -265,7 +265,7 @@ CALLS: dict[str, Callable[[Session], object]] = {
     ),
     "captures": _serve_captures,
 }
-"""What has the host ask each of the requests there are."""
+"""Calls that make the host send each of its requests."""
 ELSEWHERE = {
     "prepare": "asked in the middle of a capture, below",
     "resize": "sent over the connection of `attach`",
@@ -275,7 +275,7 @@ ELSEWHERE = {
 
 
 def requests_there_are() -> set[str]:
-    """All that a supervisor understands."""
+    """Return all operations that a supervisor understands."""
     known = {"hello", "hooks", "prepare"}  # made in the supervisor itself
     for module in pkgutil.iter_modules(wire.__path__):
         if module.name.endswith("_operations"):
@@ -300,7 +300,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def outcome(call: Callable[[], object]) -> str:
-    """Nothing if a call ended as it may, else what is wrong with how it did."""
+    """Return nothing if a call ended as it may, else what is wrong with its end."""
     try:
         call()
     except HoldfastError as error:
@@ -311,7 +311,7 @@ def outcome(call: Callable[[], object]) -> str:
 
 
 def test_every_request_is_tried() -> None:
-    """A new one is either in the table, or it is said where it is tried."""
+    """A new request is either in the table, or excluded where it is tried."""
     assert requests_there_are() == set(CALLS) | set(ELSEWHERE)
 
 
@@ -325,7 +325,7 @@ def test_a_call_ends_whatever_the_supervisor_does(
         began = {name: pool.submit(outcome, partial(call, shared)) for name, call in CALLS.items()}
         done, late = wait(began.values(), BOUND)
         lasting = [name for name, each in began.items() if each in late]
-        supervisor.close()  # so that those end, too
+        supervisor.close()  # so that those end as well
         wrong = {name: each.result() for name, each in began.items() if each in done and each.result()}
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
@@ -351,7 +351,7 @@ class GuestClientAside(GuestClient):
 
 
 def in_captures(folder: Path, then: Callable[[Peer, dict[str, Any], threading.Event], None]) -> Misbehave:
-    """Answer all requests as the real one does, but those to be captured."""
+    """Answer all requests as the real one does, except those to be captured."""
 
     def misbehave(peer: Peer, asked: dict[str, Any], over: threading.Event) -> None:
         if asked.get("op") == "prepare":
@@ -377,8 +377,10 @@ FORGED: tuple[dict[str, Any], ...] = (
 )
 
 
-def test_a_capture_is_not_misled_by_what_its_supervisor_says(shared: Session) -> None:
-    """Of who it is, and of what ends its pause: each is refused in one line, and nothing is captured."""
+def test_a_capture_is_not_misled_by_its_supervisor(shared: Session) -> None:
+    """Neither about its identity nor about what ends its pause: each is refused in one line, nothing is
+    captured.
+    """
     folder = shared._context.home.run_dir(shared.id)
     shared.snapshot("before")
     pid = _client(shared).request("hello").head["pid"]
@@ -402,7 +404,7 @@ def test_a_capture_is_not_misled_by_what_its_supervisor_says(shared: Session) ->
 
 
 def test_a_supervisor_that_never_hangs_up_is_not_awaited(shared: Session, impatient: None) -> None:
-    """It was to close its connection before its capture, and drips instead."""
+    """It should close its connection before its capture, and drips instead."""
     folder = shared._context.home.run_dir(shared.id)
 
     def drips(peer: Peer, asked: dict[str, Any], over: threading.Event) -> None:
@@ -443,7 +445,7 @@ def _cleared(path: Path) -> None:
 
 
 def test_names_in_the_shared_folder_do_not_mislead(hf: Holdfast, impatient: None) -> None:
-    """Whatever is there by the names the host uses; such a session can still be removed."""
+    """Whatever exists under the names the host uses; such a session can still be removed."""
     session = hf.new("evil")
     folder = hf.home.run_dir(session.id)
     passwd = Path("/etc/passwd").stat()

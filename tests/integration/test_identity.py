@@ -1,4 +1,4 @@
-"""Copies of a session that know who they are, and draw numbers of their own."""
+"""Copies of a session that know their identity, and draw numbers of their own."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_no_two_draw_the_same(family: Family) -> None:
 
 
 def test_hooks_were_notified_once(family: Family, shared_hf: Holdfast) -> None:
-    """The parent's that it goes on, the copies' that they are copies; what fails is told."""
+    """The parent's that it continues, the copies' that they are copies; failures are reported."""
     assert told(family.parent, "cat /tmp/told") == "resumed id-parent id-parent 0"
     events = "print(events)"
     assert family.parent.cell(events).stdout.strip() == "[('resumed', 'id-parent', 'id-parent', 0)]"
@@ -155,7 +155,9 @@ def test_hooks_were_notified_once(family: Family, shared_hf: Holdfast) -> None:
 
 
 def test_a_copy_of_a_copy_and_a_session_that_was_suspended(family: Family) -> None:
-    """Each restore is one generation; hooks live on; seeds set by hand are kept, the parent's too."""
+    """Each restore is one generation; hooks stay registered; seeds set by hand are kept, also the
+    parent's.
+    """
     copy = family.copies[0]
     expected = copy.cell("random.seed(1); [random.random() for _ in range(4)]").text
     copy.cell("random.seed(1); a = random.random()")
@@ -176,7 +178,7 @@ def test_a_copy_of_a_copy_and_a_session_that_was_suspended(family: Family) -> No
 
 
 def test_a_snapshot_of_files_runs_hooks(family: Family) -> None:
-    """Whoever begins from files alone is told of what they are."""
+    """A session that starts from files alone learns of their origin."""
     taken = family.parent.snapshot("id-files", kind="filesystem")
     begun = taken.restore("id-begun")
     assert told(begun, "tail -n1 /tmp/told") == "restored id-parent id-begun 1"

@@ -37,12 +37,12 @@ def asking(shared_hf: Holdfast) -> Session:
 
 
 def last(text: str, name: str) -> list[str]:
-    """The words of what a program said last."""
+    """Return the words a program printed last."""
     return [line.split() for line in text.splitlines() if line.startswith(f"{name} ")][-1][1:]
 
 
 def test_requests_without_a_server_are_refused(asking: Session) -> None:
-    """It is said at once, to programs of every language, and in the words of what to do."""
+    """At once, to programs of every language, with what to do."""
     done = asking.exec("python3 /srv/program.py one; holdfast-capture; echo code $?", timeout=120)
     assert last(done.text, "one")[0] == "CaptureUnavailable"
     assert "holdfast serve-captures" in done.text
@@ -50,7 +50,9 @@ def test_requests_without_a_server_are_refused(asking: Session) -> None:
 
 
 def test_two_at_the_same_time_and_their_copies(asking: Session, shared_hf: Holdfast) -> None:
-    """Each gets a snapshot of its own; in a copy it is told so, the other one that it is there by chance."""
+    """Each gets a snapshot of its own; in a copy one learns that it asked, the other that it is there by
+    chance.
+    """
     told: list[Served] = []
     with asking.serve_captures(reference=lambda taken: f"reg/{taken.id}", on_captured=told.append) as serving:
         with pytest.raises(SessionBusy), asking.serve_captures():
@@ -82,8 +84,8 @@ def test_two_at_the_same_time_and_their_copies(asking: Session, shared_hf: Holdf
     copy.remove()
 
 
-def test_a_capture_that_cannot_be(asking: Session) -> None:
-    """The program is told why, and goes on; also when as many were taken as may be."""
+def test_an_impossible_capture_is_reported(asking: Session) -> None:
+    """The program gets the reason, and continues; also when the limit of captures is reached."""
     with asking.serve_captures(limit=2) as serving:
         for code in ("0", "1", "0", "1"):
             label = "" if len(serving.served) > 1 else "--label taken"
@@ -99,7 +101,7 @@ def test_a_capture_that_cannot_be(asking: Session) -> None:
 
 
 def test_a_command_serves_until_it_is_interrupted(asking: Session, shared_cli: Any) -> None:
-    """It tells each capture as a line for programs; afterwards nobody serves."""
+    """It prints each capture as a line for programs; afterwards nothing serves."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with shared_cli.start("serve-captures", "asking", "--json", **pipes) as serving:
         assert b"can be captured" in serving.stderr.readline()

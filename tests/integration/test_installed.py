@@ -1,4 +1,4 @@
-"""Installed from what is handed out, as an ordinary user has it, Holdfast does what it is for."""
+"""Holdfast installed from its release files, by an ordinary user."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ print(json.dumps({"package": holdfast.__file__, "images": images}))
 
 @pytest.fixture
 def images() -> Iterator[Callable[[], set[str]]]:
-    """The tags of our images in the engine."""
+    """Return the tags of our images in the engine."""
     engine = Engine.connect()
     yield lambda: {image.tag for image in build.list_images(engine.images)}
     engine.close()
@@ -42,7 +42,7 @@ def place(remains: Callable[[Home], list[str]]) -> Iterator[installed.Place]:
 def test_wheel_and_source_archive_work_for_an_ordinary_user(
     place: installed.Place, images: Callable[[], set[str]], tmp_path: Path
 ) -> None:
-    """What one takes alive, the other forks and restores; both use the images of the checkout."""
+    """A live snapshot of one is forked and restored by the other; both use the images of the checkout."""
     source = tmp_path / "source"
     wheel.copy_source(source)
     archive = wheel.build_archive(source, tmp_path / "archive")

@@ -53,7 +53,7 @@ def commands(session: Session, **wanted: Any) -> list[str]:
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_key_runs_once_wherever_its_controller_dies(shared: Session, shared_home: Home, step: str) -> None:
-    """The next call joins what was begun, or begins it; and gets its output."""
+    """The next call joins the command that began, or begins it; and gets its output."""
     name = step.replace(" ", "-")
     command = f"echo ran >> /tmp/{name}; cat /tmp/{name}"
     words = [sys.executable, "-c", CONTROLLER.format(patch=STEPS[step])]
@@ -68,7 +68,7 @@ def test_a_key_runs_once_wherever_its_controller_dies(shared: Session, shared_ho
 
 
 def test_a_key_stands_for_one_command(shared: Session) -> None:
-    """Another one under it is refused; so is a cell."""
+    """Another command under it is refused; so is a cell."""
     shared.exec("true", key="one")
 
     with pytest.raises(InvalidArgument, match="another"):
@@ -107,7 +107,7 @@ def test_the_command_line_names_the_authors(shared: Session, shared_cli: Any, tm
 
 
 def test_the_journal_and_its_keys_outlive_the_container(hf: Holdfast) -> None:
-    """What ended is told with its result, what ran is unknown, and nothing runs a second time."""
+    """Finished commands have their result, running ones are unknown, and nothing runs a second time."""
     session = hf.new("short")
     session.exec("echo done; (exit 3)", key="done")
     with pytest.raises(OutcomeUnknown):
@@ -136,8 +136,8 @@ def _remove(hf: Holdfast, session: Session) -> Callable[[bytes], None]:
     return remove
 
 
-def test_forks_have_the_past_of_their_moment(hf: Holdfast) -> None:
-    """Entries, keys and what ran. What came later elsewhere is another timeline; its keys are free."""
+def test_forks_have_the_past_of_their_snapshot(hf: Holdfast) -> None:
+    """Entries, keys and commands. Later ones elsewhere are another timeline; their keys are free."""
     session = hf.new("trunk")
     session.exec("echo one", key="before")
     waits = "read -t 1000 go || true; echo went $go"
@@ -179,7 +179,7 @@ def test_forks_have_the_past_of_their_moment(hf: Holdfast) -> None:
 
 
 def test_commands_running_at_a_files_only_capture_are_unknown(hf: Holdfast) -> None:
-    """Its key is not free: it had begun. What had ended is told, without its output."""
+    """Their keys are not free: they had begun. Those that had ended are listed, without their output."""
     session = hf.new("files")
     session.exec("echo done", key="done")
     session.exec("read -t 1000 go", key="open")

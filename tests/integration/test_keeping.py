@@ -1,4 +1,4 @@
-"""Captures by themselves, retention, quota, garbage and the tree, against a real engine."""
+"""Automatic captures, retention, quota, garbage and the tree, against a real engine."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from holdfast.runtime.store.policy import Policy
 
 
 def _auto(hf: Holdfast) -> list[tuple[str, str]]:
-    """What the automatic snapshots were taken for, oldest first."""
+    """Return the triggers of the automatic snapshots, oldest first."""
     hf.context.background.settle()
     told = [row.details["auto"] for row in hf.store.snapshots() if "auto" in row.details]
     return [(one["trigger"], one["what"]) for one in told]
 
 
 def test_a_session_is_captured_around_its_commands(hf: Holdfast) -> None:
-    """Before what is risky, after what fails, after so many; the oldest go; commands are untouched."""
+    """Before a risky one, after a failure, after every few; the oldest go; commands are untouched."""
     work = hf.new("work", policy={"before_risky": True, "on_failure": True, "every": 3, "keep": 2})
     assert work.exec("mkdir /srv/x; echo kept > /srv/x/file").exit_code == 0
     assert _auto(hf) == []
@@ -62,8 +62,8 @@ def test_a_failed_capture_is_reported_once_and_fails_no_command(hf: Holdfast) ->
     assert work.exec("echo fine").text == "fine\n"
 
 
-def test_a_snapshot_by_hand_is_not_automatic(hf: Holdfast) -> None:
-    """Also where nothing has happened since an automatic one, and it shares everything with that."""
+def test_a_manual_snapshot_is_not_automatic(hf: Holdfast) -> None:
+    """Also where nothing has happened since an automatic one, with which it shares everything."""
     work = hf.new("work")
     autosnapshot.take(hf.context, work.id, Policy(), "every", "1 command")
     mine = work.snapshot("mine")
@@ -75,8 +75,8 @@ def test_a_snapshot_by_hand_is_not_automatic(hf: Holdfast) -> None:
     assert mine.reason is None
 
 
-def test_garbage_is_what_nothing_needs(hf: Holdfast, cli: Any) -> None:
-    """Leftovers go; what is pinned, manual, suspended in, or restored from stays, and works."""
+def test_only_unneeded_data_is_garbage(hf: Holdfast, cli: Any) -> None:
+    """Leftovers go; snapshots that are pinned, manual, suspended in, or restored from stay, and work."""
     work = hf.new("work", policy={"keep": 9})
     kept = {}
     for name in ("pinned", "expired", "base"):
@@ -116,7 +116,7 @@ def test_garbage_is_what_nothing_needs(hf: Holdfast, cli: Any) -> None:
     assert {one["name"] for one in told if one["kind"] == "snapshot"} == {kept["expired"].name}
     done = [one for one in cli("gc", "--json").json if one["kind"] != "pages"]
 
-    # To remove the expired snapshot removes images without one, too.
+    # Removing the expired snapshot also removes images without one.
     swept = [one for one in told if one["kind"] != "image"]
     assert [(one["kind"], one["name"]) for one in done if one["kind"] != "image"] == [
         (one["kind"], one["name"]) for one in swept
@@ -133,7 +133,7 @@ def test_garbage_is_what_nothing_needs(hf: Holdfast, cli: Any) -> None:
 
 
 def test_idle_sessions_are_captured_by_a_pass(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once after a while of nothing done; not again while nothing more is done."""
+    """Once after a while without activity; not again while there is none."""
     work = hf.new("work", policy={"idle": "1h"})
     work.exec("step=1")
     assert hf.keeping.capture_idle() == []
@@ -145,12 +145,12 @@ def test_idle_sessions_are_captured_by_a_pass(hf: Holdfast, monkeypatch: pytest.
     assert _auto(hf) == [("idle", "idle for long")]
     work.exec("step=2")
     assert len(_auto(hf)) == 1
-    work.exec("step=3")  # nothing was done before it for two hours, it seems
+    work.exec("step=3")  # as if nothing was done before it for two hours
     assert len(_auto(hf)) == 2
 
 
 def test_the_command_line_shows_and_keeps(shared_hf: Holdfast, shared: Any, shared_cli: Any) -> None:
-    """The table, the tree with what was run, pins, policies and quotas, for people and programs."""
+    """The table, the tree with its commands, pins, policies and quotas, for people and programs."""
     shared.exec("true # made something")
     taken = shared.snapshot("tree-top", "filesystem", reason="for the tree")
     shared.exec("true # made more")

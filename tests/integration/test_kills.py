@@ -1,4 +1,4 @@
-"""Whoever is killed in the middle of a capture or a restore: the session is well, or is said not to be."""
+"""Processes killed in the middle of a capture or restore: the session works, or is reported broken."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def storm(hf: Holdfast) -> Storm:
 
 
 def test_kills_at_random_moments_are_survived_or_reported(storm: Storm) -> None:
-    """Nothing is lost in silence, and nothing is left over."""
+    """Nothing is lost silently, and nothing is left over."""
     found = [
         storm.round(operation, victim)
         for operation, victim in zip(("snapshot", "fork", "suspend", "fork"), VICTIMS, strict=True)
@@ -44,7 +44,7 @@ def test_kills_at_random_moments_are_survived_or_reported(storm: Storm) -> None:
 
 
 def test_connections_outlive_a_killed_criu(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is killed when it has read all of them, and nobody else could tell them to go on."""
+    """It is killed when it has read all of them, and no other process could resume them."""
     Storm(hf, seed=5).begin()
     decide = Link.decide
 
@@ -61,10 +61,8 @@ def test_connections_outlive_a_killed_criu(hf: Holdfast, monkeypatch: pytest.Mon
         assert look(hf.session("victim")) == ""
 
 
-def test_connections_outlive_a_death_in_the_middle_of_one(
-    hf: Holdfast, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Killed while it reads a connection, CRIU leaves it in repair mode: someone else mends that.
+def test_connections_outlive_a_death_while_one_is_read(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed while it reads a connection, CRIU leaves it in repair mode: another process mends that.
 
     If it was CRIU alone, the process that drives it; if the whole checkpointer ended, the next one.
     """
@@ -94,7 +92,7 @@ def test_connections_outlive_a_death_in_the_middle_of_one(
 
 
 def being_read(container_pid: int) -> int:
-    """Put every connection of a session into the mode in which CRIU reads one; how many."""
+    """Put every connection of a session into the mode in which CRIU reads one; return their number."""
     found = 0
     for pid, fd, _ in pidfd_files.sockets(container_pid):
         with suppress(OSError), pidfd_files.borrow(pid, fd) as connection:
@@ -105,7 +103,7 @@ def being_read(container_pid: int) -> int:
 
 @pytest.fixture
 def slow_image(hf: Holdfast) -> Iterator[str]:
-    """An image that the engine needs a while to make a container of: it copies a volume's content."""
+    """Build an image that the engine needs a while to make a container of: it copies a volume's content."""
     ref = "holdfast-test/slow"
     session = hf.new("source")
     assert session.exec("mkdir /srv/volume && head -c 400M /dev/zero > /srv/volume/zeros", timeout=120).ok
@@ -117,7 +115,7 @@ def slow_image(hf: Holdfast) -> Iterator[str]:
 
 
 def test_a_container_made_after_its_caller_died_is_removed(hf: Holdfast, slow_image: str) -> None:
-    """The engine goes on with a request whose client was killed; until it is done, none can be removed."""
+    """The engine continues with a request whose client was killed; until it is done, none can be removed."""
     mine = {"holdfast_home": hf.home.digest, "holdfast_role": "session"}
     # Sessions refuse images with volumes; nothing else makes an engine slow.
     program = (
@@ -140,7 +138,7 @@ def test_a_container_made_after_its_caller_died_is_removed(hf: Holdfast, slow_im
 
 
 def supervisor(session: Session, hf: Holdfast) -> int:
-    """The pid of the session's supervisor on this host."""
+    """Return the pid of the session's supervisor on this host."""
     state = hf.engine.inspect(session.row.container_id or "")
     assert state is not None
     with open(f"/proc/{state.pid}/task/{state.pid}/children") as children:  # noqa: PTH123
@@ -149,7 +147,7 @@ def supervisor(session: Session, hf: Holdfast) -> int:
 
 @pytest.fixture
 def deaf(hf: Holdfast) -> Iterator[tuple[Session, int]]:
-    """A session whose supervisor stands still for ever."""
+    """Make a session whose supervisor is stopped for good."""
     session = hf.new("deaf")
     session.snapshot("before")
     pid = supervisor(session, hf)
@@ -159,7 +157,7 @@ def deaf(hf: Holdfast) -> Iterator[tuple[Session, int]]:
         os.kill(pid, signal.SIGCONT)
 
 
-def test_a_session_that_does_not_answer_is_said_not_to(
+def test_an_unresponsive_session_is_reported(
     hf: Holdfast, deaf: tuple[Session, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a capture that was cut short; with the way back, until it answers again."""
@@ -181,10 +179,10 @@ def test_a_session_that_does_not_answer_is_said_not_to(
     assert hf.session("deaf").row.details.get("unhealthy") is None
 
 
-def test_a_session_that_does_not_answer_can_go_back(
+def test_an_unresponsive_session_can_be_rewound(
     hf: Holdfast, deaf: tuple[Session, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the message offers works, though nothing can be kept of the present."""
+    """The command in the message works, though nothing can be kept of the present."""
     session, _ = deaf
     monkeypatch.setattr(after_capture, "REPLY_SECONDS", 0.2)
     monkeypatch.setattr(after_capture, "GLANCE", 0.2)
@@ -192,6 +190,6 @@ def test_a_session_that_does_not_answer_can_go_back(
 
     hf.session("deaf").rewind("before", discard=True)
 
-    # It is the container that did not answer that is marked, not the session.
+    # The container that did not answer is marked, not the session.
     monkeypatch.setattr(after_capture, "answers", lambda *_: False)
     assert hf.session("deaf").exec("echo here").text == "here\n"

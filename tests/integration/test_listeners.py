@@ -1,4 +1,4 @@
-"""Servers listen on in copies, wherever they listened, and connections in every state are what they were."""
+"""Servers keep listening in copies on any address, and connections in every state are unchanged."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ print(json.dumps(said))
 
 
 def test_connections_in_every_state_come_back(hf: Holdfast) -> None:
-    """Bytes on their way are read, then the end; listeners whose queue was full take new callers."""
+    """Bytes on their way are read, then the end; listeners whose queue was full accept new callers."""
     session = hf.new("states")
     told = session.cell(STATES, timeout=60)
     assert told.status == "ok", told.error
@@ -141,7 +141,7 @@ print(json.dumps([name for name, well in said.items() if not well]))
 
 
 def test_listeners_come_back_on_all_addresses(hf: Holdfast, ipv6_network: Any) -> None:
-    """Any, the own one, which is another in a copy, IPv6 ones that a copy may lack, and groups of a port."""
+    """Any, its own one, which differs in a copy, IPv6 ones that a copy may lack, and groups of a port."""
     session = hf.new("listening")
     ipv6_network.connect(session.row.container_id)
     ask = "ip -6 -o addr show scope global | awk '{print $4}' | cut -d/ -f1"

@@ -1,6 +1,6 @@
-"""A live snapshot brings back what was there; the captured session does not notice; forks are apart.
+"""A live snapshot restores the whole state; the captured session does not notice; forks are independent.
 
-One session full of state is captured once and restored twice; each test looks at one kind of state in all
+One session full of state is captured once and restored twice; each test checks one kind of state in all
 three, and changes only what no other test reads.
 """
 
@@ -128,7 +128,7 @@ def printed(session: Session, code: str) -> str:
     return result.stdout.strip()
 
 
-def test_the_shell_is_as_it_was(three: Three) -> None:
+def test_the_shell_is_unchanged(three: Three) -> None:
     """Directory, variables, exported or not, functions and aliases."""
     for session in three.all:
         assert said(session, 'echo "$PWD $EXPORTED $local_only"; greet you; twice') == (
@@ -137,7 +137,7 @@ def test_the_shell_is_as_it_was(three: Three) -> None:
 
 
 def test_history_is_there(three: Three) -> None:
-    """What was run before the capture can be recalled."""
+    """Commands run before the capture can be recalled."""
     for session in three.all:
         assert "export EXPORTED=kept" in said(session, "history")
 
@@ -173,14 +173,14 @@ def test_threads_continue(three: Three) -> None:
         assert printed(session, code) == "True"
 
 
-def test_a_server_still_answers(three: Three) -> None:
+def test_a_server_keeps_answering(three: Three) -> None:
     """A process that listened before the capture listens after it."""
     for session in three.all:
         assert said(session, "curl -s http://127.0.0.1:8000/page") == "index"
 
 
 def test_files_without_a_name_survive(three: Three) -> None:
-    """An open file that was deleted, by what is in it."""
+    """An open file that was deleted, with its content."""
     for session in three.all:
         assert said(session, "cat /proc/$$/fd/8") == "nameless"
 
@@ -192,7 +192,7 @@ def test_shared_memory_survives(three: Three) -> None:
 
 
 def test_connections_within_the_session_survive(three: Three) -> None:
-    """What was in flight arrives, and the connection can be used in both directions."""
+    """Data in flight arrives, and the connection can be used in both directions."""
     for session in three.all:
         code = (
             "first = accepted.recv(99)\n"
@@ -235,7 +235,7 @@ def test_sessions_have_names_of_their_own(three: Three) -> None:
 
 
 def test_they_do_not_disturb_each_other(three: Three) -> None:
-    """Files, variables and kernels are apart from the moment of the capture on."""
+    """Files, variables and kernels are separate from the capture on."""
     for session in three.all:
         said(session, f"echo {session.name} > /srv/mine; mine={session.name}")
         session.cell(f"mine = {session.name!r}")
@@ -253,7 +253,7 @@ def test_limits_hold_after_a_restore(three: Three) -> None:
 
 
 def test_a_restored_session_can_be_captured_again(three: Three) -> None:
-    """Generations: three more, each from the one before."""
+    """Three more generations, each from the one before."""
     session = three.second
     for number in range(3):
         session = session.snapshot().restore(f"generation-{number}")
@@ -269,7 +269,7 @@ def test_the_lineage_is_kept(three: Three) -> None:
 
 
 def test_files_and_memory_are_of_one_instant(hf: Holdfast) -> None:
-    """A counter written as fast as possible: what the process remembers is what its files say."""
+    """A counter written as fast as possible: the process remembers what its files say."""
     session = hf.new("torn")
     assert session.cell(WRITER, timeout=60).status == "ok"
     for number in range(3):
@@ -293,7 +293,9 @@ def test_a_stopped_job_stays_stopped(hf: Holdfast) -> None:
 
 
 def test_a_command_continues_across_captures(hf: Holdfast) -> None:
-    """Whoever waits for a command gets all of its output once, though its session is captured meanwhile."""
+    """A caller that waits for a command gets all of its output once, though its session is captured
+    meanwhile.
+    """
     session = hf.new("busy")
     taken: list[Snapshot] = []
     commands: set[str | None] = set()

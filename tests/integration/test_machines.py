@@ -1,4 +1,4 @@
-"""The second machine and the registries that other tests rely on are what they are said to be."""
+"""The second machine and the registries that other tests rely on are what they claim to be."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def test_the_second_machine_shares_nothing(second: Machine, hf: Holdfast) -> Non
 def test_a_door_leads_to_one_registry(
     second: Machine, registry: Registry, password_registry: Registry, door: Callable[[Registry], Relay]
 ) -> None:
-    """What is opened is reached under the address it has here; what is not, is not."""
+    """An opened address is reached under the name it has here; others are not."""
     door(registry)
     command = ("curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}")
     assert second.run(*command, f"http://{registry.address}/v2/").stdout == "200"
     assert second.run(*command, f"http://{password_registry.address}/v2/").returncode == 7
 
 
-def test_registries_want_what_they_are_said_to_want(
+def test_registries_require_their_credentials(
     registry: Registry, password_registry: Registry, token_registry: Registry, token_server: TokenServer
 ) -> None:
     """One nothing, one a password, one a token that its server signed for the same."""

@@ -1,4 +1,4 @@
-"""A test suite is captured in its middle, then killed; restored, or forked, it goes on to its end.
+"""A test suite is captured halfway, then killed; restored or forked, it continues to its end.
 
 The suite cannot pass its middle before a gate is opened, so that the capture is in its middle on any machine.
 """
@@ -77,7 +77,7 @@ def ticks():
 
 @dataclass(frozen=True)
 class Job:
-    """What came of it, and what was known at the moment of the capture."""
+    """The outcome, and what was known at the capture."""
 
     snapshot: Snapshot
     told: Exception | None
@@ -151,7 +151,7 @@ def job(shared_hf: Holdfast) -> Job:
     forks = snapshot.fork(3, "fork")
     results = []
     for one in [restored, *forks]:
-        # Opened in one after the other: a gate that opened for others too would be found out.
+        # Opened in one after the other: a gate that opened for others as well would be noticed.
         followed = Followed(partial(one.join, command))
         followed.until(b"test_%02d" % MIDDLE)
         assert followed.result is None
@@ -198,7 +198,7 @@ def test_the_suite_ends_as_if_it_had_not_been_interrupted(job: Job) -> None:
 
 
 def test_the_kernel_continues(job: Job) -> None:
-    """Its array is equal, and its counter counts on from where it was."""
+    """Its array is equal, and its counter continues from where it was."""
     for session in job.all:
         assert value(session, "checksum()") == job.checksum
         found = int(value(session, "count"))
@@ -214,7 +214,7 @@ def test_memory_and_files_are_of_one_instant(job: Job) -> None:
         assert grows(session, "ticks()", found)
 
 
-def test_the_shell_is_as_it_was(job: Job) -> None:
+def test_the_shell_is_unchanged(job: Job) -> None:
     """Server, jobs, directory, exported variable, function and history."""
     for session in job.all:
         assert said(session, "curl -sS http://localhost:8000/page") == TOKEN
@@ -228,7 +228,9 @@ def test_the_shell_is_as_it_was(job: Job) -> None:
 
 
 def test_forks_diverge(job: Job) -> None:
-    """What a fork does to its files, shell and kernel, neither its siblings nor the restored session see."""
+    """Changes by a fork to its files, shell and kernel are seen neither by its siblings nor by the restored
+    session.
+    """
     for number, fork in enumerate(job.forks):
         said(fork, f"touch own-{number}; export EXPORTED=fork-{number}")
         assert fork.cell(f"array[:3] = b'{number}' * 3").ok

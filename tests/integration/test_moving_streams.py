@@ -1,4 +1,4 @@
-"""Connections whose bytes still move while they are captured: the kernel goes on when programs stand still.
+"""Connections whose bytes still move while they are captured: the kernel continues when programs are frozen.
 
 Within a session a slow path keeps them moving for as long as a capture takes; to outside the other end does.
 """
@@ -35,7 +35,7 @@ assert code == 0, errors
 
 
 def slow_down(session: Session) -> None:
-    """Have the path between two programs of a session lose what is sent too fast."""
+    """Make the path between two programs of a session lose what is sent too fast."""
     given = ["--user=0", "--cap-add=NET_ADMIN", f"--network=container:{session.row.container_id}"]
     done = subprocess.run(
         ["docker", "run", "--rm", *given, "--entrypoint=python3", build.reference("toolbox"), "-c", SLOW],
@@ -126,7 +126,7 @@ for _ in range(4):
 
 
 def moved(session: Session) -> list[int]:
-    """Bytes sent and received until now."""
+    """Return the bytes sent and received until now."""
     return [int(word) for word in session.cell("print(*moved)").stdout.split()]
 
 

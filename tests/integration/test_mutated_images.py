@@ -1,7 +1,7 @@
 """Process images altered as a trusted signer of bundles could: every kind, every field, every byte.
 
-The judge refuses what asks for more than a session may have, says nothing else, and ends; an import lets
-nothing of it in; what it does not refuse is restored for real, and the host is as it was.
+The judge refuses any that ask for more than a session may have, prints nothing else, and ends; an import lets
+nothing of them in; those it does not refuse are restored for real, and the host is unchanged.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PROBES = (
 CLIMB = "/proc/self/cwd/../../../proc/2/root"
 """From CRIU's working directory up to the checkpointer's root, and through a kernel thread to the host's."""
 
-# What nobody judges, and why it needs no judge: fields as `image: path`, * stands for anything.
+# Fields that need no judge, and why: as `image: path`, * stands for anything.
 HARMLESS: dict[str, str] = {
     "what the program may do to itself": """
         core: tc.comm core: thread_core.comm core: tc.personality core: tc.flags core: tc.exit_code
@@ -107,7 +107,7 @@ HARMLESS: dict[str, str] = {
     "taken out on its way (login_ids.py)": "core: tc.loginuid",
 }
 
-# Each is what somebody would try who knows CRIU: the image, what is done to it, and the words of its refusal.
+# Attempts of someone who knows CRIU: the image, the change to it, and the words of its refusal.
 ATTACKS: dict[str, tuple[str, str, str]] = {
     "a socket on the host": (
         "files",
@@ -196,7 +196,7 @@ class Corpus:
         return [json.loads(line) for line in printed.splitlines()]
 
     def forged(self, attacks: dict[str, tuple[str, str, str]], canary: Path) -> dict[str, tuple[str, bytes]]:
-        """The image of each attack."""
+        """Return the image of each attack."""
         changes = [
             (image.replace("ROOT", str(self.root)), change.replace("CLIMB", f"{CLIMB}{canary}"))
             for image, change, _ in attacks.values()
@@ -224,7 +224,7 @@ def corpus(
     keys.new()
     key = keys.signer()
     assert key is not None
-    # Layers that are known to be there are not read: compressing the image takes longer than all the rest.
+    # Layers known to be there are not read: compressing the image takes longer than all the rest.
     known = Remembered(shared_hf.home.root / "cache" / "layers.json")
     for layer in image_layers.look(shared_hf.engine, str(taken.row.image_id)).layers:
         known.add(
@@ -263,7 +263,7 @@ def canary(tmp_path: Path) -> Iterator[Path]:
 
 
 def state(folder: Path) -> list[tuple[str, int, int, int, bytes]]:
-    """All of the host that a session could have changed there."""
+    """Return all of the host that a session could have changed there."""
     found = [folder, *sorted(folder.rglob("*"))]
     return [
         (str(path), one.st_mode, one.st_uid, one.st_ino, path.read_bytes() if path.is_file() else b"")
@@ -273,7 +273,7 @@ def state(folder: Path) -> list[tuple[str, int, int, int, bytes]]:
 
 
 def refused(one: dict[str, Any]) -> bool:
-    """Whether the judge refuses what the checkpointer describes."""
+    """Check whether the judge refuses what the checkpointer describes."""
     if "refused" in one:
         return True
     if not one["processes"]:
@@ -285,7 +285,7 @@ def refused(one: dict[str, Any]) -> bool:
 
 
 def assert_swept(told: list[dict[str, Any]]) -> None:
-    """That each field is judged, or known to need none."""
+    """Assert that each field is judged, or known to need no judge."""
     judged: dict[str, bool] = defaultdict(bool)
     for one in told:
         judged[one["field"]] |= refused(one)
@@ -309,7 +309,7 @@ def pairs(text: str) -> list[tuple[str, str]]:
 
 
 def test_every_field_of_an_image_is_judged_or_known_to_be_harmless(corpus: Corpus) -> None:
-    """Set to values no session has; a field of a newer CRIU is found here, too."""
+    """Set to values no session has; also finds a field of a newer CRIU."""
     assert_swept(corpus.run("sweep", "3"))
 
 
@@ -325,7 +325,7 @@ def test_damaged_images_are_described_or_refused_and_nothing_else(corpus: Corpus
 def test_an_import_refuses_what_no_session_may_have(
     corpus: Corpus, elsewhere: Holdfast, tmp_path: Path, canary: Path
 ) -> None:
-    """Digests and signature hold, by a key that is trusted; what was not altered comes in."""
+    """Digests and signature hold, by a trusted key; unaltered ones are imported."""
     wrong: dict[str, str] = {}
     for name, (image, data) in corpus.forged(ATTACKS, canary).items():
         forgery = copy.deepcopy(corpus.hollow)
@@ -342,8 +342,8 @@ def test_an_import_refuses_what_no_session_may_have(
     elsewhere.import_(corpus.hollow.write(tmp_path / "good.tar", corpus.key)).remove()
 
 
-def test_a_restore_refuses_them_as_well(corpus: Corpus, canary: Path) -> None:
-    """Should the home of a snapshot have been written to: nothing starts, and nothing is left."""
+def test_a_restore_refuses_altered_images(corpus: Corpus, canary: Path) -> None:
+    """In case the home of a snapshot has been written to: nothing starts, and nothing is left."""
     for name, (image, data) in corpus.forged(NASTIEST, canary).items():
         with altered(corpus, image, data), pytest.raises(HoldfastError, match=NASTIEST[name][2]):
             corpus.taken.restore("never")
@@ -356,7 +356,7 @@ def test_accepted_images_restore_within_their_rights_or_fail(corpus: Corpus, can
 
 
 def restore_mutants(corpus: Corpus, seed: int, count: int) -> dict[str, int]:
-    """Restore altered snapshots for real; returns how many came back, and how many did not."""
+    """Restore altered snapshots for real; return how many came back, and how many did not."""
     outcomes = {"restored": 0, "failed": 0}
     for one in corpus.run("emit", str(seed), str(count)):
         with altered(corpus, one["name"], base64.b64decode(one["data"])):
@@ -380,7 +380,7 @@ def restore_mutants(corpus: Corpus, seed: int, count: int) -> dict[str, int]:
 
 
 def rights(hf: Holdfast, session: Session) -> list[str]:
-    """What threads of a session have beyond what one may have, as the host sees it."""
+    """Return the rights that threads of a session have beyond the allowed ones, as the host sees them."""
     container = str(session.row.container_id)
     found = []
     for words in hf.engine.client.api.top(container, "-eo pid")["Processes"]:
@@ -395,7 +395,7 @@ def rights(hf: Holdfast, session: Session) -> list[str]:
 
 
 def beyond(status: str) -> list[str]:
-    """What a thread has that no session may have."""
+    """Return the rights of a thread that no session may have."""
     lines = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
     found = [
         f"{lines['Name']}: {name} {lines[name]}"
@@ -408,7 +408,7 @@ def beyond(status: str) -> list[str]:
 
 
 def remains(hf: Holdfast) -> list[str]:
-    """What a restore could leave: containers, its folder, processes in the checkpointer."""
+    """Return what a restore could leave: containers, its folder, processes in the checkpointer."""
     found = [
         f"container {one}"
         for one in hf.engine.containers(holdfast_home=hf.home.digest, holdfast_role="session")
@@ -423,7 +423,7 @@ def remains(hf: Holdfast) -> list[str]:
 
 @contextlib.contextmanager
 def altered(corpus: Corpus, image: str, data: bytes) -> Iterator[None]:
-    """Another image in the home, with its digest in the manifest; afterwards the snapshot is whole again."""
+    """Put another image in the home, with its digest in the manifest; restore the snapshot afterwards."""
     folder = corpus.hf.home.snapshots / corpus.taken.id
     path, described = folder / "images" / image, folder / manifest.FILE
     before, text = path.read_bytes(), described.read_bytes()
@@ -443,7 +443,7 @@ def altered(corpus: Corpus, image: str, data: bytes) -> Iterator[None]:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Another file by that name: what restores have linked stays as it is."""
+    """Put another file under that name: files that restores have linked stay unchanged."""
     fresh = path.with_suffix(".fresh")
     fresh.write_bytes(data)
     fresh.replace(path)

@@ -1,4 +1,4 @@
-"""Root in a session tries every way to send a packet past a judgement by destination, and to hide that.
+"""Root in a session tries every way to send a packet past the rules on destinations, and to hide that.
 
 The sessions' network has no IPv6, so the test gives the session's interface some, from outside: the rules are
 in force before, and hold for it as for any interface.
@@ -150,7 +150,7 @@ found["priority"] = send(V4, UDP, near4, options=[(socket.SOL_SOCKET, 12, 6)])
 print(json.dumps(found))
 """
 REFUSED = {"EPERM", "EACCES", "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EADDRNOTAVAIL", "EINVAL"}
-"""What a program is told whose packet did not leave."""
+"""The errors that a program gets for a packet that did not leave."""
 
 
 def run(session: Session, program: str) -> dict[str, Any]:
@@ -179,9 +179,10 @@ def six(shared_hf: Holdfast, shared: Session) -> Session:
     return shared
 
 
-def test_no_way_to_send_a_packet_leads_past_the_rules(six: Session) -> None:
+def test_no_packet_gets_past_the_rules(six: Session) -> None:
     """Source routes, headers, foreign sources, multicast, fast open, other protocols, raw sockets,
-    transforms: each is refused, be it by the rules or before. What may be sent is sent."""
+    transforms: each is refused, by the rules or before. Allowed packets are sent.
+    """
     passes = run(six, PASSES)
     found = run(six, ATTACKS)
 
@@ -192,7 +193,7 @@ def test_no_way_to_send_a_packet_leads_past_the_rules(six: Session) -> None:
         for name, told in found.items()
         if told not in REFUSED and not told.startswith(("no socket: ", "no option: "))
     }
-    # TCP is not told of a packet that was dropped: it asks again until it gives up. The record has it.
+    # TCP does not learn of a dropped packet: it asks again until it times out. The record has it.
     silent = {
         name: int(name.split()[-1]) for name, told in left.items() if told == "sent" and " tcp " in name
     }
@@ -212,8 +213,8 @@ for number in range(3000):
 """
 
 
-def test_a_flood_of_destinations_is_bounded_and_said_to_be_one(shared_hf: Holdfast, shared: Session) -> None:
-    """It fills the record, which is as large as it was; what came before is in it, and all is refused."""
+def test_a_flood_of_destinations_is_bounded_and_reported(shared_hf: Holdfast, shared: Session) -> None:
+    """It fills the record, whose size is fixed; earlier entries are in it, and all is refused."""
     session = shared_hf.new("flooding")
     said(session, "curl -sm 5 10.99.99.99:9999")
     assert session.network().refused_more is False
@@ -226,7 +227,7 @@ def test_a_flood_of_destinations_is_bounded_and_said_to_be_one(shared_hf: Holdfa
     assert (reached.refused_more, len(reached.refused), "10.99.99.99:9999" in places) == (True, SIZE, True)
     assert {one.place for one in again.refused} == places
     assert len(list(session.events(kinds=["refused"]))) == SIZE
-    # A record that is full refuses all the same.
+    # A full record refuses all the same.
     refused = run(session, 'print(json.dumps(both("4", near4)))')
     assert set(refused.values()) == {"ECONNREFUSED", "EPERM"}
 
@@ -246,10 +247,10 @@ def test_refusals_are_events_while_followed(shared: Session) -> None:
     assert (counted["10.44.0.1:4444"], counted["10.44.0.2:4444"]) == (4, 1)
 
 
-def test_a_first_process_that_is_not_ours_is_not_let_go(
+def test_a_foreign_first_process_is_not_released(
     shared_hf: Holdfast, shared: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
-    """Not even without a network, where no checkpointer looks."""
+    """Not even without a network, where no checkpointer checks."""
     real = init_program.obtain(shared_hf.engine, shared_hf.home, print)
     copy = tmp_path / "init"
     copy.write_bytes(real.read_bytes())

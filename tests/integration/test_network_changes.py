@@ -1,4 +1,4 @@
-"""What a session reaches is changed from outside: at once, as a whole, and for all that comes after it."""
+"""A session's network policy changed from outside: at once, as a whole, and for everything after it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def patient(host: Place) -> Iterator[socket.socket]:
 
 
 def reaches(session: Session, host: Place) -> bool:
-    """Whether the service of the host is reached; it is refused otherwise."""
+    """Check whether the service of the host is reached; it is refused otherwise."""
     (found,) = tried(session, (host.gateway, host.port, "tcp"))
     assert found == "connected" or found in REFUSED, found
     return found == "connected"
@@ -63,8 +63,9 @@ def rest(one):
 
 
 def test_a_connection_ends_when_it_is_no_longer_allowed(shared: Session, patient: socket.socket) -> None:
-    """With the next packet that the session sends, which goes nowhere: also one that only acknowledges what
-    the other side sent."""
+    """With the next packet that the session sends, which is dropped: also one that only acknowledges what
+    the other side sent.
+    """
     address, port = patient.getsockname()
     shared.cell(TALK, timeout=PATIENCE)
     shared.allow(f"{address}:{port}")
@@ -90,11 +91,12 @@ def test_a_connection_ends_when_it_is_no_longer_allowed(shared: Session, patient
     assert f"{address}:{port}" in [one.place for one in shared.network().refused]
 
 
-def test_a_change_is_kept_by_everything_that_comes_after_it(
+def test_a_change_is_kept_by_everything_after_it(
     hf: Holdfast, host: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Forks, snapshots that share everything with the last one, going back to one of before, and resuming;
-    a copy of an older snapshot has what that had, unless something is said."""
+    """Forks, snapshots that share everything with the last one, a rewind to an earlier one, and resuming;
+    a copy of an older snapshot has that snapshot's policy, unless one is given.
+    """
     place = place_of(host)
     session = hf.new("work")
     assert not reaches(session, host)
@@ -130,7 +132,7 @@ def test_a_change_is_kept_by_everything_that_comes_after_it(
     host.service.came.clear()
 
 
-def test_another_kind_of_network_is_had_at_once(hf: Holdfast, cli: Any, host: Place) -> None:
+def test_the_kind_of_network_changes_at_once(hf: Holdfast, cli: Any, host: Place) -> None:
     """`open` and back; by the command line, which shows it."""
     session = hf.new("work")
 
@@ -145,7 +147,7 @@ def test_another_kind_of_network_is_had_at_once(hf: Holdfast, cli: Any, host: Pl
 
 
 def test_impossible_changes_are_refused_in_one_line(hf: Holdfast, cli: Any) -> None:
-    """Nothing is changed by it."""
+    """Nothing is changed by them."""
     hf.new("alone", network="none")
     work = hf.new("work", allow=["10.0.0.1:80"])
     refused: dict[tuple[str, str], dict[str, Any]] = {
@@ -173,7 +175,7 @@ def test_impossible_changes_are_refused_in_one_line(hf: Holdfast, cli: Any) -> N
 def test_a_change_that_fails_leaves_rules_and_options_as_they_were(
     shared_hf: Holdfast, shared: Session, host: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether the checkpointer cannot be had, or the new options cannot be written down."""
+    """Whether the checkpointer is not available, or the new options cannot be written down."""
 
     def refuse(*_: object, **__: object) -> None:
         raise LiveUnsupported("cannot start the checkpointer: not here")
@@ -197,7 +199,7 @@ def test_a_change_that_fails_leaves_rules_and_options_as_they_were(
     host.service.came.clear()
 
 
-def test_a_change_whose_process_is_killed_is_taken_back(hf: Holdfast, cli: Any, host: Place) -> None:
+def test_a_killed_change_is_undone(hf: Holdfast, cli: Any, host: Place) -> None:
     """By the next process that opens the home: rules and options are those of before."""
     session = hf.new("work")
     died = subprocess.run(

@@ -1,4 +1,4 @@
-"""The sessions' network is there once, whoever needs it first."""
+"""The sessions' network exists once, whichever session needs it first."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def engine() -> Iterator[Engine]:
 
 @pytest.fixture
 def name(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """That of a network that is not there yet, in the place of the one that sessions have."""
+    """Give a network that does not exist yet, in place of the sessions' network."""
     chosen = f"holdfast-test-{uuid4().hex[:8]}"
     monkeypatch.setattr(networks, "NETWORK", chosen)
     yield chosen
@@ -35,8 +35,8 @@ def name(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         engine.client.api.remove_network(network)
 
 
-def test_a_network_that_many_make_at_once_is_there_once(engine: Engine, name: str) -> None:
-    """Of two with one name the engine would use neither."""
+def test_a_network_made_concurrently_exists_once(engine: Engine, name: str) -> None:
+    """The engine would use neither of two with one name."""
     together = Barrier(AT_ONCE)
 
     def ensure(_: int) -> str:
@@ -54,8 +54,8 @@ def test_a_network_that_many_make_at_once_is_there_once(engine: Engine, name: st
     assert len(_of(engine, name)) == 1
 
 
-def test_of_two_networks_one_remains(engine: Engine, name: str) -> None:
-    """Where an engine has made two, the next session does not fail by it."""
+def test_one_of_two_networks_remains(engine: Engine, name: str) -> None:
+    """Where an engine has made two, the next session does not fail."""
     for _ in range(2):
         engine.client.api.create_network(name, driver="bridge", check_duplicate=False)
     assert len(_of(engine, name)) == 2
@@ -65,10 +65,10 @@ def test_of_two_networks_one_remains(engine: Engine, name: str) -> None:
     assert len(_of(engine, name)) == 1
 
 
-def test_in_a_network_of_another_kind_a_session_goes_back_to_another_address(
+def test_a_rewind_in_another_kind_of_network_changes_the_address(
     engine: Engine, name: str, hf: Holdfast
 ) -> None:
-    """The engine gives no address of choice in a network whose addresses it chose itself; and says so."""
+    """The engine assigns no chosen address in a network whose addresses it chose itself; and says so."""
     engine.client.api.create_network(name, driver="bridge")
     session = hf.new("work")
     taken = session.snapshot()
@@ -80,10 +80,10 @@ def test_in_a_network_of_another_kind_a_session_goes_back_to_another_address(
     assert session.exec("echo ${x-none}").text == "none\n"
 
 
-def test_a_rewind_that_fails_in_such_a_network_leaves_the_session_as_it_was(
+def test_a_failed_rewind_in_such_a_network_changes_nothing(
     engine: Engine, name: str, hf: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is in the network again."""
+    """The session is in the network again."""
     engine.client.api.create_network(name, driver="bridge")
     session = hf.new("work")
     taken = session.snapshot()

@@ -1,4 +1,4 @@
-"""Programs know the files they have open again in copies, whatever the numbers of those are there."""
+"""Programs find their open files again in copies, whatever the inode numbers are there."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ PROGRAM = Path(__file__).parents[1] / "inside" / "databases.py"
 FOLDER = "/srv/databases"
 PATIENCE = 60.0
 BALLAST = 96
-"""MB: with that much, memory of a copy comes on demand."""
+"""Megabytes: with that much, memory of a copy comes on demand."""
 EXCLUDED = ["fine", "database is locked", "fine", "fine"]
 
 
 def test_sqlite_continues_in_every_mode(hf: Holdfast) -> None:
-    """Idle, reading, writing, in all kinds of journal: each writes on, and connections of one process keep
+    """Idle, reading, writing, in all kinds of journal: each continues to write, and connections of one
+    process keep
     each other out, those made in the copy and those from before. So in a copy of a copy, with memory that
     comes on demand, and after a suspension.
     """
@@ -39,8 +40,10 @@ def test_sqlite_continues_in_every_mode(hf: Holdfast) -> None:
     assert said(session.resume(), 1) == expected(moved=True)
 
 
-def test_a_log_is_followed_on(hf: Holdfast) -> None:
-    """`tail -F` tells in the copy what is added, and nothing twice; it still sees that a file is replaced."""
+def test_a_log_is_still_followed(hf: Holdfast) -> None:
+    """`tail -F` prints in the copy what is added, and nothing twice; it still sees that a file is
+    replaced.
+    """
     session = hf.new("log")
     session.exec(f"mkdir {FOLDER}; cd {FOLDER}; seq 3 > log")
     for how in ("", "---disable-inotify"):
@@ -55,7 +58,7 @@ def test_a_log_is_followed_on(hf: Holdfast) -> None:
 
 
 def followed(session: Session, told: str) -> None:
-    """Wait until both have told so much, and see that it is this."""
+    """Wait until both have printed this many lines, and compare them."""
     deadline = time.monotonic() + PATIENCE
     for name in ("told", "told---disable-inotify"):
         while len(said := session.exec(f"cat {name}").text.split()) < len(told.split()):
@@ -65,7 +68,7 @@ def followed(session: Session, told: str) -> None:
 
 
 def expected(*, moved: bool) -> dict[str, Any]:
-    """What is said where all is well."""
+    """Return the expected output."""
     held = ("idle", "reading", "about to write", "writing", "wal", "truncate", "persist", "exclusive")
     return {
         **dict.fromkeys(held, "fine"),
@@ -79,7 +82,7 @@ def expected(*, moved: bool) -> dict[str, Any]:
 
 
 def said(session: Session, turn: int) -> dict[str, Any]:
-    """Have the program use its databases, and say what came of it."""
+    """Make the program use its databases, and return its report."""
     session.exec(f": > {FOLDER}/go-{turn}")
     until(session, f"said-{turn}")
     told: dict[str, Any] = json.loads(session.exec(f"cat {FOLDER}/said-{turn}").text)

@@ -1,4 +1,4 @@
-"""People at a session's shell, and what was recorded of it, with real terminals and captures."""
+"""People at a session's shell, and the recordings of it, with real terminals and captures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def attach(cli: Any, name: str, *options: str, actor: str = "person:alice", size
         dimensions=size,
         timeout=PATIENCE,
     )
-    # The line that tells how one stands; the terminal is raw from here on.
+    # The line with the shell's status; the terminal is raw from here on.
     terminal.expect("You are watching|The shell is held")
     return terminal
 
@@ -45,18 +45,18 @@ def leave(terminal: Any) -> None:
 
 
 def until(true: Callable[[], object]) -> None:
-    """Ask until it is so; the test's own time limit ends what never is."""
+    """Ask until it is so; the test's own time limit ends an endless wait."""
     while not true():
         pass
 
 
 def at_prompt(session: Session) -> None:
-    """Wait until its shell is done with everything and reads."""
+    """Wait until its shell has finished everything and reads."""
     until(lambda: session.shell().state == "prompt")
 
 
 def screen_of(cast: Path) -> Emulator:
-    """What a player of the format shows at the end."""
+    """Return the final screen of a player of the format."""
     header, *events = [json.loads(line) for line in cast.read_text().splitlines()]
     terminal = Emulator(header["height"], header["width"])
     for at, code, data in events:
@@ -70,7 +70,9 @@ def screen_of(cast: Path) -> Emulator:
 
 
 def test_people_and_agents_share_a_shell(hf: Holdfast, cli: Any, tmp_path: Path) -> None:
-    """Who attached holds it, over a snapshot, until they are lost; a fork is free; all is recorded."""
+    """An attached person holds it, across a snapshot, until they are lost; a fork is free; all is
+    recorded.
+    """
     session = hf.new("ours")
     session.exec("PS1='at-$USER> '")
     alice = attach(cli, "ours")
@@ -92,7 +94,7 @@ def test_people_and_agents_share_a_shell(hf: Holdfast, cli: Any, tmp_path: Path)
     fork = taken.restore("copy")
     assert fork.terminal.lease().holder is None
     assert "GNU nano" in fork.terminal.screen().text
-    # Nobody is attached there, so the terminal has its own size again: nano has painted all 40 rows.
+    # No one is attached there, so the terminal has its own size again: nano has painted all 40 rows.
     until(lambda: fork.terminal.screen().text.count("\n") == 39)
     fork.terminal.send("forked\x18y\r")
     at_prompt(fork)
@@ -141,7 +143,7 @@ def test_input_during_a_snapshot_arrives_once(hf: Holdfast, cli: Any) -> None:
 
 
 def test_replay_without_a_terminal_writes_all_of_it(hf: Holdfast, cli: Any) -> None:
-    """The output comes at once, without what would make a terminal answer; a cast is told as JSON."""
+    """The output comes at once, without queries that a terminal would answer; a cast is described as JSON."""
     session = hf.new("seen")
     session.exec(r"printf 'visi''ble\e[6n\n'")
     at_prompt(session)

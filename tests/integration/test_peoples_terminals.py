@@ -24,13 +24,13 @@ OFF = ("mouse_any_flag", "alternate_on", "insert_flag", "keypad_cursor_flag", "k
 ON = ("cursor_flag", "wrap_flag")
 MODES = " ".join(f"#{{{name}}}" for name in (*OFF, *ON))
 SANE = "0 0 0 0 0 0 1 1"
-# Everything at once, then what finding 10 of the review did, then what shows that it is over.
+# Everything at once, then the terminal queries of an attack, then an end mark.
 ATTACK = (
     b"\x1b\\".join(cases().values())
     + f"\x1b\\\x1b]52;c;{COPIED}\x07\x1b[6n\x1b[c\x1b]2;{MARK}\x07\x1b[?1003h\x1b[?1049h\x1b[?25l".encode()
     + b"\x1b[4h\x1b=\x1b[?1h\x1b[H\x1b[2Jattacked\r\n"
 )
-# Asks as Vim and prompt_toolkit do, in raw mode, and keeps what is answered.
+# Asks as Vim and prompt_toolkit do, in raw mode, and keeps the answers.
 ASKS = """
 import os, tty
 tty.setraw(0)
@@ -56,7 +56,7 @@ def hostile(shared_hf: Holdfast, shared: Session) -> Session:
 
 
 class Person:
-    """Somebody in a tmux of their own."""
+    """A person in a tmux of their own."""
 
     def __init__(self, tmux: real.Tmux, cli: Any, folder: Path) -> None:
         self.tmux = tmux
@@ -66,7 +66,7 @@ class Person:
         self._cases.write_text(json.dumps([""]))
 
     def start(self, *arguments: str) -> tuple[str, str]:
-        """Run `holdfast` in a shell, and then note what that shell would have been typed."""
+        """Run `holdfast` in a shell, and then record what would have been typed into that shell."""
         self._answers.unlink(missing_ok=True)
         words = ["env", f"HOLDFAST_HOME={self._cli.environment['HOLDFAST_HOME']}"]
         line = shlex.join([*words, *self._cli.command("--as", "person:alice", *arguments)])
@@ -77,21 +77,21 @@ class Person:
         return self.tmux.start(["sh", "-c", f"{line}; {kept}; {modes}; {probe}"], (40, 120))
 
     def typed(self) -> bytes:
-        """What the terminal sent that nobody typed."""
+        """Return what the terminal sent although no one typed it."""
         return base64.b64decode(json.loads(self._answers.read_text())[0])
 
     def seen(self) -> str:
-        """What the screen showed when `holdfast` ended."""
+        """Return the screen at the end of `holdfast`."""
         return Path(f"{self._answers}.screen").read_text()
 
     def run(self, *arguments: str) -> str:
-        """Run `holdfast` until it ends; its pane."""
+        """Run `holdfast` until it ends; return its pane."""
         pane, told = self.start(*arguments)
         self.tmux("wait-for", told)
         return pane
 
     def unharmed(self, pane: str) -> bool:
-        """Whether the shell was typed nothing, and nothing was copied, named or left switched on."""
+        """Check that nothing was typed into the shell, and nothing was copied, named or left switched on."""
         assert self.typed() == b""
         assert self.tmux("list-buffers") == ""
         assert MARK not in self.tmux.held(pane)
@@ -110,7 +110,7 @@ def person(hostile: Session, shared_cli: Any, tmp_path: Path) -> Iterator[Person
 
 
 def until(true: Callable[[], object]) -> None:
-    """Ask until it is so; the test's own time limit ends what never is."""
+    """Ask until it is so; the test's own time limit ends an endless wait."""
     while not true():
         pass
 
@@ -144,12 +144,12 @@ def test_replay_harms_no_terminal(person: Person, hostile: Session) -> None:
 
 
 def test_attach_harms_neither_shell(person: Person, hostile: Session) -> None:
-    """Neither the person's nor the session's is typed anything; programs that ask are answered."""
+    """Nothing is typed into the person's shell or the session's; programs that ask are answered."""
     pane, told = person.start("attach", "shared")
     person.sees(pane, "held by person:alice")
     person.tmux("send-keys", "-t", pane, "cat /tmp/attack; reset -I; echo cle''an-1", "Enter")
     person.sees(pane, "clean-1")
-    # What was typed for the shell would be in front of this.
+    # Anything typed into the shell would precede this.
     person.tmux("send-keys", "-t", pane, "echo cle''an-2", "Enter")
     person.sees(pane, "\nclean-2")
     assert person.tmux("list-buffers") == ""

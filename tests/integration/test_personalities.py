@@ -1,4 +1,4 @@
-"""A personality (setarch, linux32) is kept in copies, by those who had one and by nobody else."""
+"""Copies keep a personality (setarch, linux32) for the processes that had one, and for no others."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_personalities_are_kept(hf: Holdfast) -> None:
 
 
 def said(session: Session) -> dict[str, Any]:
-    """What each process says."""
+    """Return each process's report."""
     session.exec(": > /srv/k/go")
     until(session, [f"said-{name}" for name in VALUES])
     told = {name: json.loads(session.exec(f"cat /srv/k/said-{name}").text) for name in VALUES}

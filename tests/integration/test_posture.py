@@ -1,4 +1,4 @@
-"""What the root of a session may do, seen from the place where the supervisor runs.
+"""The rights of root in a session, seen from the place where the supervisor runs.
 
 A container with the options of a real session starts its real first process; only the supervisor is
 replaced, by a probe that tries things and writes down what happened.
@@ -41,7 +41,7 @@ def client() -> Iterator[docker.DockerClient]:
 
 @pytest.fixture(scope="module")
 def found(client: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """What the probe wrote down."""
+    """Return the probe's record."""
     engine = Engine(client)
     home = Home(tmp_path_factory.mktemp("posture") / "home").create()
     options = container_options(
@@ -99,13 +99,13 @@ def test_low_pids_stay_free(found: dict[str, Any]) -> None:
 
 
 def test_no_signal_is_blocked_or_ignored(found: dict[str, Any]) -> None:
-    """What PID 1 blocks for itself is not passed on; Python itself ignores PIPE and XFSZ."""
+    """The signals PID 1 blocks for itself are not passed on; Python itself ignores PIPE and XFSZ."""
     assert found["blocked"] == 0
     assert found["ignored_before_python"] == 0
 
 
 def test_capabilities_are_those_of_package_managers_and_servers(found: dict[str, Any]) -> None:
-    """NET_ADMIN is in no set, of PID 1 as well: a container is never given it."""
+    """NET_ADMIN is in no set, not even of PID 1: a container is never given it."""
     expected = sum(1 << bit for bit in (0, 1, 3, 4, 5, 6, 7, 8, 10, 18, 31))
 
     for who in ("self", "1"):
@@ -165,15 +165,15 @@ def test_a_user_namespace_is_refused(found: dict[str, Any]) -> None:
     assert found["unshare_u"] != 0
 
 
-def test_open_files_are_bounded(found: dict[str, Any]) -> None:
-    """Programs that loop over all possible files end soon, and may use all that they may have."""
+def test_the_number_of_open_files_is_bounded(found: dict[str, Any]) -> None:
+    """Programs that loop over all possible files end soon, and may use all that they are allowed."""
     soft, hard = found["nofile"]
 
     assert soft == hard <= 65536
 
 
 def test_threads_compilers_and_other_users_work(found: dict[str, Any]) -> None:
-    """Daily work is not in the way of the profile."""
+    """The profile does not obstruct daily work."""
     assert found["threads"] == 50
     assert found["gcc"] == [0, "42"]
     assert found["sudo"] == [0, "nobody"]

@@ -1,6 +1,6 @@
-"""What a session may do is the same after every way back: restored, forked, rewound, or only its files.
+"""A session's rights are the same after every way back: restored, forked, rewound, or only its files.
 
-The host looks at each process and thread, PID 1 among them; a program in the session tries what is forbidden.
+The host checks each process and thread, PID 1 among them; a program in the session tries forbidden actions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.runtime.api.session import Session
 
 FORBIDDEN = Path(__file__).parents[1] / "inside" / "forbidden.c"
 RIGHTS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "Seccomp", "Seccomp_filters", "NoNewPrivs")
-# A restored tree has these of its own, where a new session shares them with PID 1 or, of time, with the host.
+# A restored tree has these of its own; a new session shares them with PID 1 or, for time, with the host.
 ITS_OWN = ("ipc", "time", "time_for_children")
 BACK: dict[str, Callable[[Holdfast], Session]] = {
     "restored": lambda hf: hf.snapshot("taken").restore("restored"),
@@ -33,7 +33,7 @@ def rewound(session: Session) -> Session:
 
 
 def pids(hf: Holdfast, session: Session) -> list[int]:
-    """The processes of a session by the host's numbers, PID 1 first."""
+    """Return the processes of a session by the host's numbers, PID 1 first."""
     told = hf.engine.client.api.top(str(session.row.container_id), "-eo pid")["Processes"]
     state = hf.engine.inspect(str(session.row.container_id))
     assert state is not None
@@ -55,7 +55,7 @@ def fields(path: Path) -> dict[str, str]:
 
 
 def threads(found: list[int]) -> Iterator[tuple[str, ...]]:
-    """The rights of each thread, and whether it is of PID 1."""
+    """Return the rights of each thread, and whether it is PID 1's."""
     for pid in found:
         for status in Path(f"/proc/{pid}/task").glob("*/status"):
             told = fields(status)
@@ -64,7 +64,7 @@ def threads(found: list[int]) -> Iterator[tuple[str, ...]]:
 
 
 def namespaces(found: list[int]) -> Iterator[tuple[str, str]]:
-    """Of each process: PID 1's, the host's, or others."""
+    """Return the namespaces of each process: PID 1's, the host's, or others."""
     init, host = Path(f"/proc/{found[0]}/ns"), Path("/proc/self/ns")
     for pid in found:
         for one in Path(f"/proc/{pid}/ns").iterdir():
@@ -77,7 +77,7 @@ def namespaces(found: list[int]) -> Iterator[tuple[str, str]]:
 
 
 def mounts(init: int) -> Iterator[tuple[str, ...]]:
-    """Where what is mounted, and how."""
+    """Return what is mounted where, and how."""
     for line in Path(f"/proc/{init}/mountinfo").read_text().splitlines():
         before, _, after = line.partition(" - ")
         place, options = before.split()[4:6]
@@ -92,7 +92,7 @@ def devices(init: int) -> Iterator[tuple[str, str, int]]:
 
 
 def posture(hf: Holdfast, session: Session) -> dict[str, Any]:
-    """All of it; what names a container is left out."""
+    """Return all of it, without whatever names a container."""
     found = pids(hf, session)
     container = str(session.row.container_id)
     return {
@@ -112,7 +112,7 @@ def posture(hf: Holdfast, session: Session) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def fresh(shared_hf: Holdfast) -> dict[str, Any]:
-    """The posture of a session that was just made; it has snapshots to come back to."""
+    """Return the posture of a new session with snapshots to return to."""
     parent = shared_hf.new("parent")
     text = FORBIDDEN.read_text()
     made = parent.exec(
@@ -134,7 +134,7 @@ def test_attempts_to_leave_the_container_fail(fresh: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("way", BACK)
-def test_a_session_that_comes_back_may_do_what_a_new_one_may(
+def test_a_returning_session_has_the_rights_of_a_new_one(
     shared_hf: Holdfast, fresh: dict[str, Any], way: str
 ) -> None:
     """Rights of every thread, namespaces, ids, cgroups, limits, mounts, devices, calls, routes: all equal."""

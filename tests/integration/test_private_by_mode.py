@@ -1,4 +1,4 @@
-"""Nothing of a home is for other users of the machine, in a session's whole life and whatever the umask."""
+"""Nothing of a home is accessible to other users of the machine, at any time and under any umask."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OTHER = 4322
 def home_in_the_open(
     make_cli: Callable[[Home], Cli], clear: Callable[[Holdfast], None]
 ) -> Iterator[tuple[Home, Cli]]:
-    """A home in a folder that everybody can enter, made and used with umask 0."""
+    """A home in a folder that everyone can enter, made and used with umask 0."""
     above = Path(tempfile.mkdtemp(dir="/var/tmp"))
     above.chmod(0o755)
     before = os.umask(0)
@@ -44,7 +44,7 @@ def home_in_the_open(
         ):
             done = cli(*verb)
             assert done.code == 0, done.err
-        # The last one made a key to sign with, and said which.
+        # The last one made a signing key, and said which.
         assert f"`holdfast key trust {Keys(home).known()[0].public}`\n" in done.err
         yield home, cli
     finally:
@@ -54,8 +54,8 @@ def home_in_the_open(
         shutil.rmtree(above)
 
 
-def test_everything_in_a_home_is_its_owners_alone(home_in_the_open: tuple[Home, Cli]) -> None:
-    """With umask 0: no file, folder or socket has a right for anybody else, and folders are 0700."""
+def test_a_home_is_accessible_to_its_owner_alone(home_in_the_open: tuple[Home, Cli]) -> None:
+    """With umask 0: no file, folder or socket has a right for anyone else, and folders are 0700."""
     home, _ = home_in_the_open
     found = [home.root, *home.root.rglob("*")]
 
@@ -67,8 +67,8 @@ def test_everything_in_a_home_is_its_owners_alone(home_in_the_open: tuple[Home, 
     assert open_to_others == []
 
 
-def test_another_user_gets_through_no_door(home_in_the_open: tuple[Home, Cli]) -> None:
-    """A user of the group docker can neither read, write nor enter anything of another one's home."""
+def test_another_user_has_no_access_to_a_home(home_in_the_open: tuple[Home, Cli]) -> None:
+    """A user of the group docker can neither read, write nor enter anything of another user's home."""
     home, cli = home_in_the_open
     doors = [home.root, *home.root.rglob("*")]
     assert {"holdfast.db", "guest.sock", "checkpointer.sock"} <= {path.name for path in doors}
@@ -86,7 +86,7 @@ def test_another_user_gets_through_no_door(home_in_the_open: tuple[Home, Cli]) -
 
 
 def test_a_home_of_another_user_is_refused(home_in_the_open: tuple[Home, Cli], tmp_path: Path) -> None:
-    """Root, too, does not use what another user could change meanwhile."""
+    """Not even root uses a home that another user could change meanwhile."""
     _, cli = home_in_the_open
     foreign = tmp_path / "foreign"
     foreign.mkdir(mode=0o700)
@@ -114,7 +114,7 @@ def test_a_narrow_umask_takes_nothing_from_a_session(home_in_the_open: tuple[Hom
 
 
 def test_the_checkpointer_has_limits(home_in_the_open: tuple[Home, Cli]) -> None:
-    """Of memory, processes and its own tmpfs: what it does for one session must not starve the machine."""
+    """On memory, processes and its own tmpfs: its work for one session must not starve the machine."""
     home, _ = home_in_the_open
     engine = Engine.connect()
     try:

@@ -1,4 +1,4 @@
-"""What programs get from the kernel is the same after a capture: files, timers, signals, memory, channels.
+"""Kernel state of programs is the same after a capture: files, timers, signals, memory, channels.
 
 Each probe (tests/integration/probes) prepares one thing, is captured, and checks it itself.
 """
@@ -14,7 +14,7 @@ from holdfast import Holdfast, Session
 LARGE = {"many", "deep"}
 
 
-def test_each_finds_what_it_prepared(hf: Holdfast, probes: Callable[[Session], Any]) -> None:
+def test_each_probe_finds_its_preparations(hf: Holdfast, probes: Callable[[Session], Any]) -> None:
     """In the copy and in the captured session, all of one capture.
 
     There is so much memory that it comes back on demand if nothing is in the way.

@@ -1,4 +1,4 @@
-"""Real programs go on after a capture: some of the catalog, as `make programs` tries them."""
+"""Real programs continue after a capture: some of the catalog, as `make programs` tries them."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ QUICK = ("bash-jobs", "zombies", "other-user", "python-asyncio", "pdb", "c-files
 def test_programs_continue_in_parent_and_copies(
     hf: Holdfast, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Six at once: each result and a page; progress is told apart from them."""
+    """Six at once: each result and a page; progress is printed apart from them."""
     page = tmp_path / "page.md"
     assert app(["programs", "run", *QUICK, "--write", str(page)], standalone_mode=False) in (None, 0)
     out, told = capsys.readouterr()

@@ -32,7 +32,7 @@ def served(shared: Session) -> Session:
 
 
 def hold(session: Session) -> None:
-    """Let the kernel hold files and a name, and wait until it is known: a kernel may be slow."""
+    """Make the kernel hold files and a name, and wait until the pulse shows it: a kernel may be slow."""
     session.cell(HOLD)
     while not any(
         kernel.variables is not None and "table" in {row.name for row in kernel.variables.rows}
@@ -50,7 +50,7 @@ def serve(session: Session, port: int) -> Port:
 
 
 def test_listeners_and_their_answers(served: Session, shared_cli: Any) -> None:
-    """A port is told with its process, what started that, and the answer of the server."""
+    """A port is reported with its process, that process's origin, and the answer of the server."""
     done = shared_cli("pulse", "shared", "--port", "8123", "--json")
     (listener,) = done.json["listeners"]
     assert (done.code, done.json["answers"], listener["http_status"]) == (0, True, 200)
@@ -77,7 +77,7 @@ def test_a_server_that_hangs_is_recognized(served: Session, shared_cli: Any) -> 
 
 
 def test_one_screen_for_people(served: Session, shared_cli: Any) -> None:
-    """Shell, kernel, processes, sockets and locks are on it, and where the session comes from."""
+    """It has shell, kernel, processes, sockets and locks, and the session's origin."""
     done = shared_cli("pulse", "shared")
     assert done.code == 0
     for expected in ("shared · up ", "kernel main: idle", "table dict 1", ":8123", "/tmp/gone", "deleted"):
@@ -85,7 +85,7 @@ def test_one_screen_for_people(served: Session, shared_cli: Any) -> None:
 
 
 def test_json_is_the_value_of_the_interface(served: Session, shared_cli: Any) -> None:
-    """Limits are those the session was made with, and the supervisor's own children are its."""
+    """Limits are those the session was made with, and the supervisor's own children count as its own."""
     found = served.pulse()
     told = shared_cli("pulse", "shared", "--json").json
     assert set(told) == set(found.as_dict())
@@ -106,7 +106,7 @@ def test_json_is_the_value_of_the_interface(served: Session, shared_cli: Any) ->
 
 
 def test_processes_of_other_users_are_open_to_us(served: Session) -> None:
-    """Files and sockets of a process of another user are told as those of our own."""
+    """Files and sockets of a process of another user are reported like our own."""
     code = (
         "import socket, time; f = open('/tmp/theirs', 'w'); "
         "s = socket.create_server(('', 8125)); time.sleep(999)"
@@ -124,7 +124,7 @@ def test_processes_of_other_users_are_open_to_us(served: Session) -> None:
 
 
 def test_one_file_and_one_process(served: Session, shared_cli: Any) -> None:
-    """Who has a file open, and everything about who that is; with exit codes for scripts."""
+    """The processes that have a file open, and everything about one process; with exit codes for scripts."""
     done = shared_cli("pulse", "shared", "--file", "/tmp/kept", "--json")
     (opened,) = done.json["opened"]
     assert (done.code, opened["offset"], opened["locks"][0]["mode"]) == (0, 100, "write")
@@ -147,7 +147,7 @@ def test_bytes_written_since_the_image(served: Session) -> None:
 
 
 def test_watching_ends_on_request(served: Session, shared_cli: Any) -> None:
-    """One line of JSON for each look, until it is interrupted, which is no error."""
+    """One line of JSON for each sample, until it is interrupted, which is not an error."""
     process = shared_cli.start(
         "pulse", "shared", "--watch", "--json", "--no-screen", "--interval", "0.2", stdout=subprocess.PIPE
     )
@@ -160,7 +160,7 @@ def test_watching_ends_on_request(served: Session, shared_cli: Any) -> None:
 
 
 def test_watching_restores_the_screen(served: Session, shared_cli: Any) -> None:
-    """On a terminal it takes the second screen and gives the first one back."""
+    """On a terminal it uses the alternate screen and then restores the first one."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "holdfast", "pulse", "shared", "--watch", "--interval", "0.2"],
@@ -186,7 +186,7 @@ def test_watching_restores_the_screen(served: Session, shared_cli: Any) -> None:
 
 
 def test_a_restored_session_has_the_same_pulse(hf: Holdfast) -> None:
-    """Processes, locks, deleted files, ports, names and what started them are there after a restore."""
+    """Processes, locks, deleted files, ports, names and their origins are there after a restore."""
     session = hf.new("before")
     serve(session, 8123)
     hold(session)
@@ -213,8 +213,8 @@ def test_a_restored_session_has_the_same_pulse(hf: Holdfast) -> None:
     assert ("/srv/new", "added", 4) in [(each.path, each.kind, each.bytes) for each in disk.top]
 
 
-def test_a_session_that_does_not_run_says_so(hf: Holdfast, cli: Any) -> None:
-    """Of a suspended and of a dead one there is what the store knows, in one line, and exit code 1."""
+def test_a_session_that_is_not_running_says_so(hf: Holdfast, cli: Any) -> None:
+    """For a suspended or dead one the store's knowledge, in one line, and exit code 1."""
     session = hf.new("resting")
     session.suspend()
     done = cli("pulse", "resting")

@@ -27,7 +27,7 @@ from holdfast.snapshots.bundle.keys import Keys
 
 DATA = 24 << 20
 """Bytes that a kernel holds, and that no compression makes smaller."""
-# Shared memory has a file of its own among the images: what goes on around it does not move its parts.
+# Shared memory has a file of its own among the images: activity around it does not move its parts.
 HOLD = f"import mmap, os; {{0}} = mmap.mmap(-1, {DATA}); {{0}}.write(os.urandom({DATA}))"
 SMALL = 1 << 20
 """Manifests, a layer with a few files, headers."""
@@ -35,7 +35,7 @@ SMALL = 1 << 20
 
 @dataclass
 class World:
-    """A snapshot that was pushed, and the machine it is wanted on."""
+    """A pushed snapshot, and the machine it is wanted on."""
 
     session: Session
     snapshot: Snapshot
@@ -53,13 +53,13 @@ class World:
         return httpx.get(url, headers={"Accept": accept} if accept else {}).raise_for_status().json()
 
     def manifest(self, tag: str, system: str) -> Any:
-        """The manifest of the ordinary image (`linux`), or of the live state (`unknown`)."""
+        """Return the manifest of the ordinary image (`linux`), or of the live state (`unknown`)."""
         index = self.get(f"{SHARED}/manifests/{tag}", "application/vnd.oci.image.index.v1+json")
         (found,) = [each for each in index["manifests"] if each["platform"]["os"] == system]
         return self.get(f"{SHARED}/manifests/{found['digest']}", found["mediaType"])
 
     def segments(self, tag: str) -> dict[str, int]:
-        """The parts of the live state in the registry: their sizes by digest."""
+        """Return the parts of the live state in the registry: their sizes by digest."""
         return {each["digest"]: int(each["size"]) for each in self.manifest(tag, "unknown")["layers"]}
 
 
@@ -103,14 +103,14 @@ def test_untrusted_signers_are_refused_in_one_line(world: World) -> None:
 
 
 def test_pushed_snapshots_were_searched(world: World) -> None:
-    """Also by who does not read layers that the registry has."""
+    """Even if layers are not read because the registry has them."""
     found = {(one.rule, one.where) for one in world.pushed.findings}
     assert ("npm token", "/workspace/token") in found
     assert world.pushed.scrubbed["npm token"] >= 1
 
 
-def test_it_continues_there(world: World) -> None:
-    """Trusted, pulled and restored: shell, kernel, server, files and memory are as they were."""
+def test_a_pulled_snapshot_continues(world: World) -> None:
+    """Trusted, pulled and restored: shell, kernel, server, files and memory are unchanged."""
     assert world.machine.cli("key", "trust", str(world.pushed.signed_by)).returncode == 0
     pulled = world.machine.cli("pull", world.reference, "--json")
     assert pulled.returncode == 0, pulled.stderr
@@ -131,7 +131,7 @@ def test_ordinary_tools_see_an_image(world: World) -> None:
     assert "one" in world.get(f"{SHARED}/tags/list")["tags"]
     manifest = world.manifest("one", "linux")
     config = world.get(f"{SHARED}/blobs/{manifest['config']['digest']}")
-    # What it has of the session's image is not fetched again, as when it had come from a registry.
+    # Parts of the session's image that it has are not fetched again, as if it had come from a registry.
     digests = [layer["digest"] for layer in manifest["layers"]]
     know_layers(world.machine.daemon.data, zip(digests, config["rootfs"]["diff_ids"], strict=True))
     shown = world.machine.run("docker", "manifest", "inspect", "--insecure", world.reference)
@@ -143,8 +143,10 @@ def test_ordinary_tools_see_an_image(world: World) -> None:
     assert world.machine.run("docker", "rmi", world.reference).returncode == 0
 
 
-def test_only_what_is_new_is_sent(world: World, shared_cli: Any) -> None:
-    """Of the same, the index; of a session that went on, neither its image nor memory that stayed."""
+def test_only_new_data_is_sent(world: World, shared_cli: Any) -> None:
+    """For the same snapshot, the index; for a session that continued, neither its image nor
+    unchanged memory.
+    """
     again = shared_cli("push", "one", world.reference, "--json").json
     assert (again["pinned"], again["bytes"]) == (world.pushed.pinned, world.pushed.bytes)
     assert again["sent"] < 4096
@@ -157,8 +159,8 @@ def test_only_what_is_new_is_sent(world: World, shared_cli: Any) -> None:
     assert pushed.sent > DATA
 
 
-def test_a_pull_that_is_killed_continues(world: World) -> None:
-    """What has come is not fetched again, nor memory that an earlier snapshot had."""
+def test_a_killed_pull_continues(world: World) -> None:
+    """Received data is not fetched again, nor memory that an earlier snapshot had."""
     reference = f"{world.registry.address}/{SHARED}:two"
     old, wanted = world.segments("one"), world.segments("two")
     new = {digest: size for digest, size in wanted.items() if digest not in old}
@@ -183,7 +185,7 @@ def test_a_pull_that_is_killed_continues(world: World) -> None:
 
 
 def test_refusals_are_one_line(world: World, password_registry: Registry, shared_cli: Any) -> None:
-    """A password that is wrong, a name that is not there: said once, with what to do."""
+    """A wrong password, a missing name: reported once, with what to do."""
     reference = f"{password_registry.address}/{SHARED}:one"
     wrong = {"HOLDFAST_REGISTRY_USER": USER, "HOLDFAST_REGISTRY_PASSWORD": f"not {PASSWORD}"}
     denied = shared_cli("push", "one", reference, **wrong)

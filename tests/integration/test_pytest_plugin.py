@@ -1,4 +1,4 @@
-"""pytest --holdfast in a session: what fails is captured there, and goes on to be looked at in copies."""
+"""pytest --holdfast in a session: a failure is captured there, and can be inspected in copies."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def testing(shared_hf: Holdfast) -> Session:
 
 
 def ran(session: Session, *options: str) -> tuple[str, dict[str, Served]]:
-    """Run the tests with captures served, and return what was said and what was captured, by the test."""
+    """Run the tests with captures served; return their output and the captures, by test."""
     with session.serve_captures(reference=lambda taken: f"reg/{taken.id}:x") as serving:
         done = session.exec(
             f"python -m pytest --holdfast --color=no --junitxml=/tmp/j.xml {' '.join(options)}", timeout=600
@@ -84,7 +84,7 @@ def properties(session: Session) -> list[str]:
 
 
 class Debugger:
-    """That of a copy, which waits at its terminal."""
+    """The debugger of a copy, which waits at its terminal."""
 
     def __init__(self, served: Served, name: str) -> None:
         assert served.snapshot is not None
@@ -125,7 +125,7 @@ def test_a_run_continues_and_its_copies_are_paused(testing: Session) -> None:
 
 
 def test_with_several_processes(testing: Session) -> None:
-    """With xdist the worker that failed has the terminal of a copy, and the others stand still there."""
+    """With xdist the worker that failed has the terminal of a copy, and the others are paused there."""
     _, found = ran(testing, "-n", "2", "-k", "test_server")
     (served,) = found.values()
     assert served.snapshot is not None

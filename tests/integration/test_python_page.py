@@ -1,4 +1,4 @@
-"""docs/python.md is true."""
+"""The examples of docs/python.md are true."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 
 
 def test_the_page_about_python_is_true(hf: Holdfast) -> None:
-    """Each line gives what stands behind it, from the first to the last, in one program."""
+    """Each line gives the value written after it, from the first to the last, in one program."""
     names: dict[str, Any] = {}
     compared = 0
     for code in re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.M | re.S):

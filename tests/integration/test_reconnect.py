@@ -1,4 +1,4 @@
-"""Everything cut that can be cut during 100 MB of output: every byte is had once, and in order."""
+"""Every connection cut during 100 MB of output: every byte arrives once, and in order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from holdfast.runtime.guest_rpc.shell_calls import Following
 PATIENCE = 120.0
 PARTS = 5
 PART = 1_820_000
-"""Lines of 11 bytes in a part: 20 MB."""
+"""The number of 11-byte lines in a part: 20 MB."""
 GATE = "/workspace/gate"
 SOURCE = f"""mkfifo {GATE}; for part in $(seq {PARTS}); do
   seq $((1000000000 + (part - 1) * {PART})) $((999999999 + part * {PART}))
@@ -43,7 +43,7 @@ with Holdfast() as hf, open(sys.argv[3], "wb", buffering=0) as kept:
 
 
 def lines() -> bytes:
-    """What the source writes, by the same program outside."""
+    """Return the source's output, made by the same program outside."""
     last = 999_999_999 + PARTS * PART
     return subprocess.run(["seq", "1000000000", str(last)], check=True, capture_output=True).stdout
 
@@ -57,7 +57,7 @@ def until(fact: Callable[[], bool], what: str) -> None:
 
 
 class Proxy:
-    """The socket of a session at another place, whose connections break when so many bytes went through."""
+    """The socket of a session at another place, whose connections break after this many bytes."""
 
     def __init__(self, folder: Path, session: Path, limit: int) -> None:
         self.cuts = 0
@@ -115,13 +115,13 @@ def reader_that_never_reads(folder: Path, command: str) -> Iterator[None]:
 
 
 def memory_of_supervisor(session: Session, pid: int) -> int:
-    """Resident bytes, as seen inside."""
+    """Return the resident bytes, as seen inside."""
     shown = session.cell(f"print(open('/proc/{pid}/status').read())").stdout
     return int(re.findall(r"VmRSS:\s+(\d+) kB", shown)[0]) << 10
 
 
 def recorded(folder: Path, start: int, end: int, step: int) -> bytes:
-    """The output of the terminal between two offsets, fetched in pieces that fit no frame."""
+    """Return the output of the terminal between two offsets, fetched in pieces that fit no frame."""
     found, at = [], start
     while at < end:
         with GuestClient(folder).open(
@@ -134,7 +134,7 @@ def recorded(folder: Path, start: int, end: int, step: int) -> bytes:
     return b"".join(found)
 
 
-def test_a_hundred_megabytes_through_every_cut(hf: Holdfast, home: Home, cli: Any, tmp_path: Path) -> None:
+def test_a_hundred_megabytes_survive_every_cut(hf: Holdfast, home: Home, cli: Any, tmp_path: Path) -> None:
     """Clients killed, connections cut, a capture, readers that do not read: identical bytes, flat memory."""
     session = hf.new("source")
     folder = home.run_dir(session.id)
@@ -168,7 +168,7 @@ def test_a_hundred_megabytes_through_every_cut(hf: Holdfast, home: Home, cli: An
         )
         second.kill()
         second.wait(PATIENCE)
-        # A third goes on to the end, through a connection that breaks every 7 MB, and through a capture.
+        # A third continues to the end, through a connection that breaks every 7 MB, and through a capture.
         (tmp_path / "proxy").mkdir()
         proxy = Proxy(tmp_path / "proxy", folder, 7_000_001)
         digest, size = hashlib.sha256(), 0

@@ -1,4 +1,4 @@
-"""Tests of a real project fail here, in a job; what failed is thawed on another machine, alive.
+"""Tests of a real project fail here, in a job; the failures are thawed on another machine, alive.
 
 The project is the source release of a package, with a bug put into it and three tests more: one that is
 flaky, one that needs its PostgreSQL, one that waits for a password.
@@ -61,7 +61,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass
 class Job:
-    """What came of the job here, and the machine on which it is looked at."""
+    """The outcome of the job here, and the machine on which it is inspected."""
 
     code: int
     told: dict[str, Any]
@@ -70,7 +70,7 @@ class Job:
     machine: Machine
 
     def command(self, test: str) -> str:
-        """The reference of what was captured of a test, from the command that the job printed."""
+        """Return the reference of a test's capture, from the command that the job printed."""
         (found,) = [each["thaw"] for each in self.told["captured"] if test in each["title"]]
         start, reference = found.rsplit(" ", 1)
         assert start == "holdfast thaw"
@@ -88,7 +88,7 @@ def job(
     door: Callable[[Registry], Relay],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Job]:
-    """The tests are run once, with one command; whoever thaws what failed trusts the key of this machine."""
+    """Run the tests once, with one command; the machine that thaws them trusts the key of this one."""
     summary = tmp_path_factory.mktemp("summary") / "summary.md"
     cli = make_cli(shared_home)
     done = subprocess.run(
@@ -119,7 +119,7 @@ def job(
 
 
 def thawed(job: Job, test: str) -> dict[str, Any]:
-    """What the command says that thaws a test there."""
+    """Return the output of the command that thaws a test there."""
     done = job.machine.cli("thaw", job.command(test), "--name", "thawed", "--json")
     assert done.returncode == 0, done.stderr
     told: dict[str, Any] = json.loads(done.stdout)
@@ -128,13 +128,13 @@ def thawed(job: Job, test: str) -> dict[str, Any]:
 
 
 def say(job: Job, line: str) -> str:
-    """Type a line where the thawed session stands, and return what it says until it waits again."""
+    """Type a line into the thawed session, and return its output until it waits again."""
     done = job.machine.cli("send", "thawed", "--wait", "-e", line)
     return done.stdout + done.stderr
 
 
 def test_the_job_reports_what_failed_and_how_to_thaw_it(job: Job) -> None:
-    """It hangs in the end, at a question nobody answers; each moment has its command."""
+    """In the end it hangs, at an unanswered question; each capture has its command."""
     assert job.code == 75, job.told
     shown = html.unescape(re.sub("</?span>", "", job.summary))  # which keep text from becoming a link
     for test in ("test_remove_quotes", "test_the_first_of_a_set", "test_names_come_back", "hangs"):
@@ -142,7 +142,7 @@ def test_the_job_reports_what_failed_and_how_to_thaw_it(job: Job) -> None:
     assert "holdfast key trust ed25519:" in shown
 
 
-def test_the_bug_is_there_at_its_frame(job: Job) -> None:
+def test_the_bug_is_shown_in_its_frame(job: Job) -> None:
     """With the locals that led to it."""
     told = thawed(job, "test_remove_quotes")
     assert "test_remove_quotes" in told["failure"]["where"]
@@ -152,7 +152,7 @@ def test_the_bug_is_there_at_its_frame(job: Job) -> None:
 
 
 def test_the_database_answers_there(job: Job) -> None:
-    """In the transaction that was open; nobody else sees what it did."""
+    """In the transaction that was open; no other client sees its changes."""
     thawed(job, "test_names_come_back")
     assert "[['`c`', '`c`']]" in say(job, "p database.run('select * from names where given = stored')")
     assert "2" in say(job, "p count")
@@ -180,7 +180,7 @@ def test_the_question_can_be_answered_there(job: Job) -> None:
 
 
 def retried(job: Job, test: str, *more: str) -> dict[str, Any]:
-    """How a test comes out, many times from the moment in which it had failed."""
+    """Return the results of a test, run many times from the snapshot of its failure."""
     snapshot = thawed(job, test)["snapshot"]["id"]
     assert job.machine.cli("rm", "thawed").returncode == 0
     done = job.machine.cli(
@@ -193,7 +193,7 @@ def retried(job: Job, test: str, *more: str) -> dict[str, Any]:
 
 
 def test_a_flaky_test_is_distinguished_from_a_broken_one(job: Job) -> None:
-    """Run again and again from the captured moment, one comes out this way and that, the other never."""
+    """Repeated from its snapshot, the flaky one's results vary, the other's never."""
     flaky = retried(job, "test_the_first_of_a_set", "-n", "40", "--until-differs")
     assert {kind["passed"] for kind in flaky["kinds"]} == {True, False}
     broken = retried(job, "test_remove_quotes", "-n", "2")

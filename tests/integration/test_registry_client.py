@@ -1,4 +1,4 @@
-"""The client for registries and a real registry understand each other, also when the line is bad."""
+"""The client for registries works with a real registry, also on a bad line."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _wire(reference: str, user: Credentials | None = None) -> Wire:
 
 
 def _push(reference: str, user: Credentials | None = None) -> tuple[str, bytes]:
-    """Push what has the form of a bundle: an index, a manifest, layers."""
+    """Push something in the form of a bundle: an index, a manifest, layers."""
     config = b'{"architecture":"amd64","os":"linux","rootfs":{"type":"layers","diff_ids":[]}}'
     named = [blob_of(each, media.LAYER_GZIP) for each in (LAYER, *SMALL)]
     told = ",".join(_told(each) for each in named)
@@ -75,7 +75,7 @@ def test_a_pushed_snapshot_is_pulled(registry: Registry) -> None:
 
 
 def test_basic_authentication(password_registry: Registry) -> None:
-    """With the right password; without one, or with another, it is one clear line."""
+    """With the right password; without one, or with a wrong one, it is one clear line."""
     reference = f"{password_registry.address}/client/basic:one"
     _, index = _push(reference, Credentials(USER, PASSWORD))
     assert _pull(reference, Credentials(USER, PASSWORD))[0] == index
@@ -86,7 +86,7 @@ def test_basic_authentication(password_registry: Registry) -> None:
 
 
 def test_token_authentication(token_registry: Registry, token_server: TokenServer) -> None:
-    """Tokens for what is done, one for many requests; the password goes to their server only."""
+    """A token per scope, one for many requests; the password goes to their server only."""
     reference = f"{token_registry.address}/client/token:one"
     token_server.asked.clear()
     _, index = _push(reference, Credentials(USER, PASSWORD))
@@ -104,7 +104,7 @@ def relay(registry: Registry) -> Iterator[Relay]:
 
 
 @pytest.mark.parametrize("after", [100, 700_000, 1_900_000])
-def test_a_lost_connection_is_got_over(relay: Relay, after: int) -> None:
+def test_a_lost_connection_is_recovered(relay: Relay, after: int) -> None:
     """On the way up and on the way down."""
     reference = f"{relay.address}/client/lost-{after}:one"
     relay.cut_after(up=after)
@@ -115,8 +115,8 @@ def test_a_lost_connection_is_got_over(relay: Relay, after: int) -> None:
     relay.wait()
 
 
-def test_a_registry_that_is_started_again_is_got_over(tmp_path: Path) -> None:
-    """One that is away for a moment is waited for."""
+def test_a_restarted_registry_is_waited_for(tmp_path: Path) -> None:
+    """Also one that is away for a moment."""
     with Registry(tmp_path / "registry") as registry, Relay(registry.port) as relay:
         relay.hold_at(b"PATCH", 3)
         command = _upload_command(f"{relay.address}/client/again:one", tmp_path)
@@ -170,7 +170,7 @@ def _killed(relay: Relay, command: list[str]) -> None:
 
 
 def test_a_killed_transfer_continues(registry: Registry, relay: Relay, tmp_path: Path) -> None:
-    """The next process sends what is missing, and nothing twice."""
+    """The next process sends the missing parts, and nothing twice."""
     relay.hold_at(b"PATCH", 5)
     command = _upload_command(f"{relay.address}/client/killed:one", tmp_path)
     _killed(relay, command)
@@ -184,7 +184,7 @@ def test_a_killed_transfer_continues(registry: Registry, relay: Relay, tmp_path:
 
 
 def test_a_transfer_killed_within_a_piece_arrives(registry: Registry, relay: Relay, tmp_path: Path) -> None:
-    """This registry gives up an upload of which it got half a piece; then it is begun anew."""
+    """This registry discards an upload of which it got half a piece; then it is started again."""
     relay.hold_after(up=3 * CHUNK + CHUNK // 2)
     command = _upload_command(f"{relay.address}/client/half:one", tmp_path)
     _killed(relay, command)
@@ -194,7 +194,7 @@ def test_a_transfer_killed_within_a_piece_arrives(registry: Registry, relay: Rel
 
 
 def test_tls_with_an_authority_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A certificate is checked, on this machine, too; who signed it can be named."""
+    """A certificate is checked, also on this machine; its signer can be named."""
     authority = Authority(tmp_path)
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     with Registry(tmp_path / "registry", tls=authority.issue("127.0.0.1")) as registry:
@@ -206,8 +206,8 @@ def test_tls_with_an_authority_of_the_system(tmp_path: Path, monkeypatch: pytest
         assert _pull(reference)[1] == [LAYER, *SMALL]
 
 
-def test_no_engine_is_there(relay: Relay) -> None:
-    """A registry that does not run is one line, after a bounded number of tries."""
+def test_an_absent_registry_is_one_line(relay: Relay) -> None:
+    """After a bounded number of tries."""
     relay.close()
     with pytest.raises(RegistryUnavailable, match=r"cannot reach 127\.0\.0\.1:.*: there is no connection"):
         _pull(f"{relay.address}/client/none:one")

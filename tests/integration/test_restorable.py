@@ -1,4 +1,4 @@
-"""What is captured comes back, and a session is let go of only when it is known that it does."""
+"""Captures can be restored, and a session is released only when it is known that its capture can."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.capture import capture_record
 
-# A parent that adopts: a family whose leader is gone, an orphan whose leader goes on, and one that has ended.
+# A parent that adopts: a family whose leader is gone, an orphan whose leader continues, and one that ended.
 ADOPTING = """
 import ctypes, os, signal
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
@@ -52,7 +52,7 @@ while True:
 open("/srv/adopting", "w").close()
 signal.pause()
 """
-# A session of which two have adopted: whoever begins it anew has only one parent to give them to.
+# A session of which two have adopted: a restore has only one parent to give them to.
 SHARED = """
 import ctypes, os, signal
 adopt = lambda: ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
@@ -106,7 +106,7 @@ for _ in range(100000 // count):
 open("/srv/crowding", "w").close()
 signal.pause()
 """
-# What is told of these in two ways is the same.
+# Both reports of these must agree.
 RARE = """
 import os, signal, socket
 names = [socket.socket(socket.AF_UNIX) for _ in range(2)]
@@ -148,7 +148,7 @@ open("/srv/typed", "w").close()
 while True:
     signal.pause()
 """
-# Runs where CRIU's images can be written, between the capture and what is made of it.
+# Runs where CRIU's images can be written, between the capture and its use.
 FORGE = """
 import sys
 from pathlib import Path
@@ -179,7 +179,7 @@ entries.write(images / "pstree.img", magic, found)
 
 @contextlib.contextmanager
 def running(session: Session, name: str, program: str) -> Iterator[None]:
-    """While a program runs in the session, from when it says that it is ready."""
+    """Run a program in the session for the block, from when it says that it is ready."""
     session.exec(f"cat > /srv/{name}.py <<'END'\n{program}\nEND", timeout=60)
     try:
         started = session.exec(
@@ -194,7 +194,7 @@ def running(session: Session, name: str, program: str) -> Iterator[None]:
 
 
 def end(session: Session, name: str) -> None:
-    """End a program, and wait until nothing of it is there."""
+    """End a program, and wait until nothing of it is left."""
     session.exec(
         f"pkill -KILL -f /srv/{name}.py; while pgrep -f /srv/{name}.py; do sleep 0.05; done", timeout=60
     )
@@ -208,7 +208,7 @@ def session(shared_hf: Holdfast) -> Session:
 
 
 def shape(session: Session) -> set[tuple[str, ...]]:
-    """Pid, parent, group, session and terminal of each program in Python, and whether it has ended."""
+    """Return pid, parent, group, session and terminal of each program in Python, and whether it has ended."""
     text = session.exec("ps -eo pid,ppid,pgid,sid,tty,stat,comm | grep python3", timeout=60).text
     found = (line.split() for line in text.splitlines())
     return {(*words[:5], "ended" if words[5].startswith("Z") else "") for words in found}
@@ -232,7 +232,7 @@ def test_processes_adopted_out_of_their_session_come_back(session: Session) -> N
 
 
 def test_processes_that_no_copy_can_place_are_refused_by_name(session: Session, shared_cli: Any) -> None:
-    """Both are told before anything is done; without them it is captured."""
+    """Both are reported before anything is done; without them it is captured."""
     with running(session, "shared", SHARED):
         told = shared_cli("snapshot", "kept", "--check", "--json")
         blocking = [one for one in told.json["findings"] if one["verdict"] == "blocks"]
@@ -253,10 +253,10 @@ def test_more_descriptors_than_a_restore_judges_are_refused_by_name(session: Ses
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_session_that_could_not_come_back_is_not_let_go_of(
+def test_a_session_that_cannot_be_restored_is_not_released(
     shared_hf: Holdfast, session: Session, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    """What a restore would refuse is found while all of it is still there: it runs on."""
+    """A state that a restore would refuse is found while all of it is still there: the session continues."""
     change, words = FAULTS[fault]
     remember = capture_record.remember
 
@@ -309,7 +309,7 @@ def test_pending_terminal_data_survives_whichever_ends_are_open(session: Session
 
 
 def test_no_false_deviation_is_reported(session: Session) -> None:
-    """Abstract names with zeros in them, UDP-Lite, a link that is open by name come back as they were."""
+    """Abstract names with zeros in them, UDP-Lite, a link that is open by name come back unchanged."""
     with running(session, "rare", RARE):
         snapshot = session.snapshot()
     copy = snapshot.restore("rare")
@@ -320,7 +320,7 @@ def test_no_false_deviation_is_reported(session: Session) -> None:
     snapshot.remove()
 
 
-def test_a_resume_that_fails_says_what_can_be_had(shared_hf: Holdfast, session: Session) -> None:
+def test_a_failed_resume_says_what_is_available(shared_hf: Holdfast, session: Session) -> None:
     """The session stays suspended with all that was kept; a new one can have its files."""
     session.exec("echo kept > /srv/kept", timeout=60)
     session.suspend()

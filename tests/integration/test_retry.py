@@ -1,4 +1,4 @@
-"""The same moment many times: flaky, deterministic, waiting and hanging commands, kept runs, bisection."""
+"""Many runs from one snapshot: flaky, deterministic, waiting and hanging commands, kept runs, bisection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
 
-# Fails in runs of an even number: the copy's name ends with it. Says things that differ in every run.
+# Fails in runs of an even number: the copy's name ends with it. Its output differs in every run.
 EVEN = (
     'echo "$$ began at $(date +%T)"; n=$(hostname); n=${n##*-}; echo "in $MODE"; '
     'if [ $((n % 2)) = 0 ]; then echo "value 2 for $n at 0x$RANDOM"; (exit 3); else echo "value 1"; fi'
@@ -33,7 +33,7 @@ def names(hf: Holdfast) -> list[str]:
 def test_a_flaky_command_is_recognized_and_one_of_each_kind_is_kept(
     shared_hf: Holdfast, shared_cli: Any, moment: Snapshot
 ) -> None:
-    """By how it ends; the first line that differs is shown; exit code 5; copies that are alike are gone."""
+    """By its end; the first differing line is shown; exit code 5; identical copies are gone."""
     done = shared_cli("retry", "moment", "-n", "4", "--jobs", "2", "--name", "try", "--json", EVEN)
     assert done.code == 5, done.err
     told = done.json
@@ -44,7 +44,7 @@ def test_a_flaky_command_is_recognized_and_one_of_each_kind_is_kept(
     kept = {one["number"]: one["kept"] for one in told["runs"]}
     assert kept[1] == "try-1"
     assert names(shared_hf) == ["shared", "try-1", "try-2", "try-4"]
-    # What was kept goes on where it stood.
+    # A kept run continues where it was.
     assert shared_hf.session("try-2").exec("echo $MODE; pwd").text == "test\n/srv/project\n"
     with pytest.raises(SessionExists):
         moment.retry("true", 2, name="try")
@@ -55,7 +55,7 @@ def test_a_flaky_command_is_recognized_and_one_of_each_kind_is_kept(
 def test_a_deterministic_command_leaves_nothing(
     shared_hf: Holdfast, shared_cli: Any, moment: Snapshot
 ) -> None:
-    """Also one that fails; exit code 0; the text stands where the shell stood."""
+    """Also one that fails; exit code 0; the text runs in the shell's directory."""
     done = shared_cli("retry", "moment", "-n", "2", "--", "sh", "-c", "pwd; ls /nowhere")
     assert (done.code, done.out) == (0, "deterministic: 2 of 2 exit 2\n")
     assert "2/2: run" in done.err
@@ -63,7 +63,7 @@ def test_a_deterministic_command_leaves_nothing(
 
 
 def test_one_that_asks_and_one_that_hangs_are_outcomes(shared_hf: Holdfast, moment: Snapshot) -> None:
-    """Neither is waited for; kept, each is found as it was left."""
+    """Neither is waited for; kept ones are found as they were left."""
     asking = "read -s -p 'Password: ' word"
     spread = moment.retry(asking, 1, timeout=120, keep="all", name="asks")
     assert [run.status for run in spread.runs] == ["waits for password"]
@@ -77,8 +77,8 @@ def test_one_that_asks_and_one_that_hangs_are_outcomes(shared_hf: Holdfast, mome
     hangs.remove()
 
 
-def test_while_the_captured_command_runs_others_run_beside_it(shared_hf: Holdfast, shared: Session) -> None:
-    """As a task where the shell stood, with what it exports; of a session, a snapshot is taken for it."""
+def test_other_commands_run_beside_the_captured_one(shared_hf: Holdfast, shared: Session) -> None:
+    """As a task in the shell's directory, with its exports; for a session, a snapshot is taken first."""
     shared.exec("cd /srv; export AT=debugger")
     asked = shared.exec("read -p '(pdb) ' answer")
     assert asked.waiting
@@ -99,7 +99,7 @@ def test_while_the_captured_command_runs_others_run_beside_it(shared_hf: Holdfas
 def test_the_first_of_a_line_of_snapshots_that_fails_is_found(
     shared_hf: Holdfast, shared_cli: Any, shared: Session, moment: Snapshot
 ) -> None:
-    """With what was run before it; each is tried at most once."""
+    """With the commands run before it; each is tried at most once."""
     for number in range(1, 4):
         shared.exec(f"echo {number} > count")
         shared.snapshot(f"step-{number}")
@@ -118,7 +118,7 @@ def test_the_first_of_a_line_of_snapshots_that_fails_is_found(
 def test_copies_of_a_killed_run_are_removed_by_the_next_controller(
     shared_hf: Holdfast, shared_cli: Any, shared: Session, moment: Snapshot
 ) -> None:
-    """However far it had come; what was captured is untouched."""
+    """At any stage; the captured session is untouched."""
     command = ["retry", moment.name, "-n", "2", "--jobs", "1", "--keep", "all", "--name", "copy"]
     # The first run ends, so that its copy is held; the second never does.
     waits = "n=$(hostname); [ ${n##*-} = 1 ] || sleep 1000"

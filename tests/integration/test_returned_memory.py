@@ -10,11 +10,13 @@ from holdfast.runtime.api.controller import Holdfast
 PROGRAM = Path(__file__).parents[1] / "inside" / "returning.py"
 PROGRAMS = 3
 LEAST = 0.5
-"""Seconds between capture and copy, by which the programs tell that they are in a copy."""
+"""Seconds between capture and copy, by which the programs see that they are in a copy."""
 
 
 def test_a_copy_may_give_memory_back_at_once(hf: Holdfast) -> None:
-    """Nothing that it keeps is lost, and no process of it ends: C libraries do so whenever a thread ends."""
+    """It loses nothing that it keeps, and none of its processes ends: C libraries do so whenever a thread
+    ends.
+    """
     session = hf.new("returning")
     session.exec(f"cat > /root/returning.py <<'END'\n{PROGRAM.read_text()}\nEND")
     numbers = range(PROGRAMS)

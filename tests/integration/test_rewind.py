@@ -1,4 +1,4 @@
-"""Going back in place, against a real engine."""
+"""Rewinding in place, against a real engine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def _address(hf: Holdfast, session: Session) -> Any:
 
 
 def _settle(hf: Holdfast, session: Session) -> Any:
-    """Give it an address that nobody else is given, and return it: the engine begins with the lowest ones."""
+    """Give it an address that no other container gets, and return it: the engine begins with the
+    lowest ones.
+    """
     (pool,) = hf.engine.client.api.inspect_network(networks.ensure(hf.engine))["IPAM"]["Config"]
     address = ip_network(pool["Subnet"]).broadcast_address - 1 - randrange(1000)
     container = session.row.container_id or ""
@@ -37,8 +39,8 @@ def _settle(hf: Holdfast, session: Session) -> Any:
     return _address(hf, session)
 
 
-def test_a_session_goes_back_in_place(hf: Holdfast) -> None:
-    """Shell, kernel, files and jobs are those of then; id, name and address stay; the present is kept."""
+def test_a_session_is_rewound_in_place(hf: Holdfast) -> None:
+    """Shell, kernel, files and jobs are the snapshot's; id, name and address stay; the present is kept."""
     work = hf.new("work")
     address = _settle(hf, work)
     work.exec("cd /srv; step=1; echo one > file; sleep 100000 &")
@@ -70,15 +72,13 @@ def test_a_session_goes_back_in_place(hf: Holdfast) -> None:
 
     again = work.rewind(back.kept, discard=True)
     assert again.kept is None
-    # The end of the job may be told before or after.
+    # The end of the job may be reported before or after.
     assert "/tmp 2 two\n" in work.exec('echo "$PWD $step $(cat /srv/file)"').text
     assert work.snapshot("third").parent_id == back.kept.id
 
 
-def test_a_rewind_that_fails_leaves_the_session_as_it_was(
-    hf: Holdfast, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whether the snapshot is damaged or the new container does not come up, the old one goes on."""
+def test_a_failed_rewind_leaves_the_session_unchanged(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the snapshot is damaged or the new container does not come up, the old one continues."""
     from holdfast.runtime.restore.restore_session import Restoring
 
     work = hf.new("work")
@@ -106,8 +106,8 @@ def test_a_rewind_that_fails_leaves_the_session_as_it_was(
 
 
 @pytest.mark.parametrize("how", ["suspended"])
-def test_a_session_that_does_not_run_goes_back(hf: Holdfast, how: str) -> None:
-    """What was suspended or has died is brought back to the snapshot under its name and address."""
+def test_a_session_that_is_not_running_is_rewound(hf: Holdfast, how: str) -> None:
+    """A suspended or dead session returns to the snapshot under its name and address."""
     work = hf.new("work")
     address = _settle(hf, work)
     work.exec("step=1")
@@ -129,7 +129,7 @@ def test_a_session_that_does_not_run_goes_back(hf: Holdfast, how: str) -> None:
 
 
 def test_unfinished_runs_are_left_and_reported(hf: Holdfast) -> None:
-    """A command that is awaited when the session goes back fails in words, and does not run again."""
+    """A command that is awaited when the session is rewound fails with a message, and does not run again."""
     work = hf.new("work")
     work.snapshot("first")
     failed: list[BaseException] = []
@@ -154,7 +154,7 @@ def test_unfinished_runs_are_left_and_reported(hf: Holdfast) -> None:
 
 
 def test_generations_continue(shared_hf: Holdfast, shared: Session) -> None:
-    """Captured and gone back to again and again, a session is what it was; more of it in the long tests."""
+    """Captured and rewound again and again, a session is unchanged; more of it in the long tests."""
     for number in range(3):
         shared.exec(f"generation={number}; echo {number} >> /srv/generations")
         taken = shared.snapshot()
@@ -165,8 +165,8 @@ def test_generations_continue(shared_hf: Holdfast, shared: Session) -> None:
 
 
 @pytest.mark.parametrize("step", ["restored", "switched"])
-def test_a_killed_rewind_is_finished_or_taken_back(hf: Holdfast, cli: Any, step: str) -> None:
-    """Whoever comes next finds the session as it was, or where it was going; nothing is left in between."""
+def test_a_killed_rewind_is_finished_or_undone(hf: Holdfast, cli: Any, step: str) -> None:
+    """The next process finds the session unchanged, or rewound; nothing is left in between."""
     work = hf.new("work")
     address = _settle(hf, work)
     work.exec("step=1")

@@ -1,4 +1,4 @@
-"""Secrets of a session that leaves: none in what we write; the rest is told, or has it refused."""
+"""Secrets of a session in an export: none in our own texts; the rest is reported, or stops the export."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ VALUE = "a-value-of-no-known-form"
 
 @dataclass(frozen=True)
 class Moment:
-    """A session that has a token everywhere, captured; `sent` is what a bundle of it said."""
+    """A captured session that has a token everywhere; `sent` is the report on a bundle of it."""
 
     hf: Holdfast
     taken: Snapshot
@@ -88,7 +88,7 @@ def elsewhere(
 
 
 def test_no_text_that_we_write_into_a_bundle_has_a_secret(moment: Moment) -> None:
-    """Journal, records, manifest, configs, byte by byte; they had it, for it says how often."""
+    """Journal, records, manifest, configs, byte by byte; they had it, as their counts show."""
     bundle = Forgery(moment.file)
     texts = {
         "config": json.dumps(bundle.config),
@@ -127,7 +127,7 @@ def test_unalterable_matches_are_reported_by_rule_and_place(moment: Moment) -> N
 
 
 def test_decoys_in_front_hide_nothing(moment: Moment) -> None:
-    """A flood of secrets is counted up to a number, and told as such; what is behind a hole is found."""
+    """A flood of secrets is counted up to a limit, and reported as such; a secret after a hole is found."""
     more = {(one.rule, one.where): one.more for one in moment.sent.findings}
 
     assert more["npm token", "/srv/flood"]
@@ -136,7 +136,7 @@ def test_decoys_in_front_hide_nothing(moment: Moment) -> None:
 
 
 def test_a_scrubbed_bundle_is_imported_and_continues(moment: Moment, elsewhere: Holdfast) -> None:
-    """Digests and signature are of what was sent; memory and files are as they were."""
+    """Digests and signature are of the scrubbed bytes; memory and files are unchanged."""
     Keys(elsewhere.home).trust(str(moment.sent.signed_by), "friend")
     taken = elsewhere.import_(moment.file)
     assert taken.failure is not None
@@ -178,7 +178,7 @@ def test_a_refused_push_sends_nothing(moment: Moment, registry: Registry) -> Non
 
 
 def test_rules_of_the_home_count(moment: Moment, tmp_path: Path) -> None:
-    """Files that are named are found, what is allowed is no secret, rules that are left out find nothing."""
+    """Named files are found, allowed text is not a secret, omitted rules find nothing."""
     told = {"files": ["/srv/sparse"], "allow": [TOKEN], "without": ["npm token", "gitlab token"]}
     with _rules(moment, json.dumps(told)), Thin(tmp_path / "one.tar") as destination:
         sent = send.send(moment.hf.context, moment.taken.row, destination, SendOptions(compression="zstd"))

@@ -1,7 +1,7 @@
-"""Secrets that a session uses and does not have: what its hosts get, what all others get, and where it is.
+"""Secrets that a session uses and does not have: what its hosts get, what others get, and where it is.
 
 The hosts are servers of the tests, on the host's address in the sessions' network, with certificates of an
-authority that only the gateway is told of.
+authority that only the gateway knows.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def test_the_host_of_a_secret_gets_its_value_wherever_the_placeholder_is(
 
 
 def test_the_usual_tools_trust_the_gateway_and_packages_come(session: Session, world: Hosts) -> None:
-    """git, pip and Python, each with its own idea of whom to trust; apt and pip from where they do."""
+    """git, pip and Python, each with its own trust store; apt and pip from their usual places."""
     api = f"api.test:{world.api.port}"
     world.asked()
     said(session, f"git ls-remote https://me:$TOKEN@{api}/git 2>&1")
@@ -118,7 +118,7 @@ answer = ask()
 
 
 def places_of(hf: Holdfast, session: Session, needle: bytes) -> list[str]:
-    """Where it is, of all that there is of a session but the gateway's own folder."""
+    """Return where it is, in every part of a session except the gateway's own folder."""
     api, container = hf.engine.client.api, str(session.row.container_id)
     found = ["inspect"] if needle in json.dumps(api.inspect_container(container)).encode() else []
     pids = [int(row[1]) for row in api.top(container)["Processes"]]
@@ -129,7 +129,9 @@ def places_of(hf: Holdfast, session: Session, needle: bytes) -> list[str]:
 
 
 def exported(hf: Holdfast, row: SnapshotRow, folder: Path) -> Path:
-    """What is in a bundle of a snapshot, but for the layers of its image, which are looked at elsewhere."""
+    """Return the content of a snapshot's bundle, except the layers of its image, which are checked
+    elsewhere.
+    """
     keys = Keys(hf.home)
     keys.new()
     known = Remembered(hf.home.root / "cache" / "layers.json")
@@ -147,7 +149,8 @@ def test_the_value_is_nowhere_but_at_the_gateway(
     shared_hf: Holdfast, session: Session, world: Hosts, tmp_path: Path
 ) -> None:
     """Not in the container, its memory and files, the database, journal, recordings, snapshots or bundles,
-    after it was used; nor of copies, in which the placeholder that their memory has works all the same."""
+    after it was used; nor of copies, in which the placeholder in their memory works all the same.
+    """
     hf, gateway = shared_hf, shared_hf.home.root / "gateway"
     placeholder = said(session, "echo $TOKEN").encode()
     session.cell(ASK.format(port=world.api.port), timeout=PATIENCE)
@@ -196,7 +199,8 @@ def called(session: Session, expression: str) -> str:
 
 def test_only_its_hosts_get_a_value(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
     """Not another host, nor one without TLS or with a wrong certificate, nor after a redirect, nor for a
-    session that only knows the placeholder."""
+    session that only knows the placeholder.
+    """
     stranger = shared_hf.new("stranger", secrets=[f"OTHER@api.test:{world.api.port}=another-value-99"])
     placeholder = said(session, "echo $TOKEN")
     world.asked()
@@ -265,7 +269,7 @@ def test_requests_that_disagree_about_their_host_are_not_sent(session: Session, 
 
 
 def test_the_gateway_does_not_lead_to_the_host(session: Session, world: Hosts) -> None:
-    """Its loopback in any form, the cloud's word, names that lead there, and mitmproxy's own pages."""
+    """Its loopback in any form, the cloud's name, names that lead there, and mitmproxy's own pages."""
     port = world.loopback.port
     places = (
         "127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "2130706433",
@@ -294,7 +298,7 @@ def test_the_gateway_does_not_lead_to_the_host(session: Session, world: Hosts) -
 
 
 def test_a_session_cannot_exhaust_the_gateway(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
-    """By heads without end, bodies to hosts that are refused, greetings that never end, or calls."""
+    """By heads without end, bodies to refused hosts, greetings that never end, or calls."""
     calm = shared_hf.new("calm", secrets=[f"OTHER@api.test:{world.api.port}=another-value-99"])
     container = hf_gateway(shared_hf)
     began = container.attrs["State"]["StartedAt"]

@@ -50,8 +50,8 @@ def test_the_exit_code_is_the_commands(shared: Session, command: str, code: int)
     assert result.ok == (code == 0)
 
 
-def test_output_comes_as_it_is_written(shared: Session) -> None:
-    """Output is given in pieces while the command runs, and comes to the same as the whole."""
+def test_output_arrives_as_it_is_written(shared: Session) -> None:
+    """Output comes in pieces while the command runs; together they equal the whole."""
     pieces: list[bytes] = []
     result = shared.exec("for i in 1 2 3; do echo $i; done", on_bytes=pieces.append)
 
@@ -90,7 +90,7 @@ def test_a_large_command_and_a_large_output(shared: Session) -> None:
 
 
 def test_a_timeout_interrupts_and_keeps_the_shell(shared: Session) -> None:
-    """After the time the command is interrupted; what it wrote is there, and the shell goes on."""
+    """After the time the command is interrupted; its output is there, and the shell continues."""
     result = shared.exec("echo before; sleep 600", timeout=0.5)
 
     assert result.timed_out
@@ -117,7 +117,7 @@ def test_a_busy_shell_says_so(shared: Session) -> None:
     assert results[0].exit_code == 130
 
 
-def test_text_and_keys_reach_what_runs(shared: Session) -> None:
+def test_text_and_keys_reach_the_running_program(shared: Session) -> None:
     """Typing answers a program that reads, and the screen shows the dialogue."""
     asked = threading.Event()
     results: list[Any] = []
@@ -148,7 +148,7 @@ def test_an_unknown_key_is_refused(shared: Session) -> None:
 
 
 def test_cells_share_one_kernel(shared: Session) -> None:
-    """Variables stay between cells; output, value and exception are told apart."""
+    """Variables stay between cells; output, value and exception are distinguished."""
     shared.cell("import sys; x = 20")
     result = shared.cell("print('out'); print('err', file=sys.stderr); x + 1")
 
@@ -172,7 +172,7 @@ def test_a_cell_is_answered(shared: Session) -> None:
 
 
 def test_a_cell_without_on_input_waits_for_an_answer(shared: Session) -> None:
-    """Without anybody to answer, input() returns with its question, and goes on when it is answered."""
+    """With no one to answer, input() returns with its question, and continues when it is answered."""
     waiting = shared.cell("print('hm'); input('name? ')")
 
     answered = shared.kernel.answer(waiting, "Ada")
@@ -220,7 +220,7 @@ def test_a_kernel_that_dies_is_reported_and_restarts(shared: Session) -> None:
 
 
 def test_options_reach_the_session(hf: Holdfast, tmp_path: Path) -> None:
-    """Limits, environment, mount, user, folder and the missing network are what was asked for."""
+    """Limits, environment, mount, user, folder and the missing network are as requested."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "file").write_text("from outside")
     session = hf.new(
@@ -241,7 +241,7 @@ def test_options_reach_the_session(hf: Holdfast, tmp_path: Path) -> None:
 
 
 def test_a_user_of_its_own(hf: Holdfast) -> None:
-    """Shell and kernel run as the user that was chosen."""
+    """Shell and kernel run as the chosen user."""
     session = hf.new("user", user="nobody")
 
     assert session.exec("id -un").text == "nobody\n"
@@ -260,7 +260,7 @@ def test_sessions_cannot_reach_each_other(hf: Holdfast) -> None:
 
 
 def test_another_process_finds_the_session(hf: Holdfast, home: Home) -> None:
-    """A controller that did not make a session uses it, and it outlives the one that did."""
+    """A controller that did not make a session uses it, and the session outlives the one that did."""
     code = f"""
 from holdfast import Holdfast
 hf = Holdfast({str(home.root)!r})
@@ -275,7 +275,7 @@ hf.new("made-elsewhere").exec("mark=1234")
 
 
 def test_a_command_outlives_its_client(hf: Holdfast, home: Home) -> None:
-    """A client killed in the middle leaves its command running in the shell."""
+    """A client killed while it waits leaves its command running in the shell."""
     session = hf.new("orphan")
     code = f"""
 import os, signal
@@ -317,7 +317,7 @@ def test_a_container_removed_by_hand(hf: Holdfast) -> None:
 
 
 def test_a_container_that_dies_under_a_command(hf: Holdfast) -> None:
-    """The end of the container ends the command that waits, with the reason."""
+    """The end of the container ends the waiting command, with the reason."""
     session = hf.new("dying")
     started = threading.Event()
     raised: list[Exception] = []
@@ -340,7 +340,7 @@ def test_a_container_that_dies_under_a_command(hf: Holdfast) -> None:
 def test_without_an_engine_a_running_session_is_still_used(
     shared: Session, shared_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A command in a running session needs no engine; what needs one says that there is none."""
+    """A command in a running session needs no engine; anything that needs one says that there is none."""
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
     with Holdfast(shared_home) as controller:
         assert controller.session("shared").exec("echo yes").text == "yes\n"
@@ -351,7 +351,7 @@ def test_without_an_engine_a_running_session_is_still_used(
 
 
 def test_an_interrupted_start_leaves_nothing(hf: Holdfast, home: Home) -> None:
-    """Ctrl-C while a session is made, at any of many moments, leaves no row, container or folder."""
+    """Ctrl-C while a session is made, at any of many points, leaves no row, container or folder."""
     code = f"""
 import sys
 from holdfast import Holdfast
@@ -365,7 +365,7 @@ hf.new("half")
         )
         assert process.stdout is not None
         process.stdout.readline()
-        time.sleep(delay)  # the moment is arbitrary; whatever it hits must hold
+        time.sleep(delay)  # arbitrary; whatever it hits must hold
         process.send_signal(signal.SIGINT)
         process.wait(60)
         process.stdout.close()
@@ -390,7 +390,7 @@ Holdfast({str(home.root)!r}).new("half")
     assert hf.engine.containers(holdfast_home=home.digest, holdfast_role="session") == {}
 
 
-def test_one_of_two_that_want_a_name_gets_it(hf: Holdfast, home: Home) -> None:
+def test_one_of_two_concurrent_sessions_gets_the_name(hf: Holdfast, home: Home) -> None:
     """Two processes make a session of one name at once: one succeeds, one is refused."""
     code = f"from holdfast import Holdfast; Holdfast({str(home.root)!r}).new('work')"
     racers = [subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) for _ in range(2)]
@@ -402,7 +402,7 @@ def test_one_of_two_that_want_a_name_gets_it(hf: Holdfast, home: Home) -> None:
 
 
 def test_an_image_without_a_supervisor_is_refused(hf: Holdfast) -> None:
-    """An image that is not made for sessions is an error that says how to make one; nothing is left."""
+    """An image not made for sessions is an error that says how to make one; nothing is left."""
     from holdfast import ImageError
 
     with pytest.raises(ImageError):

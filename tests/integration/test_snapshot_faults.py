@@ -1,4 +1,4 @@
-"""What goes wrong around snapshots: one clear line, nothing lost, nothing left, and the session runs on."""
+"""Failures around snapshots: one clear line, nothing lost, nothing left, and the session continues."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from holdfast.snapshots import service
 
 
 def alive(session: Session) -> bool:
-    """Whether shell and kernel answer."""
+    """Check whether shell and kernel answer."""
     return (
         session.exec("echo here", timeout=30).text == "here\n"
         and session.cell("print('here')", timeout=60).stdout == "here\n"
@@ -45,7 +45,7 @@ def alive(session: Session) -> bool:
 
 
 def nothing_begun(hf: Holdfast) -> bool:
-    """Whether no operation is open and no folder of one is left."""
+    """Check whether no operation is open and no folder of one is left."""
     return not hf.store.operations.open() and not list(hf.home.staging.iterdir())
 
 
@@ -61,7 +61,7 @@ def flip(path: Path) -> None:
         file.write(bytes([byte[0] ^ 1]))
 
 
-# A file that is never as it was when it was copied, as that of a busy database.
+# A file that always differs from its copy, like a busy database's.
 BUSY = """head -c 64M /dev/urandom > /srv/busy
 (while :; do echo x | dd of=/srv/busy conv=notrunc status=none; done &)"""
 
@@ -70,7 +70,9 @@ BUSY = """head -c 64M /dev/urandom > /srv/busy
 def test_no_session_is_frozen_beyond_its_limit(
     hf: Holdfast, monkeypatch: pytest.MonkeyPatch, where: str, said: str
 ) -> None:
-    """What changes all the time is copied in the freeze; if that takes too long, the session goes on."""
+    """A file that changes all the time is copied in the freeze; if that takes too long, the session
+    continues.
+    """
     session = hf.new("busy")
     assert session.exec(BUSY.replace("/srv", where)).ok
     ask = service.ask
@@ -119,8 +121,8 @@ def test_damage_is_found_before_anything_runs(
     assert alive(session)
 
 
-def test_an_image_that_is_gone_is_named(hf: Holdfast) -> None:
-    """Somebody removed it from the engine behind our back."""
+def test_a_missing_image_is_named(hf: Holdfast) -> None:
+    """The image was removed from the engine by another program."""
     snapshot = hf.new("parent").snapshot("orphan")
     hf.engine.images.remove(f"holdfast/snapshot:{snapshot.id}")
 
@@ -131,7 +133,7 @@ def test_an_image_that_is_gone_is_named(hf: Holdfast) -> None:
 
 
 def test_two_snapshots_at_once(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second waits for the first, and both are whole; who waits too long is told so in one line."""
+    """The second waits for the first, and both are complete; a caller that waits too long gets one line."""
     session = hf.new("parent")
     start = threading.Barrier(2)
     taken: list[str] = []
@@ -161,9 +163,9 @@ def test_two_snapshots_at_once(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_uncapturable_state_is_refused_with_its_reason(hf: Holdfast) -> None:
-    """A traced process: no snapshot, no weaker one either, and the session runs on."""
+    """A traced process: no snapshot, no weaker one either, and the session continues."""
     session = hf.new("traced")
-    # A process that traces itself by its parent, as a debugger would.
+    # A process that has its parent trace it, as a debugger would.
     session.exec(
         "cat > /srv/trace.py <<'END'\n"
         "import ctypes, os, time\n"
@@ -187,8 +189,8 @@ def test_uncapturable_state_is_refused_with_its_reason(hf: Holdfast) -> None:
     assert session.snapshot("files", kind="filesystem").kind == "filesystem"
 
 
-def test_io_uring_is_denied_so_that_it_cannot_be_in_the_way(hf: Holdfast) -> None:
-    """Programs fall back to what can be captured."""
+def test_io_uring_is_denied(hf: Holdfast) -> None:
+    """Programs fall back to interfaces that can be captured."""
     session = hf.new()
     code = (
         "import ctypes; libc = ctypes.CDLL(None, use_errno=True)\n"
@@ -235,7 +237,7 @@ ls /etc/ld.so.preload
         assert alive(each)
 
 
-def test_a_checkpointer_that_is_killed_leaves_no_snapshot(hf: Holdfast) -> None:
+def test_a_killed_checkpointer_leaves_no_snapshot(hf: Holdfast) -> None:
     """The next snapshot starts a new one; the session answers."""
     session = hf.new("parent")
     session.snapshot().remove()
@@ -258,7 +260,9 @@ def test_a_checkpointer_whose_folder_was_removed_is_replaced(hf: Holdfast) -> No
 
 @pytest.mark.parametrize("moment", ["frozen", "dumped"])
 def test_a_controller_killed_in_the_middle_is_undone(hf: Holdfast, moment: str, tmp_path: Path) -> None:
-    """kill -9 while everything is frozen: the session goes on by itself, the next controller cleans up."""
+    """kill -9 while everything is frozen: the session continues automatically, the next controller
+    cleans up.
+    """
     session = hf.new("parent")
     script = tmp_path / "dies.py"
     script.write_text(
@@ -288,7 +292,7 @@ def test_a_controller_killed_in_the_middle_is_undone(hf: Holdfast, moment: str, 
 
 
 def test_interrupting_a_snapshot_leaves_nothing(hf: Holdfast, cli: Any) -> None:
-    """Ctrl-C at any moment: exit code 130 or a complete snapshot, and the session runs on."""
+    """Ctrl-C at any point: exit code 130 or a complete snapshot, and the session continues."""
     session = hf.new("parent")
     session.cell("import os; block = os.urandom(100 << 20)", timeout=60)
     codes = []
@@ -306,10 +310,10 @@ def test_interrupting_a_snapshot_leaves_nothing(hf: Holdfast, cli: Any) -> None:
     assert [snapshot.state for snapshot in hf.snapshots()] == ["ready"] * codes.count(0)
 
 
-def test_an_interrupt_after_the_last_step_takes_nothing_back(
+def test_an_interrupt_after_the_last_step_undoes_nothing(
     hf: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is complete stays complete: an interrupted suspension can be resumed, a snapshot restored."""
+    """Complete work stays complete: an interrupted suspension can be resumed, a snapshot restored."""
     session = hf.new("parent")
     complete = Operations.complete
 
@@ -348,7 +352,7 @@ def small_home(tmp_path: Path, clear: Callable[[Holdfast], None]) -> Iterator[Ho
 
 
 def test_a_full_state_directory_is_named(small_home: Home) -> None:
-    """No space for the memory of a session: refused in one line, nothing kept, and the session runs on."""
+    """No space for the memory of a session: refused in one line, nothing kept, and the session continues."""
     with Holdfast(small_home) as hf:
         session = hf.new("big")
         session.cell("import os; block = os.urandom(64 << 20)", timeout=60)
@@ -385,10 +389,10 @@ def test_suspend_frees_everything_and_resume_brings_it_back(hf: Holdfast, restor
     assert resumed.cell("print(kept)", timeout=60).stdout == "42\n"
 
 
-def test_a_session_that_would_not_wait_longer_is_not_captured(
+def test_a_session_that_stopped_waiting_is_not_captured(
     hf: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the machine is so slow that the session goes on before it is frozen, there is no copy."""
+    """If the machine is so slow that the session continues before it is frozen, there is no copy."""
     session = hf.new("impatient")
     socket = hf.home.run_dir(session.id) / layout.SOCKET_NAME
     capture = Taking._capture
@@ -408,14 +412,14 @@ def test_a_session_that_would_not_wait_longer_is_not_captured(
     session.snapshot()
 
 
-def test_resuming_what_is_not_suspended_is_refused(hf: Holdfast) -> None:
+def test_resuming_a_session_that_is_not_suspended_is_refused(hf: Holdfast) -> None:
     """One clear line."""
     session = hf.new("awake")
     with pytest.raises(SessionError, match="cannot resume session awake: it is not suspended"):
         session.resume()
 
 
-def test_a_name_that_is_taken_undoes_all_forks(hf: Holdfast) -> None:
+def test_a_taken_name_undoes_all_forks(hf: Holdfast) -> None:
     """Three are wanted, the second name is taken: none is made."""
     session = hf.new("parent")
     hf.new("copy-2")
@@ -441,7 +445,7 @@ def test_a_filesystem_snapshot_keeps_files_only(hf: Holdfast) -> None:
 
 
 def test_a_restored_session_outlives_its_snapshot(hf: Holdfast) -> None:
-    """Removing a snapshot takes nothing from sessions that came from it; their image goes with them."""
+    """Removing a snapshot takes nothing from sessions restored from it; their image goes with them."""
     session = hf.new("parent")
     snapshot = session.snapshot("short-lived")
     restored = snapshot.restore("copy")

@@ -1,6 +1,6 @@
-"""Root in a session acts between any two system calls of what captures, restores and rewinds it.
+"""Root in a session acts between any two system calls of a capture, a restore and a rewind.
 
-The calls at which the checkpointer is held are drawn for each command from a seed: `HOLDFAST_STEPPING_SEED`
+A seed selects, for each command, the calls at which the checkpointer is held: `HOLDFAST_STEPPING_SEED`
 gives another one. `tests/integration/long/test_all_steps.py` holds many more of them.
 """
 
@@ -51,7 +51,7 @@ def test_attacks_between_any_two_calls_do_not_reach_the_host(arena: Arena) -> No
     arena.canary.assert_untouched()
 
 
-def test_stopping_and_tracing_hold_nothing_up(arena: Arena) -> None:
+def test_stopping_and_tracing_delay_nothing(arena: Arena) -> None:
     """A session that stops all its processes, or traces one, at each call, is captured or says why not."""
     hostile = arena.hostile()
 
@@ -66,8 +66,8 @@ def test_stopping_and_tracing_hold_nothing_up(arena: Arena) -> None:
     arena.works()
 
 
-def test_a_session_that_ends_itself_meanwhile_is_said_to_be_dead(arena: Arena) -> None:
-    """And goes back to where it was captured before."""
+def test_a_session_that_ends_itself_is_reported_dead(arena: Arena) -> None:
+    """And can be rewound to an earlier capture."""
     hostile = arena.hostile()
     turn = arena.dice.randrange(3, 10)
 
@@ -79,7 +79,7 @@ def test_a_session_that_ends_itself_meanwhile_is_said_to_be_dead(arena: Arena) -
     arena.step("snapshot", "evil", at=act)
     hostile.close()
 
-    # It does what it was told when it runs again.
+    # It obeys once it runs again.
     deadline = time.monotonic() + 30
     with suppress(HoldfastError):
         while time.monotonic() < deadline:
@@ -91,7 +91,7 @@ def test_a_session_that_ends_itself_meanwhile_is_said_to_be_dead(arena: Arena) -
 
 
 def test_a_checkpointer_killed_at_any_call_leaves_the_session_intact(arena: Arena) -> None:
-    """The worker, what it starts and CRIU, in captures and restores, while the session is hostile."""
+    """The worker, its children and CRIU, in captures and restores, while the session is hostile."""
     for words in (
         ("snapshot", "evil"),
         ("restore", "before", "--name", "copy"),

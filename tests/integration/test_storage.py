@@ -1,4 +1,4 @@
-"""Snapshots in packs: what they cost, that they come back from there, and what is said of damage."""
+"""Snapshots in packs: their cost, their restoration from packs, and the report on damage."""
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ DAMAGES: dict[str, tuple[Damage, set[str], str]] = {
 }
 
 
-def test_each_damage_is_found_and_hurts_only_whom_it_must(
+def test_each_damage_is_found_and_affects_only_its_snapshots(
     hf: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Named by `verify` and refused; the others are whole. What is put right is whole again."""
+    """Named by `verify` and refused; the others are intact. Repaired ones are intact again."""
     monkeypatch.setenv(raw.VARIABLE, "0")
     session = hf.new("parent")
     good = session.snapshot("good")
@@ -149,7 +149,7 @@ def test_one_intact_form_repairs_the_other(hf: Holdfast) -> None:
 
 
 def test_the_command_says_it(hf: Holdfast, cli: Any) -> None:
-    """Exit code 0 and one line if all is whole; 1 and who is hurt if not."""
+    """Exit code 0 and one line if all is intact; 1 and the affected snapshots if not."""
     hf.new("parent").snapshot("files", kind="filesystem")
     whole = cli("verify")
     assert (whole.code, "all whole" in whole.out) == (0, True)

@@ -1,4 +1,4 @@
-"""What is told before a capture is so: what blocks is refused by name; without it, it succeeds."""
+"""The forecast before a capture is true: obstacles are refused by name; without them, it succeeds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.errors import InvalidArgument, LiveUnsupported
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 
-# Holds what is in the way, and says what each descriptor is; on a signal it asks its peer outside.
+# Holds the obstacles, and names each descriptor; on a signal it asks its peer outside.
 HOLDER = r"""
 import ctypes, json, os, signal, socket, sys, time
 os.chdir("/srv")
@@ -55,7 +55,7 @@ while True:
 
 
 class Outside:
-    """A unix socket and a TCP socket of the host; who sends to the first gets an answer."""
+    """A unix socket and a TCP socket of the host; a sender to the first gets an answer."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -94,14 +94,14 @@ class Outside:
 
 @dataclass
 class Held:
-    """A session in which a program holds what blocks; `facts` are its pids and descriptors."""
+    """A session in which a program holds obstacles; `facts` are its pids and descriptors."""
 
     hf: Holdfast
     session: Session
     facts: dict[str, int]
 
     def names(self) -> list[str]:
-        """Of all that blocks, as `force_drop` takes them."""
+        """Return the names of all obstacles, as `force_drop` takes them."""
         holder = self.facts["holder"]
         return [
             f"pid:{self.facts['traced']}",
@@ -136,12 +136,12 @@ def held(shared_hf: Holdfast, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def runs(session: Session, pid: int) -> bool:
-    """Whether a process is there and not a zombie that its tracer has not collected."""
+    """Check whether a process is there and not a zombie that its tracer has not collected."""
     return session.exec(f"grep -q '^State:.[^ZX]' /proc/{pid}/status", timeout=60).ok
 
 
 def answer(session: Session, held: Held) -> dict[str, Any]:
-    """What the program in `session` gets when it asks outside."""
+    """Return the answer the program in `session` gets when it asks outside."""
     done = session.exec(
         f"rm -f /srv/answer; kill -USR1 {held.facts['holder']}; "
         "until [ -e /srv/answer ]; do sleep 0.05; done; cat /srv/answer",
@@ -152,7 +152,7 @@ def answer(session: Session, held: Held) -> dict[str, Any]:
 
 
 def test_obstacles_are_reported_by_name(held: Held) -> None:
-    """Process, descriptor, what it is, why, and what to do; and nothing else is said to block."""
+    """Process, descriptor, what it is, why, and what to do; and nothing else is reported as an obstacle."""
     report = held.session.check()
 
     holder, facts = held.facts["holder"], held.facts
@@ -188,7 +188,7 @@ def test_a_capture_is_refused_and_the_parent_is_untouched(held: Held) -> None:
 
 
 @pytest.mark.parametrize("name", ["pid:1", "fd:999999/3", "pid:x", "fd:12", "everything"])
-def test_only_what_blocks_can_be_dropped(held: Held, name: str) -> None:
+def test_only_obstacles_can_be_dropped(held: Held, name: str) -> None:
     """Another name is refused in one line, before anything is done."""
     with pytest.raises(InvalidArgument, match="cannot drop"):
         held.session.snapshot(force_drop=[*held.names(), name])
@@ -197,7 +197,7 @@ def test_only_what_blocks_can_be_dropped(held: Held, name: str) -> None:
 
 
 def test_only_named_obstacles_are_dropped(held: Held) -> None:
-    """Two of three named: the third is refused, and nobody is ended."""
+    """Two of three named: the third is refused, and no process is ended."""
     with pytest.raises(LiveUnsupported) as refused:
         held.session.snapshot(force_drop=held.names()[:2])
 
@@ -206,7 +206,7 @@ def test_only_named_obstacles_are_dropped(held: Held) -> None:
 
 
 def test_the_exit_code_reports_the_result(held: Held, shared_cli: Callable[..., Any]) -> None:
-    """3 when something blocks, 0 when nothing does; errors have the findings, too."""
+    """3 with obstacles, 0 without; errors also have the findings."""
     blocked = shared_cli("snapshot", "held", "--check")
     as_json = shared_cli("snapshot", "held", "--check", "--json")
     refused = shared_cli("snapshot", "held", "--json")
@@ -223,8 +223,8 @@ def test_the_exit_code_reports_the_result(held: Held, shared_cli: Callable[..., 
     assert "nothing is in the way" in free.out
 
 
-def test_without_what_was_named_a_fork_lives(held: Held) -> None:
-    """The process is ended; the descriptors lead nowhere in the copy, and the parent keeps its own."""
+def test_a_fork_lives_without_the_dropped_obstacles(held: Held) -> None:
+    """The process is ended; the descriptors are closed in the copy, and the parent keeps its own."""
     taken = held.session.snapshot("without", force_drop=held.names())
     assert taken.row.details["dropped"] == held.names()
     fork = taken.restore("lives")

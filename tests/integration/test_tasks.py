@@ -1,4 +1,6 @@
-"""Background work in real sessions: it survives, it is found again, and its death is told with its cause."""
+"""Background work in real sessions: it survives, it is found again, and its death is reported with
+its cause.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from holdfast import Event, GuestError, Holdfast, Session, TaskNotFound
 
 
 def until(session: Session, kind: str, after: int = 0) -> Event:
-    """The next event of a kind."""
+    """Return the next event of a kind."""
     return next(session.events(after, follow=True, kinds=[kind]))
 
 
@@ -60,7 +62,7 @@ def test_a_detached_command_lives_in_all_copies(hf: Holdfast, cli: Any) -> None:
 
 
 def test_the_client_of_a_detached_command_may_die(shared: Session, shared_cli: Any) -> None:
-    """Nothing of it depends on who follows it."""
+    """It does not depend on its followers."""
     task = shared.detach("echo begun; read x; echo done")
     follower = shared_cli.start("output", "shared", task.id, "--follow", stdout=subprocess.PIPE)
     with follower:
@@ -72,8 +74,8 @@ def test_the_client_of_a_detached_command_may_die(shared: Session, shared_cli: A
     assert (done["exit_code"], done["output"].split()) == (0, ["begun", "done"])
 
 
-def test_a_detached_command_is_killed_on_purpose(shared: Session, shared_cli: Any) -> None:
-    """It is told by whom; once it has ended there is nothing to send a signal to."""
+def test_killing_a_detached_command_is_reported(shared: Session, shared_cli: Any) -> None:
+    """The report names the killer; once it has ended there is nothing to send a signal to."""
     task = shared.detach("sleep 1000 & sleep 1000", name="sleeper")
     assert shared_cli("--as", "agent:b", "kill", "shared", "sleeper").code == 0
     assert task.wait().exit_code == 128 + signal.SIGTERM
@@ -86,12 +88,12 @@ def test_a_detached_command_is_killed_on_purpose(shared: Session, shared_cli: An
 
 
 def test_a_server_that_another_command_kills_is_reported(shared: Session, shared_cli: Any) -> None:
-    """With its port, the command it came from, and what ran when it died."""
+    """With its port, the command that started it, and what ran when it died."""
     after = max((event.seq for event in shared.events()), default=0)
     serving = shared.exec(
         "python3 -m http.server 8000 >/dev/null 2>&1 & until curl -s localhost:8000 >/dev/null; do :; done"
     )
-    shared.pulse()  # it looks at all processes, and finds what was left running
+    shared.pulse()  # it reads all processes, and finds the ones left running
     killing = shared_cli.start(
         "exec", "shared", "pkill -9 -f [h]ttp.server; until [ -e /tmp/seen ]; do sleep 0.01; done"
     )
@@ -106,12 +108,12 @@ def test_a_server_that_another_command_kills_is_reported(shared: Session, shared
     assert ", port 8000) was ended by SIGKILL; command " in shown
 
 
-def test_the_process_killed_for_memory_is_named(hf: Holdfast) -> None:
-    """A background process and a kernel, each with the cause, the next result too."""
+def test_a_process_killed_for_memory_is_named(hf: Holdfast) -> None:
+    """A background process and a kernel, each with the cause, also in the next result."""
     work = hf.new("small", memory="256m")
     hog = "x = []\nwhile True: x.append(bytearray(8 << 20))"
     work.exec(f"(until [ -e /tmp/go ]; do sleep 0.01; done; exec python3 -c '{hog}') &")
-    work.pulse()  # it looks at all processes, and finds what was left running
+    work.pulse()  # it reads all processes, and finds the ones left running
     news = list(work.exec("touch /tmp/go").news)
     event = until(work, "process_exited")
     assert (event.data["signal"], event.data["cause"]) == (9, "oom")
@@ -124,7 +126,7 @@ def test_the_process_killed_for_memory_is_named(hf: Holdfast) -> None:
 
 
 def test_events_are_followed_across_a_capture_to_the_end(hf: Holdfast, cli: Any) -> None:
-    """The last one says what became of the session."""
+    """The last one reports the session's end."""
     work = hf.new("work")
     with cli.start("events", "work", "--follow", "--json", stdout=subprocess.PIPE) as follower:
         _follow(hf, work, iter(follower.stdout.readline, b""))

@@ -22,8 +22,8 @@ int main(void) {
 """
 
 
-def test_children_of_vfork_are_not_in_the_way(shared: Session) -> None:
-    """Whatever the moment: five of six captures were refused, after ten seconds in which nothing ran."""
+def test_children_of_vfork_do_not_prevent_a_capture(shared: Session) -> None:
+    """At any point: five of six captures used to be refused, after ten seconds in which nothing ran."""
     built = shared.exec(f"cc -w -x c -o /srv/starter - <<'END'\n{STARTER}\nEND", timeout=120)
     assert built.ok, built.text
     starter = shared.detach("exec /srv/starter")

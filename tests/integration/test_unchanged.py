@@ -1,4 +1,4 @@
-"""Snapshots of a session in which nothing has happened, and what counts as happening."""
+"""Snapshots of a session in which nothing has happened, and the events that count as activity."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def same_as(snapshot: Snapshot) -> str | None:
 
 
 def rested(session: Session) -> Snapshot:
-    """A snapshot taken while the session was seen to rest; on a busy machine its kernel may take a while."""
+    """Take a snapshot of the resting session; on a busy machine its kernel may take a while."""
     return until(session, lambda taken: "note" in taken.row.details)
 
 
@@ -62,8 +62,8 @@ HAPPENINGS: list[Callable[[Holdfast, Session], object]] = [
 ]
 
 
-def test_nothing_happened_and_what_does(hf: Holdfast) -> None:
-    """A snapshot of the same costs no capture, no pages and no image; it lives on without the one it shares.
+def test_only_activity_costs_a_capture(hf: Holdfast) -> None:
+    """An unchanged session costs no capture, no pages and no image; the snapshot outlives the one it shares.
 
     A command, a cell, a file copied in by the engine and a process that came and went are all noticed.
     """
@@ -91,7 +91,7 @@ def test_nothing_happened_and_what_does(hf: Holdfast) -> None:
 
 
 def test_a_session_that_works_is_captured_each_time(hf: Holdfast) -> None:
-    """One that counts, however slowly, and one that waits with a limit of time."""
+    """One that counts, however slowly, and one that waits with a timeout."""
     for work in ("while sleep 0.2; do :; done &", "sleep 100000 &"):
         session = hf.new()
         session.exec(work)

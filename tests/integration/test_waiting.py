@@ -15,7 +15,7 @@ GIT = "GIT_EDITOR=vi git -c user.name=Ada -c user.email=ada@example.org"
 
 @pytest.fixture(scope="module")
 def users(shared_hf: Holdfast) -> Iterator[Session]:
-    """A session whose processes are not root's; root has a password there."""
+    """Make a session whose processes are not root's; root has a password there."""
     session = shared_hf.new("users", user="nobody")
     yield session
     session.remove()
@@ -27,7 +27,7 @@ def _state(result: ExecResult) -> tuple[str | None, str]:
 
 
 def _leave(session: Session, result: ExecResult, *texts: str) -> None:
-    """Answer what a command asks, until it ends."""
+    """Answer the questions of a command, until it ends."""
     for text in texts:
         session.answer(text)
     session.interrupt()
@@ -53,7 +53,7 @@ def _leave(session: Session, result: ExecResult, *texts: str) -> None:
 def test_programs_that_ask_are_known(
     shared: Session, command: str, detail: str, prompt: str | None, leave: list[str]
 ) -> None:
-    """The call returns with what the program waits for; it goes on when it is answered."""
+    """The call returns with what the program waits for; it continues when it is answered."""
     asked = shared.exec(f"cd; {command}")
 
     assert asked.exit_code is None
@@ -64,7 +64,7 @@ def test_programs_that_ask_are_known(
 
 
 def test_programs_of_another_user_are_known(users: Session) -> None:
-    """Root in the container looks at them with their own ids; su has become root's and is closed to it."""
+    """Root in the container inspects them with their own ids; su has become root's and is closed to it."""
     assert users.exec("id -un").text == "nobody\n"
     for command, wanted in (
         ("python3 -c 'input(\"who? \")'", ("line", "who? ")),
@@ -89,7 +89,7 @@ def test_an_answer_may_bring_the_next_question(shared: Session) -> None:
 
 
 def test_a_call_for_another_command_is_refused(shared: Session) -> None:
-    """The refusal says what has to be answered first; one who waits on is not disturbed by it."""
+    """The refusal says what has to be answered first; a caller that keeps waiting is not disturbed by it."""
     asked = shared.exec("read -p 'Name: ' name")
     with pytest.raises(SessionBusy, match=r"waits for a line \('Name: '\)"):
         shared.exec("true")
@@ -98,7 +98,7 @@ def test_a_call_for_another_command_is_refused(shared: Session) -> None:
 
 
 def test_the_command_line_answers(shared_cli: Callable[..., Any]) -> None:
-    """75 says that it waits; `send --wait` answers and goes on, `wait` follows, `exec --wait` stays."""
+    """75 says that it waits; `send --wait` answers and continues, `wait` follows, `exec --wait` stays."""
     asked = shared_cli("exec", "shared", "read -s -p 'Secret: ' x; echo; echo got $x")
     assert (asked.code, asked.out) == (75, "Secret: ")
     assert "waits for a password ('Secret: ')" in asked.err

@@ -1,4 +1,4 @@
-"""What is watched by inotify: a session sees nothing of its capture, and copies go on watching."""
+"""Watches of inotify: a session sees nothing of its capture, and copies keep watching."""
 
 from __future__ import annotations
 
@@ -47,8 +47,9 @@ def session(hf: Holdfast) -> Session:
 
 
 def test_the_parent_sees_nothing_and_copies_continue(session: Session) -> None:
-    """Not one event of the capture, of whatever is watched; unread events stay. In copies every watch is on
-    what it was on, also if that was renamed, has several names, or is a link; unread events become one that
+    """The parent gets no event of the capture, whatever is watched; unread events stay. In copies every watch
+    is on
+    the same file, also if that was renamed, has several names, or is a link; unread events become one that
     says that they were lost.
     """
     copy = session.snapshot().restore("copy")
@@ -75,7 +76,7 @@ def test_the_parent_sees_nothing_and_copies_continue(session: Session) -> None:
 
 
 def after(told: dict[str, Any], turn: int) -> None:
-    """What was changed is read, by the watch it was read by before."""
+    """Check that changes are read by the watch that read them before."""
     assert told["unread after"] == [["unread", CREATE, f"again-{turn}"]]
     assert told["links after"] == ["link", "target"]
     assert Counter(told["many after"]) == Counter(str(number) for number in range(MANY))
@@ -85,7 +86,7 @@ def after(told: dict[str, Any], turn: int) -> None:
 
 
 def said(session: Session, turn: int) -> dict[str, Any]:
-    """Let the program say what it has read."""
+    """Make the program print what it has read."""
     session.exec(f": > {FOLDER}/control/go-{turn}")
     until(session, f"said-{turn}")
     told: dict[str, Any] = json.loads(session.exec(f"cat {FOLDER}/control/said-{turn}").text)
@@ -98,14 +99,14 @@ def until(session: Session, name: str) -> None:
 
 
 def seen(session: Session, path: str) -> None:
-    """Wait for a file, by nothing that opens one."""
+    """Wait for a file without opening it."""
     deadline = time.monotonic() + PATIENCE
     while not session.exec(f"[ -e {path} ]").ok:
         assert time.monotonic() < deadline, session.exec("cat /root/log").text
         time.sleep(0.1)
 
 
-def test_watches_of_what_is_renamed_all_the_time_stay_on_it(hf: Holdfast) -> None:
+def test_watches_of_constantly_renamed_files_stay_on_them(hf: Holdfast) -> None:
     """Links that lead out take its place meanwhile. A watch is on the very inode in the copy."""
     session = hf.new("swapping")
     session.exec(f"cat > /root/swapping.py <<'END'\n{(ATTACKS / 'swapping.py').read_text()}\nEND")
@@ -118,7 +119,7 @@ def test_watches_of_what_is_renamed_all_the_time_stay_on_it(hf: Holdfast) -> Non
 
 
 def test_a_copy_learns_that_the_watch_of_a_deleted_file_has_ended(hf: Holdfast) -> None:
-    """Beforehand, too. Here it goes on."""
+    """Also if it had ended before. Here it continues."""
     session = hf.new("deleted")
     session.exec(f"cat > /root/deleted.py <<'END'\n{DELETED}\nEND")
     session.exec("python3 /root/deleted.py > /root/log 2>&1 &")
@@ -130,7 +131,7 @@ def test_a_copy_learns_that_the_watch_of_a_deleted_file_has_ended(hf: Holdfast) 
 
 
 def masks(session: Session) -> list[int]:
-    """The masks of the events that are read when the deleted file is written."""
+    """Return the masks of the events that are read when the deleted file is written."""
     session.exec(": > /root/go")
     seen(session, "/root/said")
     data = bytes.fromhex(session.exec("cat /root/said").text.split("[")[0].strip())

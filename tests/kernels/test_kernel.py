@@ -85,7 +85,7 @@ def test_input_is_answered_from_outside(guest: Guest) -> None:
 
 
 def test_an_interrupt_ends_the_cell_and_keeps_its_state(guest: Guest) -> None:
-    """After an interrupt the kernel has what it had."""
+    """After an interrupt the kernel still has its state."""
     with guest.cell("y = 5\nprint('go', flush=True)\nwhile True: pass") as cell:
         cell.until("stream")
         guest.ask("kernel_interrupt")
@@ -94,7 +94,7 @@ def test_an_interrupt_ends_the_cell_and_keeps_its_state(guest: Guest) -> None:
 
 
 def test_a_timeout_is_an_interrupt_with_another_name(guest: Guest) -> None:
-    """A cell whose time is up is interrupted, and the kernel continues."""
+    """A cell that times out is interrupted, and the kernel continues."""
     frames = guest.run_cell("z = 6\nimport time\nwhile True: time.sleep(0.01)", timeout=0.3)
     assert frames[-1].head["status"] == "timeout"
     assert rich(guest.run_cell("z"), "execute_result")["data"]["text/plain"] == "6"
@@ -166,7 +166,7 @@ def test_a_lost_client_may_come_back(guest: Guest) -> None:
 
 
 def test_much_output_is_bounded_and_its_loss_is_reported(guest: Guest) -> None:
-    """A flood of text is delivered as it comes; the size of what a late client missed is known."""
+    """A flood of text is delivered as it comes; the amount that a late client missed is known."""
     with guest.cell("for _ in range(100): print('x' * 1_000_000)", id="flood") as cell:
         cell.until("finished")
     late = guest.run_cell("", id="flood")

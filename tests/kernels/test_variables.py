@@ -107,7 +107,7 @@ def test_arrays_have_shape_and_type(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_of_many_names_the_newest_are_reported() -> None:
-    """The number of names is bounded, and what was left out is counted."""
+    """The number of names is bounded, and omitted ones are counted."""
     told = json.loads(look_inside.look({f"n{i}": i for i in range(50)}, {}, 10))
     assert [row["name"] for row in told["rows"]] == [f"n{i}" for i in range(40, 50)]
     assert told["left_out"] == 40

@@ -1,4 +1,4 @@
-"""An authority that signs certificates for the tests, and nobody else trusts."""
+"""An authority that signs certificates for the tests, trusted by nothing else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 
 
 class Authority:
-    """Keeps its certificate and what it issues in a folder."""
+    """An authority that keeps its certificate and those it issues in a folder."""
 
     def __init__(self, folder: Path, name: str = "authority of the tests") -> None:
         self._folder = folder
@@ -24,11 +24,13 @@ class Authority:
         self.certificate.write_bytes(self.root.public_bytes(serialization.Encoding.PEM))
 
     def issue(self, address: str) -> dict[str, str]:
-        """A certificate for an address: paths of it and its key, as a registry is told."""
+        """Issue a certificate for an address; return the paths of it and its key, as a registry
+        needs them.
+        """
         return self._issue(address, x509.IPAddress(ipaddress.ip_address(address)), "server")
 
     def issue_name(self, name: str) -> dict[str, str]:
-        """The same for the name of a host."""
+        """Issue one for the name of a host."""
         return self._issue(name, x509.DNSName(name), name)
 
     def _issue(self, subject: str, known: x509.GeneralName, file: str) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """A Docker daemon in namespaces of its own: started, and ended without a trace.
 
-Knows no Holdfast.
+Does not know Holdfast.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PATIENCE = 90.0
-"""Seconds after which a daemon that does not answer is taken for broken; it takes one or two."""
+"""Seconds after which a daemon that does not answer counts as broken; it takes one or two."""
 ROOMY = 8 << 30
-"""Bytes of free memory with which the data root, one to two gigabytes, is kept in memory: quicker."""
+"""Bytes of free memory above which the data root, one to two gigabytes, is kept in memory: faster."""
 CGROUPS = Path("/sys/fs/cgroup")
 _NAME = "holdfast-second-"
 
 # Run in new network and mount namespaces. A new sysfs, as the old one shows the interfaces of the namespace
 # it was mounted in; cgroups, which are mounted below it, are kept. A /run of its own, so that no daemon of
 # the host is found, what is left in it goes with the namespace; an /etc/docker of its own, where the key is
-# that engines tell each other apart by. If the tests are killed, so is the daemon.
+# that identifies an engine. If the tests are killed, so is the daemon.
 _SCRIPT = """
 set -eu
 mkdir "$1/cgroup"
@@ -89,7 +89,7 @@ class Daemon:
             assert own != _namespace(os.getpid(), kind), f"the second engine has not its own {kind}"
 
     def end(self) -> None:
-        """End it and all it has started, and remove all it has made."""
+        """End it and everything it started, and remove everything it made."""
         if self._process is not None:
             self._process.terminate()
             try:
@@ -107,11 +107,11 @@ class Daemon:
             _remove_cgroup(parent / self.cgroup)
         if self._mounted:
             subprocess.run(["umount", str(self.data)], check=True)
-        # Ten times as quick as shutil.rmtree, with tens of thousands of files.
+        # Ten times as fast as shutil.rmtree, with tens of thousands of files.
         subprocess.run(["rm", "-rf", "--one-file-system", str(self.root)], check=True)
 
     def processes(self) -> dict[int, str]:
-        """What runs in its mounts or network: names by number."""
+        """Return the processes in its mounts or network: names by number."""
         mine = set(self._namespaces.items())
         return {
             pid: name
@@ -131,7 +131,7 @@ class Daemon:
 
 
 def _remove_stale() -> None:
-    """Free the memory of daemons whose tests were killed; they themselves ended with those."""
+    """Free the memory of daemons whose tests were killed; the daemons themselves ended with those."""
     for line in Path("/proc/mounts").read_text().splitlines():
         source, point = line.split()[:2]
         if source.startswith(_NAME) and not Path("/proc", source.removeprefix(_NAME).split("-")[0]).exists():

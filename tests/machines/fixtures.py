@@ -20,7 +20,7 @@ from holdfast.images import build
 
 @pytest.fixture(scope="session")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
-    """A registry that lets everybody in. Each test uses repositories of its own."""
+    """A registry without authentication. Each test uses repositories of its own."""
     with Registry(tmp_path_factory.mktemp("registry")) as started:
         yield started
 
@@ -41,35 +41,35 @@ def token_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TokenServ
 
 @pytest.fixture(scope="session")
 def token_registry(tmp_path_factory: pytest.TempPathFactory, token_server: TokenServer) -> Iterator[Registry]:
-    """A registry that takes tokens of `token_server` only, which wants USER and PASSWORD."""
+    """A registry that only accepts tokens of `token_server`, which wants USER and PASSWORD."""
     with Registry(tmp_path_factory.mktemp("token-registry"), auth=token_server.config()) as started:
         yield started
 
 
 class Warm:
-    """What layers became when they were compressed, shared by the homes of tests.
+    """Compressed layers, shared by the homes of tests.
 
-    Compressing the session's image takes ten seconds. Who pushes to SHARED of `registry` after `into`
-    does not do it once more: what is known to be there is not even read.
+    Compressing the session's image takes ten seconds. A push to SHARED of `registry` after `into`
+    does not repeat it: layers known to be there are not even read.
     """
 
     def __init__(self, folder: Path) -> None:
         self._kept = folder / "layers.json"
 
     def into(self, home: Home) -> None:
-        """Before a push: let a home know what another has found out."""
+        """Pass the results of others to a home, before a push."""
         if self._kept.exists():
             (home.root / "cache").mkdir(mode=0o700, exist_ok=True)
             shutil.copy(self._kept, home.root / "cache")
 
     def of(self, home: Home) -> None:
-        """After a push: keep what a home has found out."""
+        """Keep the results of a home, after a push."""
         shutil.copy(home.root / "cache" / "layers.json", self._kept)
 
 
 @pytest.fixture(scope="session")
 def warm(tmp_path_factory: pytest.TempPathFactory) -> Warm:
-    """Makes pushes to `registry` quick, once one test has pushed."""
+    """Fast pushes to `registry`, once one test has pushed."""
     return Warm(tmp_path_factory.mktemp("warm"))
 
 
@@ -93,7 +93,9 @@ def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 @pytest.fixture(scope="session")
 def door(second: Machine) -> Iterator[Callable[[Registry], Relay]]:
-    """Makes a registry reachable on the second machine, under the same address as here; and only that."""
+    """A relay that makes a registry, and nothing else, reachable on the second machine under its usual
+    address.
+    """
     with ExitStack() as opened:
         made: dict[int, Relay] = {}
 

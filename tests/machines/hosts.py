@@ -18,7 +18,7 @@ from holdfast.runtime.api.controller import Holdfast
 
 
 class Loopback:
-    """Listens where only this machine itself gets, and remembers whether anybody came."""
+    """A listener that only this machine reaches, and that remembers whether a client came."""
 
     def __init__(self) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -39,7 +39,7 @@ class Loopback:
 
 @dataclass
 class Hosts:
-    """`api.test` and `other.test` over TLS, `plain.test` without; nobody trusts the one of `forged.test`."""
+    """`api.test` and `other.test` over TLS, `plain.test` without; nothing trusts the one of `forged.test`."""
 
     address: str
     api: Upstream
@@ -53,7 +53,7 @@ class Hosts:
         return (self.api, self.other, self.plain, self.forged)
 
     def asked(self) -> list[str]:
-        """All that came to any of them since the last time."""
+        """Return all requests to any of them since the last time."""
         found = [text for one in self.servers for text in one.asked]
         for one in self.servers:
             one.asked.clear()
@@ -62,7 +62,7 @@ class Hosts:
 
 @contextmanager
 def hosts(hf: Holdfast, folder: Path) -> Iterator[Hosts]:
-    """Start them, and tell the home of their names and authority."""
+    """Start them, and give the home their names and authority."""
     network = hf.engine.client.api.inspect_network(networks.ensure(hf.engine))
     address = str(network["IPAM"]["Config"][0]["Gateway"])
     (folder / "elsewhere").mkdir()

@@ -1,9 +1,9 @@
 """Holdfast installed for an ordinary user: packages in environments of their own, nothing of the checkout.
 
 A place of its own below the system's temporary folder holds an environment per package and the user's
-home. Beside the package an environment has what it declares that it needs, taken from the environment the
+home. Beside the package an environment has its declared dependencies, taken from the environment the
 tests run in, and nothing else. The user has no rights but those of the group that may use the engine; the
-interpreter, which may lie where only root looks, is shown to it by a mount that it alone has.
+interpreter, which may be in a folder that only root reads, is visible to the user by a private mount.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 USER = 4322
-"""Nobody's number: an account is not needed, and none is made."""
+"""A number that is not in use: an account is not needed, and none is made."""
 SOCKET = Path("/var/run/docker.sock")
 PATIENCE = 240.0
 _SHOW = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
@@ -66,14 +66,16 @@ class Place:
 
     @property
     def state(self) -> Path:
-        """The state directory that is used if nothing is said about it."""
+        """The state directory that is used by default."""
         return self.home / ".local/state/holdfast"
 
     def install(self, wheel: Path, name: str) -> Path:
-        """Make an environment with the package and what it needs, as root would, and return its programs."""
+        """Make an environment with the package and its dependencies, as root would, and return its
+        programs.
+        """
         environment = self.folder / name
         python = environment / "bin/python"
-        # The base interpreter, seen from where the user sees it: what refers to it must hold for the user.
+        # The base interpreter at the user's path: references to it must hold for the user.
         base = self._python / "bin" / f"python3.{sys.version_info.minor}"
         self._run(base, "-m", "venv", "--without-pip", environment)
         (packages,) = environment.glob("lib/python3.*/site-packages")
@@ -81,25 +83,25 @@ class Place:
         pip: list[str | Path] = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
         pip += ["--python", python]
         self._run(*pip, "install", "--no-index", "--no-deps", "--no-compile", wheel)
-        if not self._installed:  # what is beside the others is the same
+        if not self._installed:  # the others' neighbors are the same
             self._run(*pip, "check")
         self._installed.append(environment / "bin")
         return environment / "bin"
 
     def use(self, programs: Path, *words: str) -> str:
-        """What a program of an environment prints that the user runs in its home; it must succeed."""
+        """Return the output of an environment's program, run by the user in its home; it must succeed."""
         groups = f"--groups={SOCKET.stat().st_gid}"
         as_user = ["setpriv", f"--reuid={USER}", f"--regid={USER}", groups, "--inh-caps=-all"]
-        # What is installed is root's: without a place for it, every run would compile it again.
+        # Installed files are root's: without a place for it, every run would compile them again.
         as_user += ["env", f"HOME={self.home}", f"PYTHONPYCACHEPREFIX={self.home}/compiled"]
         return self._run(*as_user, programs / words[0], *words[1:], at=self.home)
 
     def holdfast(self, programs: Path, *words: str) -> Any:
-        """The answer of the command line with `--json`."""
+        """Return the answer of the command line with `--json`."""
         return json.loads(self.use(programs, "holdfast", *words, "--json"))
 
     def clear(self) -> None:
-        """Remove what the user made in the engine."""
+        """Remove everything the user made in the engine."""
         for programs in self._installed[:1]:
             self.use(programs, "python", "-c", _CLEAR)
 
@@ -123,7 +125,7 @@ class Place:
 
 
 def _needed(name: str) -> list[metadata.Distribution]:
-    """What a distribution needs, directly or through others, without itself."""
+    """Return the dependencies of a distribution, direct and indirect, without itself."""
     found: dict[str, metadata.Distribution] = {}
     pending = [name]
     while pending:
@@ -137,7 +139,9 @@ def _needed(name: str) -> list[metadata.Distribution]:
 
 
 def _put(distribution: metadata.Distribution, to: Path) -> None:
-    """Put what a distribution imports into a folder; not its programs, which lie outside of the packages."""
+    """Copy the modules of a distribution into a folder; not its programs, which lie outside of the
+    packages.
+    """
     for path in distribution.files or ():
         if ".." not in path.parts and path.suffix != ".pyc":
             target = to / path

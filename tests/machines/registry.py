@@ -16,14 +16,14 @@ PATIENCE = 60.0
 _LISTENS = re.compile(r"listening on (?:127\.0\.0\.1|\[::1\]):(\d+)")
 
 SHARED = "team/work"
-"""Where tests push snapshots to: what one has sent, the next need not."""
+"""The repository where tests push snapshots: data sent by one, the next need not send."""
 USER, PASSWORD = "holdfast", "correct horse"
 # `htpasswd -nbB -C 4 holdfast 'correct horse'`: bcrypt, the only form the registry takes.
 HTPASSWD = "holdfast:$2y$04$0aHY.eMqf/GADmW8R6iJTepHi6GHUl18bGVddQQrlNBIJ8TAfS7EO\n"
 
 
 def program() -> str:
-    """Where the registry's program is; fetched if it is not here yet. Fails if it cannot be had."""
+    """Return the path of the registry's program; fetch it if it is missing. Fails if it is not available."""
     done = subprocess.run(["setup/registry"], cwd=REPOSITORY, text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -47,7 +47,7 @@ class Registry:
 
     @classmethod
     def with_password(cls, folder: Path) -> Registry:
-        """One that wants USER and PASSWORD (basic authentication)."""
+        """Return one that wants USER and PASSWORD (basic authentication)."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "htpasswd").write_text(HTPASSWD)
         return cls(folder, auth={"htpasswd": {"realm": "tests", "path": str(folder / "htpasswd")}})
@@ -93,7 +93,7 @@ class Registry:
         self._process.wait()
 
     def requests(self) -> list[str]:
-        """The requests it has answered since it was started: method, path and status."""
+        """Return the requests answered since it was started: method, path and status."""
         found = re.findall(r'"([A-Z]+) (\S+) HTTP/1\.\d" (\d+)', self.log.read_text(errors="replace"))
         return [" ".join(each) for each in found]
 

@@ -1,8 +1,8 @@
 """A door from one network to an address in another, and a place to break connections at.
 
-Passes bytes on between whoever connects and the target, counts them, and can be told to cut a connection, or
-to hold everything, after so many bytes. It may listen in the network of a process, which then reaches nothing
-else through it.
+Passes bytes between its clients and the target, counts them, and can be made to cut a connection, or
+to hold everything, after a number of bytes. It may listen in the network of a process, which then reaches
+nothing else through it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ PATIENCE = 90.0
 
 
 class Relay:
-    """Listens on a port of 127.0.0.1, and passes each connection on to `target`, a port of 127.0.0.1 here.
+    """A relay that listens on a port of 127.0.0.1, and passes each connection to `target`, a port of
+    127.0.0.1.
 
-    `up` and `down` count what clients sent and got.
+    `up` and `down` count the bytes that clients sent and got.
     """
 
     def __init__(self, target: int, *, port: int = 0, network_of: int | None = None) -> None:
@@ -48,29 +49,29 @@ class Relay:
         return f"127.0.0.1:{self.port}"
 
     def cut_after(self, *, up: int | None = None, down: int | None = None) -> None:
-        """Reset the connection over which the so-manieth byte from now on goes; those after it are whole."""
+        """Reset the connection that carries the n-th byte from now; later ones are complete."""
         self._arm(up, down, hold=False)
 
     def hold_after(self, *, up: int | None = None, down: int | None = None) -> None:
-        """Pass nothing on any more after so many bytes, until `release`."""
+        """Pass nothing more after this many bytes, until `release`."""
         self._arm(up, down, hold=True)
 
     def hold_at(self, method: bytes, count: int) -> None:
-        """Pass nothing on from the so-manieth request of this method on, until `release`."""
+        """Pass nothing more from the n-th request of this method, until `release`."""
         self._arm(None, None, hold=True)
         self._word, self._words = method + b" ", count
 
     def wait(self) -> None:
-        """Wait until it has come to that."""
+        """Wait until the limit is reached."""
         assert self._reached.wait(PATIENCE), "no connection came to where it was to be cut or held"
 
     def release(self, *, drop: bool = False) -> None:
-        """Pass everything on again; of what was held, nothing if it is dropped."""
+        """Pass everything again; drop the held data on request."""
         self._limits, self._word, self._hold, self._drop = {}, b"", False, drop
         self._released.set()
 
     def close(self) -> None:
-        """Cut what there is, and listen no more."""
+        """Close all connections, and stop listening."""
         self._closing = True
         self._released.set()
         self._listener.close()
@@ -132,7 +133,7 @@ class Relay:
                 if kept == len(piece):
                     continue
                 if not self._hold:
-                    # No lingering: the other side is told at once, by a reset.
+                    # No lingering: the other side learns at once, by a reset.
                     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
                     self._limits = {}
                     self._reached.set()
@@ -144,7 +145,7 @@ class Relay:
                 other.sendall(piece[kept:])
 
     def _kept(self, way: str, piece: bytes) -> int:
-        """How much of a piece is passed on."""
+        """Return how much of a piece is passed on."""
         with self._lock:
             kept = len(piece)
             if self._word and way == "up" and piece.startswith(self._word):
@@ -153,7 +154,7 @@ class Relay:
             if way in self._limits:
                 kept = min(kept, max(0, self._limits[way]))
                 self._limits[way] -= kept
-                # What ends exactly at the limit is not passed on whole, so that it is noticed.
+                # Data that ends exactly at the limit is not passed on whole, so that it is noticed.
                 kept -= kept == len(piece) and self._limits[way] == 0
             if way == "up":
                 self.up += kept
@@ -163,7 +164,7 @@ class Relay:
 
 
 def _listen(port: int, network_of: int | None) -> socket.socket:
-    """A listening socket in the network of a process, where it stays, whoever uses it."""
+    """Return a socket listening in the network of a process, where it stays in use from anywhere."""
     made: list[socket.socket | OSError] = []
 
     def listen() -> None:

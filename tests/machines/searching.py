@@ -1,4 +1,4 @@
-"""Looks for bytes where a session leaves something: files, packed or not, and the memory of processes."""
+"""Searches for bytes wherever a session leaves data: files, packed or not, and the memory of processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PIECE = 8 << 20
 
 
 def in_folder(folder: Path, needle: bytes, but: Iterable[Path] = ()) -> list[str]:
-    """Files that contain it, below a folder; what is compressed is looked into."""
+    """Return the files below a folder that contain the bytes; compressed ones are searched unpacked."""
     skipped = tuple(but)
     return [
         str(path)
@@ -27,7 +27,7 @@ def in_folder(folder: Path, needle: bytes, but: Iterable[Path] = ()) -> list[str
 
 
 def in_memory(pid: int, needle: bytes) -> bool:
-    """Whether a process has it in memory that it can read; False if it is gone."""
+    """Check whether a process has them in readable memory; False if it is gone."""
     try:
         maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
         with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:

@@ -1,7 +1,7 @@
 """A second machine: Holdfast on an engine that shares nothing with this machine's but the kernel.
 
-Not the network (there is no way out of its namespace), not the mounts, not the data root, not `/run` and what
-daemons find each other by there, not the cgroups, not the home. What reaches it is what a test gives it: the
+Not the network (there is no way out of its namespace), not the mounts, not the data root, not `/run` where
+daemons find each other, not the cgroups, not the home. It gets only what a test gives it: the
 images of Holdfast, which is "installed there", a door to a registry (`relay.Relay`), files.
 """
 
@@ -42,7 +42,7 @@ class Machine:
 
     @property
     def host(self) -> str:
-        """What DOCKER_HOST is there."""
+        """The value of DOCKER_HOST there."""
         return f"unix://{self.daemon.socket}"
 
     @property
@@ -54,7 +54,9 @@ class Machine:
         return kept | {"DOCKER_HOST": self.host, "HOLDFAST_HOME": str(self.home.root)}
 
     def command(self, *command: str) -> list[str]:
-        """A command as it is run there, in the machine's network and mounts; `environment` goes with it."""
+        """Return a command as it is run there, in the machine's network and mounts; `environment` goes with
+        it.
+        """
         return ["nsenter", f"--target={self.daemon.pid}", "--net", "--mount", "--", *command]
 
     def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -75,12 +77,12 @@ class Machine:
         return [sys.executable, "-m", "holdfast"]
 
     def cli(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """The command `holdfast` there, with these arguments."""
+        """Run the command `holdfast` there, with these arguments."""
         return self.run(*self.holdfast_command, *arguments, **environment)
 
     @contextmanager
     def holdfast(self, home: Home | None = None, **options: Any) -> Iterator[Holdfast]:
-        """A controller there: of the machine's home if of no other."""
+        """Return a controller there: of the machine's home by default."""
         before = os.environ.get("DOCKER_HOST")
         os.environ["DOCKER_HOST"] = self.host
         try:

@@ -1,6 +1,6 @@
 """Puts images of one engine into the data root of another that does not run yet.
 
-What `docker save` and `docker load` come to, in a tenth of their time: they read, pack, digest and unpack a
+The effect of `docker save` and `docker load`, in a tenth of their time: they read, pack, digest and unpack a
 gigabyte. Every file is copied; the two share nothing afterwards. Knows how an engine with overlay2 lays out
 its folders, as of Docker 20.10 to 28 without the containerd image store.
 """
@@ -29,7 +29,7 @@ def seed(data: Path, references: Iterable[str], of: Engine) -> None:
     names: dict[str, dict[str, str]] = {}
     for folder in (_IMAGES, _LAYERS, "overlay2/l"):
         (data / folder).mkdir(parents=True, exist_ok=True)
-    # The engine's own modes: what users of this machine may not look into there, they may not here.
+    # The engine's own modes: folders closed to users of this machine there are closed here.
     for folder in ("", "overlay2"):
         (data / folder).chmod(0o710)
     for reference in references:
@@ -44,7 +44,7 @@ def seed(data: Path, references: Iterable[str], of: Engine) -> None:
 
 
 def _chain_ids(config: Mapping[str, Any]) -> Iterable[str]:
-    """What the engine calls each layer: a digest of it and all below it."""
+    """Return the engine's name of each layer: a digest of it and all below it."""
     chain = ""
     for diff in config["rootfs"]["diff_ids"]:
         text = f"{chain} {diff}" if chain else diff
@@ -58,7 +58,7 @@ def _copy_layer(source: Path, data: Path, chain: str) -> None:
         return
     cache_id = (source / _LAYERS / chain / "cache-id").read_text()
     subprocess.run(["cp", "-a", str(source / _LAYERS / chain), str(target)], check=True)
-    # Not `merged`, which comes and goes while somebody builds on the layer.
+    # Not `merged`, which comes and goes while a build uses the layer.
     there, here = source / "overlay2" / cache_id, data / "overlay2" / cache_id
     here.mkdir(mode=0o710)
     parts = [str(there / name) for name in ("diff", "link", "lower", "committed") if (there / name).exists()]
@@ -68,7 +68,7 @@ def _copy_layer(source: Path, data: Path, chain: str) -> None:
 
 
 def know_layers(data: Path, pairs: Iterable[tuple[str, str]]) -> None:
-    """Let an engine know what it has: layers as (digest in a registry, digest unpacked).
+    """Record the engine's layers as known: pairs (digest in a registry, digest unpacked).
 
     As if it had pulled them from there; those it does not fetch again.
     """

@@ -1,7 +1,7 @@
-"""A token server, as registries use them: checks a password, and signs what its owner may do for a minute.
+"""A token server, as registries use them: checks a password, and signs a minute's permissions for its owner.
 
 https://distribution.github.io/distribution/spec/auth/jwt/: the registry trusts a certificate, the token
-carries it (`x5c`) and says which actions on which repositories it is for.
+carries it (`x5c`) and names the permitted actions and repositories.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ISSUER = "token server of the tests"
 
 
 class TokenServer:
-    """Serves tokens on a port of 127.0.0.1 while it is open.
+    """A server of tokens on a port of 127.0.0.1 while it is open.
 
     `asked` are the scopes of each request so far. Tokens end `lifetime` seconds after they were made.
     """
@@ -44,11 +44,11 @@ class TokenServer:
 
     @property
     def realm(self) -> str:
-        """Where tokens are got."""
+        """The address for token requests."""
         return f"http://127.0.0.1:{self._http.server_address[1]}/token"
 
     def config(self) -> dict[str, Any]:
-        """The part of a registry's configuration that makes it ask for tokens of this server."""
+        """Return the part of a registry's configuration that makes it ask for tokens of this server."""
         return {
             "token": {
                 "realm": self.realm,
@@ -69,7 +69,7 @@ class TokenServer:
         self._thread.join()
 
     def token(self, scopes: list[str]) -> dict[str, Any]:
-        """What the server answers to somebody it knows."""
+        """Return the server's answer to a known user."""
         now = int(time.time())
         access = []
         for scope in scopes:
@@ -108,6 +108,6 @@ class TokenServer:
                 self.wfile.write(body)
 
             def log_message(self, _form: str, *_args: object) -> None:
-                """Say nothing."""
+                """Print nothing."""
 
         return Handler

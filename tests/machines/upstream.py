@@ -1,4 +1,4 @@
-"""A host on the internet, as far as a session can tell: answers over HTTP or TLS with what it was asked."""
+"""A host on the internet, as far as a session can see: answers each request with itself, over HTTP or TLS."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def _stream(self, body: bytes) -> None:
-        """A byte at a time, so that every value is cut."""
+        """Send a byte at a time, so that every value is cut."""
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
         for byte in body:
@@ -74,7 +74,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class Upstream:
-    """Remembers every request as it came: its line, headers and body."""
+    """A server that remembers every request as it came: its line, headers and body."""
 
     def __init__(self, address: str, certificate: dict[str, str] | None = None) -> None:
         self._server = _Server((address, 0), _Handler)

@@ -1,8 +1,8 @@
 """A virtual machine with another kernel: Debian 13, systemd, cgroup v2, AppArmor, its own Docker engine.
 
 QEMU emulates the processor, so that no KVM is needed: 15 to 20 times slower than the machine it runs on. It
-is made of the mirror that this machine's apt uses, the locked packages, and images of the engine here; what
-takes longest, the system without images, is kept in a cache under a digest of how it is made.
+is made from the mirror that this machine's apt uses, the locked packages, and images of the engine here; the
+slowest part, the system without images, is cached under a digest of its recipe.
 
 Needs root, `mmdebstrap`, `qemu-system-x86_64`, `mke2fs` and `ssh`.
 """
@@ -33,11 +33,11 @@ PACKAGES = (
 SUITE, PYTHON = "trixie", "3.13"
 LOCK = wheel.ROOT / "requirements.lock"
 AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
-"""Tags of images depend on it: it is the same there as here."""
+"""The path of the project there; tags of images depend on it, so it equals the one here."""
 PROJECT = "/root/project"
-"""Where the tests of the project are in it."""
+"""The path of the project's tests there."""
 BOOT_SECONDS = 900.0
-"""Until its engine answers; 45 s on an idle machine."""
+"""The limit until its engine answers; 45 s on an idle machine."""
 MEMORY, DISK = "5120", "16G"
 # Without la57 and cmpxchg16b, which QEMU 7.2 emulates wrongly: the kernel's flags are lost in the allocator.
 PROCESSOR = ("-accel", "tcg,thread=multi,tb-size=1024", "-cpu", "max,la57=off,cx16=off", "-smp", "2")
@@ -60,7 +60,7 @@ chroot . python3 -m venv /opt/venv
 chroot . sh -c '/opt/venv/bin/pip install --quiet --no-index --no-deps /var/wheels/*.whl'
 rm -r var/wheels
 """
-# An engine in the new system loads the images before it boots: ten times as quick as in there. The system is
+# An engine in the new system loads the images before it boots: ten times as fast as in there. The system is
 # its root, so that it runs with its own containerd; it needs neither a network nor iptables for that.
 _LOAD = """
 set -eu
@@ -80,7 +80,7 @@ kill $! && wait $! || true
 
 
 class VirtualMachine:
-    """The machine while it runs; everything of one run is in `folder`, the kept system in `cache`."""
+    """The machine while it runs; files of one run are in `folder`, the kept system in `cache`."""
 
     def __init__(self, folder: Path, cache: Path, images: Iterable[str]) -> None:
         self._folder = folder
@@ -105,11 +105,11 @@ class VirtualMachine:
 
     @property
     def console(self) -> Path:
-        """What the machine wrote on its serial line."""
+        """The output of the machine on its serial line."""
         return self._folder / "console.log"
 
     def run(self, command: str, *, seconds: float = 900.0) -> subprocess.CompletedProcess[str]:
-        """Run a command of the shell in it, as root, with `holdfast` on the path."""
+        """Run a shell command in it, as root, with `holdfast` on the path."""
         environment = f"PATH=/opt/venv/bin:$PATH SSL_CERT_FILE={AUTHORITIES} HOLDFAST_HOME=/var/lib/holdfast"
         return subprocess.run(
             [*self._ssh(), f"export {environment}; {command}"],
@@ -127,7 +127,7 @@ class VirtualMachine:
         assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
 
     def holdfast(self, *arguments: str) -> str:
-        """The output of the command line there; it must succeed."""
+        """Return the output of the command line there; it must succeed."""
         done = self.run(shlex.join(["holdfast", *arguments]))
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -188,7 +188,7 @@ class VirtualMachine:
 
 
 def _kept_system(cache: Path) -> Path:
-    """The system without images and package, made if it is not in the cache; older ones go."""
+    """Return the system without images and package; make it if it is not in the cache; remove older ones."""
     recipe = repr((PACKAGES, SUITE, PYTHON, _CONFIGURE)).encode()
     digest = hashlib.sha256(recipe + LOCK.read_bytes() + AUTHORITIES.read_bytes()).hexdigest()[:16]
     system = cache / digest
@@ -220,7 +220,7 @@ def _kept_system(cache: Path) -> Path:
 
 
 def default_cache() -> Path:
-    """Where the system is kept between runs: 600 MB."""
+    """Return the place where the system is kept between runs: 600 MB."""
     caches = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     return Path(caches, "holdfast-virtual-machine")
 

@@ -15,9 +15,9 @@ _LEFT_BEHIND = ("__pycache__", "*.pyc", "*.egg-info", ".*")
 
 
 def copy_source(to: Path) -> Path:
-    """Copy what a build needs to a folder, and return the package in it.
+    """Copy the files of a build to a folder, and return the package in it.
 
-    The parts are links in the checkout; there they are folders, as in what is built.
+    The parts are links in the checkout; there they are folders, as in the built package.
     """
     package = to / "src" / "holdfast"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns(*_LEFT_BEHIND))
@@ -27,7 +27,7 @@ def copy_source(to: Path) -> Path:
 
 
 def copy_tests(to: Path) -> None:
-    """Copy what tests need beside the installed package to a folder."""
+    """Copy the tests' files beside the installed package to a folder."""
     ignored = shutil.ignore_patterns(*_LEFT_BEHIND)
     for name in ("tests", "docs", "images"):
         shutil.copytree(ROOT / name, to / name, ignore=ignored)

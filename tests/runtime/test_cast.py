@@ -50,8 +50,8 @@ class Source:
             yield Chunk(at, self._data[at:stop], stop)
 
 
-def test_output_gets_the_time_at_which_it_came() -> None:
-    """Pieces and moments have different borders; every byte is told once, at its time."""
+def test_output_has_the_time_of_its_arrival() -> None:
+    """Pieces and timestamps have different borders; every byte is written once, at its time."""
     chunks = [Chunk(0, b"ab", 2), Chunk(2, b"cdef", 10), Chunk(10, b"g", 11)]
 
     events = list(merge([out(1.0, 3), out(2.0, 10), out(3.0, 11)], chunks, 0, 0.0))
@@ -59,8 +59,8 @@ def test_output_gets_the_time_at_which_it_came() -> None:
     assert [(event.at, event.data) for event in events] == [(1.0, "abc"), (2.0, "def"), (3.0, "g")]
 
 
-def test_characters_are_whole() -> None:
-    """A character whose bytes came one after the other is told when it is complete."""
+def test_characters_are_complete() -> None:
+    """A character whose bytes came one after the other is written when it is complete."""
     data = "né€!".encode()
     chunks = [Chunk(at, data[at : at + 1], at + 1) for at in range(len(data))]
 
@@ -70,7 +70,7 @@ def test_characters_are_whole() -> None:
 
 
 def test_sizes_input_and_gaps_have_their_place() -> None:
-    """They stand between the output before and behind them; hidden input is not told."""
+    """They stand between the output before and after them; hidden input is not written."""
     moments = [
         out(1.0, 5),
         Moment(Kind.RESIZE, 2.0, 5, rows=24, columns=80),
@@ -91,7 +91,7 @@ def test_sizes_input_and_gaps_have_their_place() -> None:
 
 
 def test_any_cut_of_anything_gives_the_same_text() -> None:
-    """However output and moments are cut, the text is the same and times do not fall."""
+    """However output and timestamps are cut, the text is the same and times do not fall."""
     rng = random.Random(4)
     data = ("日本 text é " * 20).encode()
     for _ in range(50):
@@ -124,7 +124,7 @@ DATA = b"one\r\n\x1b[31mtwo\x1b[0m\r\nthree\r\nfour"
 TIMES = [out(10.0, 5), out(20.0, 19), out(30.0, 26), out(40.0, len(DATA))]
 
 
-def test_a_whole_recording_shows_the_screen() -> None:
+def test_a_complete_recording_shows_the_screen() -> None:
     """All of its output, given to a terminal, is what the session's terminal shows."""
     recording = Recording(Source(DATA, TIMES))
     file = io.StringIO()
@@ -138,8 +138,8 @@ def test_a_whole_recording_shows_the_screen() -> None:
 
 
 @pytest.mark.parametrize("start", range(1, len(DATA) - 1))
-def test_a_part_begins_with_the_picture_of_its_moment(start: int) -> None:
-    """From any offset on, the end of it looks as the end of the whole."""
+def test_a_part_begins_with_the_screen_at_its_start(start: int) -> None:
+    """From any offset on, its end looks like the end of the whole."""
     part = Emulator(5, 20)
     for event in Recording(Source(DATA, TIMES), Place(offset=start)).events():
         part.feed_bytes(event.data.encode())
@@ -148,7 +148,7 @@ def test_a_part_begins_with_the_picture_of_its_moment(start: int) -> None:
 
 
 def test_a_part_by_time() -> None:
-    """A time is the output that was there then."""
+    """A time stands for the output that was there then."""
     recording = Recording(Source(DATA, TIMES), Place(at=20.5), Place(at=30.0))
 
     assert (recording.start, recording.end) == (19, 26)
@@ -166,7 +166,7 @@ def test_missing_requirements_are_reported() -> None:
 
 
 def test_a_broken_index_is_an_error_of_the_session() -> None:
-    """What a hostile guest sends is no index."""
+    """Data of a hostile guest is not an index."""
     source = Source(DATA, TIMES)
     source.segment = b"junk" * 20
     with pytest.raises(ProtocolError):

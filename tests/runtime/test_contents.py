@@ -25,8 +25,8 @@ def told(layers: list[Path], *paths: str, elsewhere: tuple[str, ...] = ()) -> li
     return recorded_contents.digests(paths, layers, elsewhere)
 
 
-def test_the_topmost_layer_that_has_it_counts(layers: list[Path]) -> None:
-    """A file that was changed has its new content, one that was not that of the image."""
+def test_the_topmost_layer_with_the_file_counts(layers: list[Path]) -> None:
+    """A changed file has its new content, an unchanged one that of the image."""
     changed, same = told(layers, "/d/changed", "/d/same")
     (layers[0] / "d/changed").write_text("old")
     assert changed.digest != told(layers, "/d/changed")[0].digest
@@ -34,7 +34,7 @@ def test_the_topmost_layer_that_has_it_counts(layers: list[Path]) -> None:
 
 
 def test_no_link_is_followed_and_nothing_but_files_is_opened(layers: list[Path], tmp_path: Path) -> None:
-    """What the session put into its layer leads nowhere else."""
+    """Links that the session put into its layer lead nowhere else."""
     (tmp_path / "secret").write_text("of the host")
     (layers[0] / "link").symlink_to(tmp_path / "secret")
     (layers[0] / "folder").symlink_to(tmp_path)

@@ -1,4 +1,4 @@
-"""Tables of files of two snapshots, laid over each other from where they meet."""
+"""Tables of files of two snapshots, compared from their common ancestor."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ KEY: Key = ("pip", "/site-packages", "toy")
 
 
 def baseline(*versions: str, **files: Entry) -> Baseline:
-    """What a snapshot remembers; names of files stand for paths."""
+    """Return a snapshot's record; names of files stand for paths."""
     table = {f"/{name.replace('__', '/')}": entry for name, entry in files.items()}
     return Baseline(None, Holdings(), table, (KEY,) * len(versions), versions)
 
@@ -35,8 +35,8 @@ def told(before: list[Baseline], after: list[Baseline]) -> dict[str, str]:
     return {path: one.change for path, one in found.items()}
 
 
-def test_lines_meet_in_the_first_that_both_have() -> None:
-    """One may be the other's past; a snapshot that is gone may be where they meet, not lie in between."""
+def test_lines_meet_in_their_first_common_ancestor() -> None:
+    """One may be the other's past; a removed snapshot may be the ancestor, but not lie in between."""
     assert common(["a", "x", None], ["b", "x", None]) == "x"
     assert common(["a", "x", None], ["x", None]) == "x"
     assert common(["a", None], ["b", None]) is None
@@ -45,8 +45,8 @@ def test_lines_meet_in_the_first_that_both_have() -> None:
         common(["a", "gone"], ["b", None])
 
 
-def test_two_moments_of_one_container() -> None:
-    """What was there at both and was not touched in between is no difference."""
+def test_two_snapshots_of_one_container() -> None:
+    """A file present in both and not touched in between is no difference."""
     first = baseline(kept=new(), edited=new(), removed=new(), old=changed())
     second = baseline(kept=new(), edited=new(2), old=changed(), made=new(), lost=GONE)
     assert told([first], [second]) == {
@@ -57,8 +57,8 @@ def test_two_moments_of_one_container() -> None:
     }
 
 
-def test_branches_are_compared_over_what_they_come_from() -> None:
-    """Files of the common beginning that only one branch touched are told as what they are in the other."""
+def test_branches_are_compared_over_their_common_ancestor() -> None:
+    """Files of the ancestor that only one branch touched are reported as their state in the other."""
     one = [baseline(shared=new(), edited=changed(), lost=GONE, mine=new())]
     other = [baseline(shared=new(), yours=new())]
     assert told(one, other) == {
@@ -71,7 +71,7 @@ def test_branches_are_compared_over_what_they_come_from() -> None:
 
 
 def test_several_containers_are_one_table() -> None:
-    """Made and deleted is nothing; deleted and made is a change; a folder takes what is in it along."""
+    """Made and deleted is nothing; deleted and made is a change; a folder includes its content."""
     line = [
         baseline(a=new(), b=GONE, d__x=new(), d=Entry("new", "d"), c=new()),
         baseline(a=GONE, b=new(2), d=GONE, c=changed(3)),

@@ -1,4 +1,4 @@
-"""`holdfast --help` lists every verb once, among its kin, in one line that tells it from all others."""
+"""`holdfast --help` lists every verb once, in its group, in one line that no other verb has."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def test_every_verb_is_in_one_family() -> None:
     assert sorted(verb for verb, _ in LINES) == sorted(verbs)
 
 
-def test_lines_are_whole_on_a_terminal_of_80_columns() -> None:
+def test_lines_fit_a_terminal_of_80_columns() -> None:
     shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).output.splitlines()
 
     for verb, line in LINES:
         assert [words for words in map(str.split, shown) if words[:1] == [verb]] == [[verb, *line.split()]]
 
 
-def test_no_two_verbs_say_the_same() -> None:
+def test_no_two_verbs_have_the_same_description() -> None:
     assert len({line for _, line in LINES}) == len(LINES)
     assert all(line[0].isupper() and line.endswith((".", "?")) for _, line in LINES)

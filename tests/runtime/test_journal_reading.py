@@ -1,4 +1,4 @@
-"""Journals on the host: lines read without trust, taken over once, along lines of lineage, filtered."""
+"""Journals on the host: lines read without trust, imported once, along lines of lineage, filtered."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def test_an_invalid_actor_is_unknown() -> None:
     assert (found.actor, found.body) == (None, '{"more":[1]}')
 
 
-def test_entries_are_taken_over_once(shared: Shared) -> None:
-    """However often somebody asks, and with those of a half-written segment the next time."""
+def test_entries_are_imported_once(shared: Shared) -> None:
+    """However often they are read, and with those of a half-written segment the next time."""
     for number in range(5):
         shared.journal.append("note", number=number)
     assert (shared.mirror(), shared.mirror()) == (5, 0)
@@ -91,7 +91,7 @@ def test_entries_are_taken_over_once(shared: Shared) -> None:
     assert shared.kinds() == ["note"] * 5 + ["more"]
 
 
-def test_segments_that_were_taken_over_are_removed(shared: Shared) -> None:
+def test_imported_segments_are_removed(shared: Shared) -> None:
     """Except the newest, into which the session writes."""
     for _ in range(40):
         shared.journal.append("note", text="x" * (100 << 10))
@@ -105,7 +105,7 @@ def test_segments_that_were_taken_over_are_removed(shared: Shared) -> None:
 
 
 def test_links_of_a_session_are_not_followed(shared: Shared, tmp_path: Path) -> None:
-    """Links, pipes and folders under the names of segments are passed over, and hold nothing up."""
+    """Links, pipes and folders under the names of segments are skipped, and delay nothing."""
 
     outside = tmp_path / "secret"
     outside.write_bytes(b'{"seq":1,"at":1,"kind":"stolen"}\n')
@@ -120,8 +120,8 @@ def test_links_of_a_session_are_not_followed(shared: Shared, tmp_path: Path) -> 
     assert shared.kinds() == ["real"]
 
 
-def test_removed_sessions_lose_their_journals_when_all_is_too_much(home: Home) -> None:
-    """The oldest first; those that are there keep theirs."""
+def test_removed_sessions_lose_their_journals_beyond_the_limit(home: Home) -> None:
+    """The oldest first; existing sessions keep theirs."""
     store = Store.open(home.database)
     rows = [store.add_session(f"s{number}", "image", {}) for number in range(3)]
     for row in rows:
@@ -136,7 +136,7 @@ def test_removed_sessions_lose_their_journals_when_all_is_too_much(home: Home) -
 
 
 def test_a_journal_that_is_a_link_is_not_read(home: Home, tmp_path: Path) -> None:
-    """The folder itself, too."""
+    """Nor is the folder itself, if it is one."""
     shared = Shared(home, "b" * 12)
     (shared.folder / "journal").rmdir()
     (tmp_path / "elsewhere").mkdir()
@@ -146,8 +146,8 @@ def test_a_journal_that_is_a_link_is_not_read(home: Home, tmp_path: Path) -> Non
     assert shared.mirror() == 0
 
 
-def test_the_past_of_a_session_goes_up_to_its_moment() -> None:
-    """Through all it was restored from; what came later there is not part of it."""
+def test_the_past_of_a_session_ends_at_its_snapshot() -> None:
+    """Through all it was restored from; later entries there are not part of it."""
     branches = {"c": Branch("b", 20, 200.0), "b": Branch("a", 10, 100.0), "d": Branch("a", 12, 120.0)}
 
     assert line_of("c", branches) == [Part("a", 10, 100.0), Part("b", 20, 200.0), Part("c")]
@@ -159,7 +159,7 @@ def test_the_past_of_a_session_goes_up_to_its_moment() -> None:
 
 
 def test_a_circle_of_branches_ends() -> None:
-    """A damaged store must not hang anybody."""
+    """A damaged store must not hang a caller."""
     branches = {"a": Branch("b", 1, 1.0), "b": Branch("a", 1, 1.0)}
 
     assert [part.session_id for part in line_of("a", branches)] == ["b", "a"]
@@ -194,7 +194,7 @@ def test_entries_are_filtered(shared: Shared, wanted: journal_query.Filter, numb
 
 
 def test_host_events_come_after_their_entry(shared: Shared) -> None:
-    """Who knows entry 5 may not know of the snapshot taken at it."""
+    """A reader who has entry 5 may not know of the snapshot taken at it."""
     shared.store.entries.take(shared.id, [Told(5, 1.0, "command_started", None, "{}")])
     shared.store.entries.note(shared.id, "snapshot", 2.0, actor=None, body={})
 
@@ -204,13 +204,13 @@ def test_host_events_come_after_their_entry(shared: Shared) -> None:
 
 
 def segment(shared: Shared, first: int, count: int, text: str = "") -> None:
-    """Write a segment as a session may that does not keep to any limit."""
+    """Write a segment like a session that respects no limit."""
     lines = (f'{{"seq":{number},"at":1,"kind":"x","t":"{text}"}}\n' for number in range(first, first + count))
     (shared.folder / "journal" / f"{first:016d}.jsonl").write_text("".join(lines))
 
 
 def test_a_flood_of_short_entries_is_bounded(shared: Shared) -> None:
-    """Of 150 000 short lines the newest are kept; how many are missing is said, once."""
+    """Of 150 000 short lines the newest are kept; the number of missing ones is reported once."""
     for first in range(1, 150_001, 50_000):
         segment(shared, first, 50_000)
 
@@ -225,7 +225,7 @@ def test_a_flood_of_short_entries_is_bounded(shared: Shared) -> None:
 
 
 def test_entries_are_counted_not_only_their_bytes(shared: Shared) -> None:
-    """Entries of two bytes fill no limit of bytes: beyond 50 000 the older half goes, and that is said."""
+    """Entries of two bytes fill no limit of bytes: beyond 50 000 the older half goes, with a report."""
     for round_ in range(4):
         segment(shared, 1 + round_ * 15_000, 15_000)
         assert shared.mirror() == 15_000
@@ -239,7 +239,7 @@ def test_entries_are_counted_not_only_their_bytes(shared: Shared) -> None:
 
 
 def test_entries_dropped_before_they_were_read_are_reported(shared: Shared) -> None:
-    """Its copy for the host has a limit, too: a gap in the numbers is told with its size."""
+    """The host's copy also has a limit: a gap in the numbers is reported with its size."""
     segment(shared, 1, 10)
     assert shared.mirror() == 10
     segment(shared, 101, 10)
@@ -250,7 +250,7 @@ def test_entries_dropped_before_they_were_read_are_reported(shared: Shared) -> N
 
 
 def test_lines_without_entries_are_not_read_without_end(shared: Shared) -> None:
-    """A segment of empty lines ends the look at it, and hides no entry behind it."""
+    """A segment of empty lines ends the reading, and hides no entry after it."""
     (shared.folder / "journal" / f"{1:016d}.jsonl").write_bytes(b"\n" * (4 << 20))
     segment(shared, 2, 3)
 
@@ -278,7 +278,7 @@ def test_reading_a_flooded_journal_takes_little_memory(shared: Shared, home: Hom
 def test_the_newest_entries_are_the_end_of_all(
     shared: Shared, home: Home, all_timelines: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A limit gives what the end of the whole list would be, and reads no more rows than it needs."""
+    """A limit gives the end of the whole list, and reads no more rows than needed."""
     shared.store.add_session("work", "image", {}, session_id=shared.id, state="dead")
     segment(shared, 1, 5000)
     with Holdfast(home) as controller:
@@ -355,7 +355,7 @@ def test_cells_make_a_valid_notebook() -> None:
     ["text", [1, None, "x"], [{"output_type": "stream", "text": 5}], [{"output_type": "display_data"}]],
 )
 def test_odd_outputs_leave_the_notebook_valid(outputs: Any) -> None:
-    """What a session says its cells showed may be anything."""
+    """Outputs reported by a session may be anything."""
     book = notebook.notebook(
         [
             entry(1, "cell_started", id="c", kernel="main", code=7),

@@ -1,4 +1,4 @@
-"""What a restored session says of its kernels, compared with what it said before."""
+"""A restored session's report on its kernels, compared with the one before."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def test_values_that_change_on_their_own_do_not_deviate() -> None:
     assert found.compared == {"names": 3}
 
 
-def test_names_that_are_gone_or_of_another_type_are_reported() -> None:
-    """A kernel that has begun anew has nothing; one with another epoch is another."""
+def test_names_removed_or_of_another_type_are_reported() -> None:
+    """A restarted kernel has nothing; one with another epoch is a different one."""
     assert [one.text for one in after(HeldKernel(epoch=1, names={"n": ("str", "")})).deviations] == [
         "main: names are gone: data, f",
         "main: names have another type: n",
@@ -36,7 +36,7 @@ def test_names_that_are_gone_or_of_another_type_are_reported() -> None:
 
 
 def test_a_busy_kernel_is_not_compared() -> None:
-    """It is left alone, and that is said."""
+    """It is left alone, and the report says so."""
     for busy in (HeldKernel(epoch=1, names=None), HeldKernel(epoch=1, names={}, stale=True)):
         assert after(busy).skipped == ["kernel main: it is busy"]
         assert after(busy).exact
@@ -52,7 +52,7 @@ def test_changes_before_the_freeze_do_not_deviate(tmp_path: Path) -> None:
 
 
 def test_a_session_that_does_not_reply_is_not_waited_for(tmp_path: Path) -> None:
-    """Nobody listens there."""
+    """Nothing listens there."""
     record = Record(tree=Tree(processes=[]), kernels=BEFORE)
     assert kernel_check.compare(tmp_path, record, 7, Verification()).skipped == [
         "kernels: the session did not answer in time"

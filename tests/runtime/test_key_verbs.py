@@ -1,4 +1,4 @@
-"""`holdfast key`: what is said, to people and to programs. No engine is needed for it."""
+"""`holdfast key`: its output, for people and for programs. No engine is needed for it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _json(run: Run, *words: str) -> Any:
     return json.loads(out)
 
 
-def test_a_new_key_says_where_it_is_to_count(run: Run) -> None:
+def test_a_new_key_says_how_to_trust_it(run: Run) -> None:
     """With the command for the other machine."""
     code, out, err = run("new")
     name, public = out.split()
@@ -45,7 +45,7 @@ def test_a_new_key_says_where_it_is_to_count(run: Run) -> None:
 
 
 def test_keys_are_listed_with_their_use(run: Run) -> None:
-    """Own ones with what others encrypt for, never with their private halves."""
+    """Own ones with their public half for encryption, never with their private halves."""
     own = _json(run, "new", "mine")
     other = "ed25519:" + "A" * 43
     trusted = _json(run, "trust", other, "--name", "friend")
@@ -61,7 +61,7 @@ def test_keys_are_listed_with_their_use(run: Run) -> None:
 
 
 def test_a_key_is_forgotten(run: Run) -> None:
-    """By name, or by what it is; a second time there is none."""
+    """By name, or by its fingerprint; the second time there is none."""
     other = "ed25519:" + "B" * 43
     run("trust", other)
     assert _json(run, "rm", other)["key"] == other
@@ -71,7 +71,7 @@ def test_a_key_is_forgotten(run: Run) -> None:
 
 
 def test_without_a_terminal_a_passphrase_comes_from_the_environment(run: Run, tmp_path: Path) -> None:
-    """What is written is encrypted then."""
+    """The written file is encrypted then."""
     code, _, _ = run("new", "--passphrase", HOLDFAST_KEY_PASSPHRASE="correct horse")
 
     assert code == 0

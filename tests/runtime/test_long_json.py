@@ -1,4 +1,4 @@
-"""A long text is written as JSON in pieces that join to what one piece would be."""
+"""A long text is written as JSON in pieces that join to the whole."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from holdfast.runtime.cli.long_json import PIECE, pieces
 
 
-def test_nothing_that_is_not_seen_is_left() -> None:
-    """What would turn or hide text on a terminal is escaped, in the long text and beside it."""
+def test_no_invisible_character_is_left() -> None:
+    """Characters that would turn or hide text on a terminal are escaped, in the long text and beside it."""
     hidden = "\u202e\x9b31m\u200b"
     written = "".join(pieces({"name": hidden}, "output", hidden.encode()))
 
@@ -32,7 +32,7 @@ def test_nothing_that_is_not_seen_is_left() -> None:
     ids=["empty", "escapes", "wide", "binary", "cut"],
 )
 def test_pieces_are_one_object(data: bytes) -> None:
-    """Text as text; bytes that are none also as they are."""
+    """Text as text; bytes that are not text also as they are."""
     written = "".join(pieces({"id": "a", "n": [1]}, "output", data))
     found = json.loads(written)
 

@@ -12,7 +12,7 @@ GIVEN: dict[str, Any] = {"event": "moment", "journal_seq": 7, "at": 12.5, "offse
 
 
 def test_a_snapshot_knows_its_moment() -> None:
-    """The number of the journal's last entry, the time, and how far each shell's output went."""
+    """The number of the journal's last entry, the time, and the length of each shell's output."""
     assert moment_of(Frame(GIVEN)) == {"moment": {"journal_seq": 7, "at": 12.5, "offsets": {"main": 100}}}
 
 
@@ -25,6 +25,6 @@ def test_a_session_of_an_older_version_has_no_moment() -> None:
     "wrong", [{"journal_seq": -1}, {"at": "now"}, {"offsets": [1]}, {"offsets": {"main": -1}}]
 )
 def test_a_moment_of_another_form_is_refused(wrong: dict[str, Any]) -> None:
-    """What a session says of itself is checked."""
+    """A session's report on itself is checked."""
     with pytest.raises(ProtocolError):
         moment_of(Frame({**GIVEN, **wrong}))

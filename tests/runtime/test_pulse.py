@@ -1,4 +1,4 @@
-"""What the host makes of a pulse: of a good one, and of what a hostile guest may send."""
+"""The host's reading of a pulse: of a valid one, and of a hostile guest's."""
 
 import copy
 import json
@@ -164,8 +164,8 @@ def read(**changes: Any) -> Pulse:
     return Pulse.of({**RAW, **changes}, LINEAGE)
 
 
-def test_a_pulse_can_be_asked() -> None:
-    """Processes, their tree, listeners and files are found without looking through lists."""
+def test_a_pulse_has_lookups() -> None:
+    """Processes, their tree, listeners and files are found without searching lists."""
     found = read()
     server = found.process(12)
     assert server is not None
@@ -184,7 +184,7 @@ def test_a_pulse_can_be_asked() -> None:
 
 
 def test_json_has_stable_names() -> None:
-    """The names of the JSON are those that the documentation tells."""
+    """The names of the JSON are those in the documentation."""
     told = json.loads(json.dumps(read().as_dict()))
     assert set(told) == {
         "id",
@@ -210,8 +210,8 @@ def test_json_has_stable_names() -> None:
     assert told["kernels"][0]["variables"]["rows"][1]["shape"] == [3, 4]
 
 
-def test_parts_that_were_not_asked_for_are_empty() -> None:
-    """An answer with one part is a pulse, too."""
+def test_parts_not_requested_are_empty() -> None:
+    """An answer with one part is also a pulse."""
     found = Pulse.of({"at": 1.0, "took": 0.1, "uptime": None}, LINEAGE)
     assert (found.processes, found.limits, found.uptime) == ((), None, None)
     assert pulse_text.whole(found)
@@ -251,14 +251,14 @@ def test_unexpected_replies_are_errors(path: tuple[Any, ...], value: Any) -> Non
         Pulse.of(raw, LINEAGE)
 
 
-def test_a_tree_that_bites_its_tail_ends() -> None:
-    """Processes that are said to be their own parents do not keep us for ever."""
+def test_a_circular_tree_ends() -> None:
+    """Processes that claim to be their own parents cause no endless loop."""
     found = read(processes={"rows": [process(5, 5), process(6, 7), process(7, 6)], "left_out": 0})
     assert len(list(found.tree())) <= 3
 
 
 def test_one_screen_shows_everything() -> None:
-    """What waits, who listens, what is locked, what names there are; without control characters."""
+    """Waits, listeners, locks, names; without control characters."""
     text = "\n".join(pulse_text.whole(read()))
     for expected in (
         "from snapshot before",
@@ -287,7 +287,7 @@ def test_lines_are_cut_to_the_screen() -> None:
 
 
 def test_answers_about_a_port() -> None:
-    """Nobody, somebody who answers, and somebody who does not, each in one line."""
+    """Nothing there, a process that answers, and one that does not, each in one line."""
     found = read()
     (socket,) = found.listening(80)
     owner = found.process(12)
@@ -312,8 +312,8 @@ def test_answers_about_a_process() -> None:
     assert "cannot be seen" in "\n".join(pulse_answers.process(read(), 10))
 
 
-def test_changes_since_a_moment_come_from_the_drift() -> None:
-    """Files that changed since a snapshot are counted, without folders; deleted ones have no bytes."""
+def test_changes_since_a_snapshot_come_from_the_drift() -> None:
+    """Changed files are counted, without folders; deleted ones have no bytes."""
     files = (
         FileChange("/a", "new", 4096, folder=True),
         FileChange("/a/new", "new", 10),
@@ -328,7 +328,7 @@ def test_changes_since_a_moment_come_from_the_drift() -> None:
 
 
 def test_changes_on_disk_are_summed_up() -> None:
-    """Folders that are named for what is in them do not count; the largest files are on top."""
+    """Folders named for their content do not count; the largest files are on top."""
     changes = [("/a", 0), ("/a/new", 1), ("/a/big", 1), ("/b", 2), ("/c", 0)]
     found = disk("image", 5000, changes, {"/a/new": 10, "/a/big": 4000})
     assert (found.added, found.changed, found.deleted) == (2, 1, 1)

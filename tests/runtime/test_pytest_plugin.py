@@ -268,7 +268,7 @@ def test_without_its_option_the_plugin_is_not_loaded(tmp_path: Path) -> None:
 
 
 class Options:
-    """Takes the arguments for pytest's parser."""
+    """Collects the arguments for pytest's parser."""
 
     def __init__(self) -> None:
         self.told: dict[str, Any] = {}
@@ -281,7 +281,7 @@ class Options:
         self.told[name] = how
 
 
-def test_the_options_are_those_of_a_session() -> None:
+def test_the_options_are_the_same_in_a_session() -> None:
     """There the plugin is one file that brings its own."""
     mine, theirs = Options(), Options()
     holdfast_pytest_option.pytest_addoption(cast("pytest.Parser", mine))

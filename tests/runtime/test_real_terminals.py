@@ -15,14 +15,14 @@ from holdfast.runtime.terminal.emulator import MODES, Emulator
 from holdfast.runtime.terminal.safe_output import SafeOutput
 
 HOSTILE = cases()
-# What real programs wrote to a terminal of 24 x 80: vim, less, top, htop, ls, bash, tmux, progress bars …
+# Output of real programs for a terminal of 24 x 80: vim, less, top, htop, ls, bash, tmux, progress bars …
 # Most are cut while the program runs.
 RECORDINGS = sorted((Path(__file__).parents[1] / "recordings").glob("*.vt"))
 # Asked at the end, as it is: what is in the clipboard, and what the title is. xterm 379 crashes when it is
 # asked for its clipboard here.
 CLIPBOARD = [b"\x1b]52;c;?\x07", b"\x1b]52;p;?\x07"]
 LEFT = {"tmux": CLIPBOARD, "screen": [], "xterm": [b"\x1b[21t", b"\x1b[20t"]}
-# What each terminal is known to answer, so that a probe that hears nothing is noticed.
+# The known answers of each terminal, so that a probe that receives nothing is noticed.
 ANSWERED = {
     "tmux": {
         "question: DA1",
@@ -114,7 +114,7 @@ def test_there_are_recordings() -> None:
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
-def test_drawings_of_programs_look_the_same(path: Path) -> None:
+def test_output_of_programs_looks_the_same(path: Path) -> None:
     """Text, colors, cursor and screen; and, for a writer, the modes of keys, mouse and pastes."""
     data = path.read_bytes()
     before = emulated(data)
@@ -127,7 +127,7 @@ def test_drawings_of_programs_look_the_same(path: Path) -> None:
     assert typed.keypad == before.keypad
 
 
-def test_drawings_of_programs_look_the_same_in_tmux(tmp_path: Path) -> None:
+def test_output_of_programs_looks_the_same_in_tmux(tmp_path: Path) -> None:
     """A real terminal shows the same, with its colors and characters for lines."""
     with real.tmux(tmp_path) as server:
         for path in RECORDINGS:

@@ -57,7 +57,7 @@ def _session(controller: Holdfast, engine: FakeEngine, name: str = "work", **sta
 def test_failed_or_interrupted_operations_are_undone(
     controller: Holdfast, engine: FakeEngine, error: Any
 ) -> None:
-    """Container, folder, image, staging and rows of an operation that fails are gone, and others are not."""
+    """Container, folder, image, staging and rows of a failed operation are gone, and others are not."""
     bystander = _session(controller, engine)
     with pytest.raises(error), carry_out(controller.context, OperationKind.NEW) as operation:  # noqa: PT012
         row = controller.store.add_session("half", "image", {})
@@ -79,7 +79,7 @@ def test_failed_or_interrupted_operations_are_undone(
 def test_an_interrupt_while_it_begins_leaves_no_operation(
     controller: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once it is written down, it is undone, although nothing of it was done yet."""
+    """Once it is recorded, it is undone, although nothing of it was done yet."""
     kept_by = type(controller.store.operations)
     begin = kept_by.begin
 
@@ -96,7 +96,7 @@ def test_an_interrupt_while_it_begins_leaves_no_operation(
 
 
 def test_completed_operations_are_not_undone(controller: Holdfast, engine: FakeEngine) -> None:
-    """An interrupt after the last step, before the operation's end: nothing of it is taken away."""
+    """An interrupt after the last step, before the operation's end: nothing of it is undone."""
     with pytest.raises(KeyboardInterrupt), carry_out(controller.context, OperationKind.RESTORE) as operation:  # noqa: PT012
         row = controller.store.add_session("whole", "image", {})
         controller.store.operations.update(operation.id, session_id=row.id)
@@ -114,7 +114,7 @@ def test_completed_operations_are_not_undone(controller: Holdfast, engine: FakeE
 
 @pytest.fixture
 def half(controller: Holdfast, home: Home, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The session and the operation of a process that was killed in the middle."""
+    """Return the session and the operation of a process that was killed in the middle."""
     code = f"""
 import os, signal
 from holdfast.runtime.lifecycle import create as creating
@@ -135,10 +135,10 @@ with carry_out(hf.context, OperationKind.NEW) as operation:
     return died.stdout.split()
 
 
-def test_the_next_controller_undoes_what_a_dead_process_left(
+def test_the_next_controller_undoes_the_work_of_a_dead_process(
     engine: FakeEngine, home: Home, half: list[str]
 ) -> None:
-    """A process killed in the middle leaves an intent; opening a controller takes back what it had made."""
+    """A process killed in the middle leaves an intent; opening a controller undoes its work."""
     session, operation = half
     engine.container("c-half", holdfast_session=session, holdfast_operation=operation)
 
@@ -150,7 +150,7 @@ def test_the_next_controller_undoes_what_a_dead_process_left(
 
 
 def test_containers_made_after_a_death_are_undone(engine: FakeEngine, home: Home, half: list[str]) -> None:
-    """The process died, the request it had made goes on: its container is awaited, and removed."""
+    """The process died, its request continues: its container is awaited, and removed."""
     session, operation = half
     labels = {"holdfast.session": session, "holdfast.operation": operation}
     engine.coming[f"holdfast-{session}"] = labels
@@ -163,10 +163,10 @@ def test_containers_made_after_a_death_are_undone(engine: FakeEngine, home: Home
     assert again.store.operations.open() == []
 
 
-def test_without_the_image_there_is_nothing_to_wait_for(
+def test_without_the_image_nothing_is_awaited(
     engine: FakeEngine, home: Home, half: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An image that was removed since keeps nobody from going on."""
+    """An image removed since then delays nothing."""
     assert half
 
     def refuse(*_: object) -> None:
@@ -180,7 +180,7 @@ def test_without_the_image_there_is_nothing_to_wait_for(
 def test_containers_that_the_engine_does_not_end_are_left_for_later(
     engine: FakeEngine, home: Home, half: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody is kept waiting for ever, and the next controller looks again."""
+    """The wait is bounded, and the next controller checks again."""
     monkeypatch.setattr(orphan_containers, "CLEAR_SECONDS", 0.0)
     session, operation = half
     engine.coming[f"holdfast-{session}"] = {
@@ -200,7 +200,7 @@ def test_containers_that_the_engine_does_not_end_are_left_for_later(
 def test_without_an_engine_recovery_waits(
     controller: Holdfast, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A controller opens without an engine, and leaves to a later one what cannot be undone now."""
+    """A controller opens without an engine, and leaves the rest to a later one."""
     row = controller.store.operations.begin(OperationKind.NEW)
     controller.store.operations.update(row.id, owner_start="0:0")
 
@@ -216,7 +216,7 @@ def test_without_an_engine_recovery_waits(
 def test_an_undo_that_fails_keeps_the_intent(
     controller: Holdfast, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When taking back fails, too, the first error is raised with a note, and the intent stays for later."""
+    """When undoing also fails, the first error is raised with a note, and the intent stays for later."""
 
     def refuse(**_labels: str) -> None:
         raise EngineUnavailable("cannot reach Docker")
@@ -232,7 +232,7 @@ def test_an_undo_that_fails_keeps_the_intent(
 def test_a_pending_snapshot_is_undone(
     controller: Holdfast, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A capture that fails leaves no row, folder or image, and the session runs on."""
+    """A capture that fails leaves no row, folder or image, and the session continues."""
     monkeypatch.setattr(after_capture, "answers", lambda *_: True)
     row = _session(controller, engine, paused=True)
     with (  # noqa: PT012
@@ -253,7 +253,7 @@ def test_a_pending_snapshot_is_undone(
 
 
 def test_removing_is_finished_not_undone(controller: Holdfast, engine: FakeEngine) -> None:
-    """A removal that was cut short is carried through."""
+    """A removal that was cut short is completed."""
     row = _session(controller, engine)
     with pytest.raises(RuntimeError), carry_out(controller.context, OperationKind.REMOVE, session_id=row.id):
         raise RuntimeError
@@ -262,7 +262,7 @@ def test_removing_is_finished_not_undone(controller: Holdfast, engine: FakeEngin
     assert engine.states == {}
 
 
-def test_removing_twice_says_that_there_is_nothing(controller: Holdfast, engine: FakeEngine) -> None:
+def test_removing_twice_reports_not_found(controller: Holdfast, engine: FakeEngine) -> None:
     """A removed session is not found; its container and folder are gone."""
     _session(controller, engine)
     controller.remove_session("work")
@@ -273,10 +273,10 @@ def test_removing_twice_says_that_there_is_nothing(controller: Holdfast, engine:
     assert list(controller.home.run.iterdir()) == []
 
 
-def test_one_exclusive_thing_at_a_time(
+def test_one_exclusive_operation_at_a_time(
     controller: Holdfast, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While something exclusive goes on, a second one waits, and is refused when that takes too long."""
+    """During one exclusive operation, a second one waits, and is refused when that takes too long."""
     monkeypatch.setattr(locks, "LOCK_SECONDS", 0.05)
     row = _session(controller, engine)
     with (
@@ -289,7 +289,7 @@ def test_one_exclusive_thing_at_a_time(
 
 
 def test_a_session_whose_container_is_gone_is_dead(controller: Holdfast, engine: FakeEngine) -> None:
-    """What ended behind our back is found, kept as dead, and the error says what to do."""
+    """A container that ended outside of our control is found, kept as dead, and the error says what to do."""
     row = _session(controller, engine)
     _session(controller, engine, "other")
     taken = controller.store.add_snapshot(row.id, "live", label="before")
@@ -314,10 +314,10 @@ def test_a_container_that_ended_is_reported_with_its_exit_code(
 
 
 @pytest.mark.parametrize(("state", "word"), [("suspended", "resume"), ("creating", "again")])
-def test_states_that_cannot_be_used_say_what_to_do(
+def test_unusable_states_say_what_to_do(
     controller: Holdfast, engine: FakeEngine, state: Any, word: Any
 ) -> None:
-    """A session that does not run is refused with the way to go on."""
+    """A session that is not running is refused with the way to continue."""
     row = _session(controller, engine)
     controller.store.update_session(row.id, state=state)
 
@@ -327,7 +327,7 @@ def test_states_that_cannot_be_used_say_what_to_do(
 
 
 def test_an_interrupt_is_held_back_until_the_end_of_the_block() -> None:
-    """A signal that comes while something must not be cut arrives right after it."""
+    """A signal that comes during a critical section arrives right after it."""
     steps = []
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012
         with held():
@@ -339,6 +339,6 @@ def test_an_interrupt_is_held_back_until_the_end_of_the_block() -> None:
 
 
 def test_every_kind_of_operation_can_be_undone() -> None:
-    """Each is entered by the module that carries it out, and the controller imports all of these."""
+    """Each is registered by the module that carries it out, and the controller imports all of these."""
     for kind in OperationKind:
         assert callable(undo_of(kind))

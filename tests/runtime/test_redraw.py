@@ -18,7 +18,7 @@ def terminal(output: bytes, rows: int = 6, cols: int = 20) -> Emulator:
 
 
 def state(of: Emulator) -> dict[str, Any]:
-    """Return all that decides what is seen now and what the next bytes do."""
+    """Return all state that decides the picture and the effect of the next bytes."""
     return {
         "screen": replace(shown(of), title=""),
         "cells": [of.cells(row) for row in range(of.lines)],

@@ -1,4 +1,4 @@
-"""Which registries are used without TLS, and what is asked for on the way in."""
+"""The registries that are used without TLS, and the questions of a pull."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.runtime.cli.app import call
 from holdfast.runtime.transfer import bundle_transfer
 
 
-def test_without_tls_only_where_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tls_is_off_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """By an option, or by name in the environment: host and port as in the reference, and no other."""
     monkeypatch.setenv("HOLDFAST_PLAIN_HTTP", "one.test:5000, two.test")
 
@@ -32,7 +32,7 @@ def test_without_tls_only_where_it_is_said(monkeypatch: pytest.MonkeyPatch) -> N
 def test_pulling_an_encrypted_snapshot_may_ask_for_a_passphrase(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As for `import`: only with the option, and not if the environment knows."""
+    """Like `import`: only with the option, and not if the environment has it."""
     given: list[Any] = []
 
     def pull(_self: Holdfast, _reference: str, **options: Any) -> None:

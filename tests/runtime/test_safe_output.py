@@ -21,7 +21,7 @@ from holdfast.runtime.terminal.vt_parser import Control, Escape, Function, Parse
 
 HOSTILE = cases()
 
-# All that may come out, written down a second time and independently: nothing that a terminal answers, keeps
+# All that may come out, defined a second time and independently: nothing that a terminal answers, keeps
 # or gives away is in this language, and every sequence in it is whole.
 _PIECES = (
     r"[^\x00-\x1f\x7f-\x9f]",  # text
@@ -202,7 +202,7 @@ def test_modes_are_switched_off_at_the_end(data: bytes, undone: bytes) -> None:
     assert safe.end() == b""
 
 
-def test_a_full_reset_leaves_what_a_person_can_scroll_back_to() -> None:
+def test_a_full_reset_keeps_the_scrollback() -> None:
     """It clears the screen by other means."""
     found = through(b"\x1bc")
 

@@ -14,7 +14,7 @@ def test_a_prompt_with_its_cursor() -> None:
 
 
 def test_the_alternate_screen_hides_the_first_one_for_a_while() -> None:
-    """A full-screen program is seen while it runs, and what was there before it afterwards."""
+    """A full-screen program is visible while it runs, and the first screen afterwards."""
     inside = b"before\r\n$ vi\r\n\x1b[?1049h\x1b[2J\x1b[Hinside"
 
     assert render(inside, 5, 20).text == "inside"

@@ -1,4 +1,4 @@
-"""Output as a terminal shows it in the end."""
+"""The final state of output on a terminal."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ def _plain(output: bytes, rows: int = 5, cols: int = 20) -> str:
     ],
 )
 def test_the_final_text_of_a_terminal(output: bytes, shown: str) -> None:
-    """Without colors and overdrawn text; long lines are whole, and lines that scrolled off are there."""
+    """Without colors and overdrawn text; long lines are complete, and lines that scrolled off are there."""
     assert _plain(output) == shown
 
 
 def test_lines_that_scroll_off_are_kept() -> None:
-    """All of it, up to a size; of more the end."""
+    """All of them, up to a size; beyond it the end."""
     many = b"".join(b"%d\r\n" % n for n in range(1000))
     assert _plain(many) == "".join(f"{n}\n" for n in range(1000))
     huge = b"line\r\n" * 100_000
     assert _plain(huge).count("line") == scroll.DRAWN // 6
 
 
-def test_a_result_shows_it_in_the_size_it_was_written_for() -> None:
-    """A REPL that paints its line again and again has one line in the end."""
+def test_a_result_uses_the_size_of_its_terminal() -> None:
+    """A REPL that repaints its line has one line in the end."""
     painted = b"\r\x1b[K>>> p\r\x1b[K>>> print(1)\n\x1b[?2004l\r1\n\x1b[?2004h\r\x1b[K>>> "
     result = ExecResult(exit_code=None, output=painted, start_offset=0, end_offset=0, rows=3, cols=10)
 

@@ -37,7 +37,7 @@ def test_a_name_belongs_to_one_session_until_it_is_removed(store: Store) -> None
 
 
 def test_another_store_sees_everything(store: Store, home: Home) -> None:
-    """What one store wrote, another one on the same home reads."""
+    """Rows written by one store are read by another on the same home."""
     row = store.add_session("work", "image", {"memory": 1}, generation=2, parent_snapshot_id="s")
     row = store.update_session(row.id, state="running", container_id="c")
 
@@ -45,7 +45,7 @@ def test_another_store_sees_everything(store: Store, home: Home) -> None:
 
 
 def test_a_removed_session_stays_removed(store: Store) -> None:
-    """A change that comes late does not bring a session back."""
+    """A late change does not bring a session back."""
     row = store.add_session("work", "image", {})
     store.update_session(row.id, state="removed")
 
@@ -54,7 +54,7 @@ def test_a_removed_session_stays_removed(store: Store) -> None:
 
 
 def test_pending_snapshots_are_not_listed(store: Store) -> None:
-    """A snapshot is seen when it is ready, not before."""
+    """A snapshot is visible when it is ready, not before."""
     session = store.add_session("work", "image", {})
     taken = store.add_snapshot(session.id, "live", label="before")
     with pytest.raises(SnapshotNotFound):
@@ -65,7 +65,7 @@ def test_pending_snapshots_are_not_listed(store: Store) -> None:
     assert ready.bytes == 5 << 32
 
 
-def test_the_latest_snapshot_is_the_newest_that_is_whole(store: Store) -> None:
+def test_the_latest_snapshot_is_the_newest_complete_one(store: Store) -> None:
     """Unfinished ones and those of other sessions do not count."""
     session = store.add_session("work", "image", {})
     assert store.latest_snapshot(session.id) is None
@@ -80,7 +80,7 @@ def test_the_latest_snapshot_is_the_newest_that_is_whole(store: Store) -> None:
 
 
 def test_a_label_is_taken_once(store: Store) -> None:
-    """A label in use is refused; that of a forgotten snapshot is free."""
+    """A label in use is refused; that of a removed snapshot is free."""
     session = store.add_session("work", "image", {})
     first = store.add_snapshot(session.id, "live", label="before")
     with pytest.raises(InvalidArgument, match="taken"):
@@ -102,7 +102,7 @@ def test_operations_are_open_until_they_end(store: Store) -> None:
 
 
 def test_an_operation_ends_once(store: Store) -> None:
-    """What was completed is not made a failure by whoever closes it again."""
+    """A completed operation does not become a failure when it is closed again."""
     operation = store.operations.begin(OperationKind.SNAPSHOT)
     store.operations.complete(operation.id)
     store.operations.end(operation.id, "failed")
@@ -147,7 +147,7 @@ def test_one_of_many_gets_the_name(home: Home) -> None:
 
 
 def test_a_newer_format_is_refused(store: Store, home: Home) -> None:
-    """A database of a newer version is left alone, with a clear word."""
+    """A database of a newer version is left alone, with a clear message."""
     with contextlib.closing(sqlite3.connect(home.database)) as db:
         db.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
 
@@ -160,7 +160,7 @@ def test_a_newer_format_is_refused(store: Store, home: Home) -> None:
     "content", [b"this is no database, but long enough to be looked at" * 100, b"SQLite format 3\0" * 300]
 )
 def test_a_damaged_file_is_one_line(home: Home, content: Any) -> None:
-    """A file that is no database is an error that names it."""
+    """A file that is not a database is an error that names it."""
     home.database.write_bytes(content)
 
     with pytest.raises(StoreError, match=r"^cannot use [^\n]+holdfast\.db: [^\n]+$"):
@@ -168,7 +168,7 @@ def test_a_damaged_file_is_one_line(home: Home, content: Any) -> None:
 
 
 def test_a_full_disk_is_one_line_and_changes_nothing(store: Store, home: Home) -> None:
-    """When the database cannot grow, the error says so and what was there stays."""
+    """When the database cannot grow, the error says so and its content stays."""
     row = store.add_session("work", "image", {})
     engine = store._db._engine
 
@@ -195,7 +195,7 @@ def test_an_unusable_home_is_one_line(tmp_path: Path) -> None:
 
 
 def test_peeking_agrees_with_the_store(store: Store, home: Home) -> None:
-    """The quick look without SQLAlchemy yields the very rows of the store."""
+    """The quick read without SQLAlchemy yields the same rows as the store."""
     assert peek.VERSION == schema.VERSION
     row = store.add_session("work", "image", {"memory": 1, "env": {"A": "ü"}}, parent_snapshot_id="p")
     row = store.update_session(row.id, state="running", container_id="c")
@@ -210,14 +210,14 @@ def test_peeking_agrees_with_the_store(store: Store, home: Home) -> None:
 
 
 def test_peeking_without_a_database_asks_the_store(tmp_path: Path) -> None:
-    """Where there is nothing to look at, the quick look says so instead of guessing."""
+    """Where there is nothing to read, the quick read says so instead of guessing."""
     assert peek.session(tmp_path / "none.db", "x") is None
     assert peek.abandoned(tmp_path / "none.db") is None
     assert peek.names(tmp_path / "none.db", "sessions") == []
 
 
 def test_an_operation_of_a_dead_process_is_abandoned(store: Store, home: Home) -> None:
-    """An operation of a living process is its own; after the process it is anybody's."""
+    """An operation belongs to its living process; after the process it may be taken by any."""
     store.operations.begin(OperationKind.NEW)
     assert peek.abandoned(home.database) is False
     code = f"""
@@ -232,7 +232,7 @@ Store.open(Path({str(home.database)!r})).operations.begin(OperationKind.NEW)
 
 
 def test_another_process_of_the_same_pid_is_not_the_owner() -> None:
-    """The moment a process began tells it from a later one that got its pid."""
+    """The start time distinguishes a process from a later one with its pid."""
     mine = owner.start_of(os.getpid()) or ""
 
     assert owner.alive(os.getpid(), mine)
@@ -241,7 +241,7 @@ def test_another_process_of_the_same_pid_is_not_the_owner() -> None:
 
 
 def test_the_files_are_private(store: Store, home: Home) -> None:
-    """Nobody else may read the state."""
+    """No one else may read the state."""
     assert home.database.stat().st_mode & 0o777 == 0o600
     assert home.root.stat().st_mode & 0o777 == 0o700
 
@@ -269,7 +269,7 @@ INSERT INTO snapshots VALUES ('bbbbbbbbbbbb', 'before', 'live', 'ready', 'aaaaaa
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_database_of_an_older_version_becomes_one_of_today(home: Home, version: int) -> None:
-    """What is in it stays, and its shape is that of a new one."""
+    """Its content stays, and its schema is that of a new one."""
     with closing(sqlite3.connect(home.database)) as db:
         db.executescript(OLD)
         for statement in [part for step in range(1, version) for part in schema.MIGRATIONS[step]]:
@@ -290,7 +290,7 @@ def test_a_database_of_an_older_version_becomes_one_of_today(home: Home, version
 
 
 def test_details_are_kept_one_by_one(store: Store) -> None:
-    """Parts that keep something about a session leave what others keep; None forgets it."""
+    """Parts that keep something about a session leave others' details; None removes one."""
     session = store.add_session("work", "image", {})
     store.keep_details(session.id, refused={"a": 1}, capture_failed="2")
     store.keep_details(session.id, capture_failed=None, hooks=["3"])
@@ -300,7 +300,7 @@ def test_details_are_kept_one_by_one(store: Store) -> None:
 
 
 def test_a_snapshot_in_the_middle_leaves_no_gap(store: Store) -> None:
-    """What came after a forgotten snapshot comes after the one before it, sessions too."""
+    """Successors of a removed snapshot follow its predecessor, including sessions."""
     made = store.add_session("work", "image", {})
     first = store.add_snapshot(made.id, "live")
     middle = store.add_snapshot(made.id, "live", parent_snapshot_id=first.id)

@@ -17,7 +17,7 @@ def _uncook(pieces: Any) -> Any:
 
 
 @pytest.mark.parametrize("cut", range(1, 6))
-def test_it_is_the_inverse_however_the_stream_is_cut(cut: Any) -> None:
+def test_uncooking_is_exact_however_the_stream_is_cut(cut: Any) -> None:
     """Every short text of CR, LF and others comes back from its cooked form."""
     for text in itertools.chain.from_iterable(itertools.product(b"\r\nx", repeat=n) for n in range(6)):
         original = bytes(text)
@@ -27,7 +27,7 @@ def test_it_is_the_inverse_however_the_stream_is_cut(cut: Any) -> None:
         assert original == _uncook(pieces)
 
 
-def test_it_is_the_inverse_of_a_real_terminal() -> None:
+def test_uncooking_inverts_a_real_terminal() -> None:
     """The effect of the kernel's line discipline on random bytes is undone."""
     data = bytes(random.Random(7).choices(b"\r\n\0a\xff", k=2000))
     master, slave = pty.openpty()
@@ -55,7 +55,7 @@ def test_the_tail_keeps_the_end_and_counts_the_rest() -> None:
 
 @pytest.mark.parametrize("size", [1, 999, 70_000])
 def test_a_long_tail_is_exact_however_it_is_cut(size: int) -> None:
-    """The kept part is the end of the stream, and no more of it than the limit is in memory."""
+    """The kept part is the end of the stream, and memory never holds more than the limit."""
     data = random.Random(size).randbytes(400_000)
     tail = Tail(100_000)
     for at in range(0, len(data), size):

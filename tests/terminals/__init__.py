@@ -1,1 +1,1 @@
-"""Real terminals that run without anybody looking, for tests that show them what a guest writes."""
+"""Real terminals that run unattended, for tests that show them a guest's output."""

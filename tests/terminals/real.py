@@ -1,4 +1,4 @@
-"""Drives real terminals: each runs a command on its own screen and tells what it holds afterwards."""
+"""Drives real terminals: each runs a command on its own screen and reports its content afterwards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 PROBE = Path(__file__).with_name("probe.py")
 SECONDS = 120
-# tmux as trusting as it can be set: what is inside may set the clipboard and names, and reach its outside.
+# tmux as trusting as it can be set: programs inside may set the clipboard and names, and reach its outside.
 TMUX = """
 set -g exit-empty off
 set -s set-clipboard on
@@ -42,7 +42,7 @@ XTERM = (
 
 
 def program(name: str) -> str:
-    """The path of a program that the tests need."""
+    """Return the path of a program that the tests need."""
     found = shutil.which(name)
     assert found, f"cannot test: there is no {name}; `setup/terminals` installs it"
     return found
@@ -58,7 +58,7 @@ class Tmux:
         self("start-server")
 
     def __call__(self, *arguments: str) -> str:
-        """Run a command of tmux and return what it says."""
+        """Run a command of tmux and return its output."""
         environment = {**os.environ, "LC_ALL": "C.UTF-8"}
         done = subprocess.run(
             [*self._command, *arguments], capture_output=True, timeout=SECONDS, check=False, env=environment
@@ -82,13 +82,13 @@ class Tmux:
         return self("new-session", *at, line).strip(), told
 
     def held(self, pane: str) -> str:
-        """What programs may not set: the buffers, the title and the name of the window."""
+        """Return what programs may not set: the buffers, the title and the name of the window."""
         return self("display-message", "-p", "-t", pane, "#{pane_title} #{window_name}") + self(
             "list-buffers"
         )
 
     def screen(self, pane: str) -> str:
-        """What it shows, with its colours."""
+        """Return its content, with colors."""
         return self("capture-pane", "-p", "-e", "-t", pane)
 
     def close(self) -> None:
@@ -108,7 +108,7 @@ def tmux(folder: Path) -> Iterator[Tmux]:
 
 @contextmanager
 def display() -> Iterator[str]:
-    """An X display that nobody sees."""
+    """An X display that no one sees."""
     reading, writing = os.pipe()
     arguments = ["-displayfd", str(writing), "-screen", "0", "1024x768x24", "-nolisten", "tcp"]
     server = subprocess.Popen(
@@ -158,7 +158,7 @@ TERMINALS = {"tmux": _in_tmux, "screen": _in_screen, "xterm": _in_xterm}
 
 
 def answers(terminal: str, cases: Sequence[bytes], folder: Path) -> tuple[list[bytes], str]:
-    """What a terminal sends for each case, and what it holds at the end as far as it tells."""
+    """Return a terminal's answer to each case, and its final state as far as it reports it."""
     asked, said = folder / "asked.json", folder / "said.json"
     asked.write_text(json.dumps([base64.b64encode(case).decode() for case in cases]))
     held = TERMINALS[terminal](folder, [sys.executable, str(PROBE), str(asked), str(said)])

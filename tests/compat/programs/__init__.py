@@ -1,1 +1,1 @@
-"""Real programs, captured in the middle of their work: what is tried, how, and what came of it."""
+"""Real programs, captured in the middle of their work: the catalog, the trial, and the outcome."""

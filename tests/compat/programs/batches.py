@@ -1,4 +1,4 @@
-"""Which programs share a session, and what is tried when they do not get along. Pure."""
+"""The programs that share a session, and the further trials when they do not get along. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Batch:
         return max(program.memory for program in self.programs)
 
     def halves(self) -> tuple[Batch, ...]:
-        """Two smaller batches, to find out whose fault it was; none if there is only one program."""
+        """Return two smaller batches, to find the culprit; none if there is only one program."""
         middle = len(self.programs) // 2
         if not middle:
             return ()
@@ -36,7 +36,7 @@ class Batch:
 
 
 def plan(programs: Sequence[Program], most: int = MOST) -> list[Batch]:
-    """Batches of programs with the same packages, in the order of the catalog."""
+    """Return batches of programs with the same packages, in the order of the catalog."""
     made: list[list[Program]] = []
     for program in programs:
         room = None if program.alone else _room(made, program, most)

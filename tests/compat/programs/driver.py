@@ -1,4 +1,4 @@
-"""Starts programs in a session, waits until they are in the middle of their work, asks how they are."""
+"""Starts programs in a session, waits until they are in the middle of their work, checks on them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _IN_THE_SHELL = 'ok() { echo "ok: $*"; }; bad() { echo "not ok: $*"; }'
 
 
 class NotStarted(HoldfastError):
-    """A program did not get to the middle of its work; the message says what it said."""
+    """A program did not get to the middle of its work; the message quotes its output."""
 
     code = "program_not_started"
 
 
 class Driver:
-    """Speaks with programs in a session and in its copies."""
+    """Communication with programs in a session and in its copies."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, str] = {}
@@ -125,13 +125,13 @@ class Driver:
             time.sleep(_POLL)
 
     def _said(self, session: Session, program: Program) -> str:
-        """What the program wrote, if it ended or got stuck."""
+        """Return the program's output, if it ended or got stuck."""
         task = self._tasks.get(program.name)
         return ending(self._shown(session, program, 0)) if task else "it said nothing"
 
 
 def _late(done: ExecResult) -> Verdict | None:
-    """What to say of a check that had to be given up."""
+    """Return the message for a check that timed out."""
     if done.timed_out or done.running:
         return Verdict(False, f"its check has not ended after {CHECKING:.0f} s: {ending(done.text)}")
     return None

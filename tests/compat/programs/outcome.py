@@ -1,4 +1,4 @@
-"""What came of one program: which of the four steps it got through, or why not. Pure."""
+"""The outcome of one program: which of the four steps it passed, or why not. Pure."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ FORKS = 3
 class Outcome:
     """One row of the table.
 
-    `passed` are the steps it got through. `refused`: it was not captured, and that was said in advance and by
-    name. `reason` tells why it is not there, or what its check said in the end.
+    `passed` are the steps it passed. `refused`: it was not captured, and that was reported in advance and by
+    name. `reason` says why it is missing, or quotes its check at the end.
     """
 
     program: str
@@ -37,7 +37,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Progress:
-    """What has come of a program so far, while its trial runs."""
+    """The results of a program so far, while its trial runs."""
 
     failed: str = ""
     refused: bool = False
@@ -46,10 +46,10 @@ class Progress:
 
     @property
     def going(self) -> bool:
-        """Whether there is something left to try."""
+        """True if there is something left to try."""
         return not self.failed and not self.refused
 
 
 def all_well(found: Sequence[Outcome]) -> bool:
-    """Whether no entry is red."""
+    """Check that no entry is red."""
     return all(one.word != "red" for one in found)

@@ -1,4 +1,4 @@
-"""The page `docs/programs.md`, made of what came of the programs. Pure."""
+"""The page `docs/programs.md`, made from the outcomes of the programs. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of the programs, and how they come into a session."""
+"""The files of the programs, and their transfer into a session."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SECONDS = 60.0
 
 
 def packed() -> bytes:
-    """All files as a compressed archive."""
+    """Return all files as a compressed archive."""
     from holdfast.images.build_context import Context, tree
 
     return gzip.compress(Context("programs", dict(tree(FILES, "inside"))).tar(), mtime=0)
@@ -40,12 +40,12 @@ def put(session: Session) -> None:
 
 
 def framed(name: str, command: str) -> str:
-    """A command as it runs for a program: in its folder, with the common functions."""
+    """Return a command as it runs for a program: in its folder, with the common functions."""
     return (
         f"mkdir -p {INSIDE}/{name}; cd {INSIDE}/{name}; INSIDE={INSIDE}/inside; . $INSIDE/lib.sh\n{command}"
     )
 
 
 def apart(name: str, command: str) -> str:
-    """The same in a shell of its own, which leaves the one it is run in as it was."""
+    """Return the same in a shell of its own, which leaves the calling shell unchanged."""
     return f"(\n{framed(name, command)}\n)"

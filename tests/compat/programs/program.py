@@ -1,4 +1,4 @@
-"""What a program of the catalog is: how it is started, when it is mid-work, how it is asked if it goes on.
+"""A program of the catalog: how it starts, when it is in the middle of its work, how it is checked.
 
 Pure. Nothing here knows sessions; `trial.py` drives them.
 """
@@ -16,7 +16,7 @@ MEMORY = 4 << 30
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A command that looks at the program and prints its verdict (`verdict.py`)."""
+    """A command that checks the program and prints its verdict (`verdict.py`)."""
 
     command: str
 
@@ -37,7 +37,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True)
 class Shows:
-    """The program's terminal shows this pattern, in what it wrote since the check began."""
+    """A pattern that the program's terminal shows, in its output since the check began."""
 
     pattern: str
 
@@ -52,7 +52,8 @@ class Program:
     `start` is given to a task of its own, to the main shell (and must return), to the main shell in the
     foreground (and waits there), or to the kernel, as `where` says. All commands begin in a folder of its
     own, with `lib.sh` read. `ready` is a command that succeeds as soon as it is in the middle of its work.
-    `check` is done once in the captured session and once in every copy: the program must go on, so it asks
+
+    `check` is done once in the captured session and once in every copy: the program must continue, so it asks
     the process that was captured, not a new one.
 
     `prepare` runs before, to compile. `stack` names the packages it needs (`tests/compat/stacks.py`).
@@ -75,7 +76,7 @@ class Program:
     refusable: tuple[str, ...] = ()
 
     def faults(self) -> list[str]:
-        """What is wrong with the entry itself."""
+        """Return the errors in the entry itself."""
         found = []
         if not NAME.fullmatch(self.name):
             found.append("its name is not of small letters, digits and dashes")

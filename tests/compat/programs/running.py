@@ -1,4 +1,4 @@
-"""Tries programs, several in one session where that works, and finds out whose fault it is where not."""
+"""Tries programs, several in one session where that works, and finds the culprit where it does not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(
     say: Say = lambda _line: None,
     on_outcome: Callable[[Outcome], None] = lambda _outcome: None,
 ) -> list[Outcome]:
-    """Try programs, and return what came of each in the order given.
+    """Try programs, and return their outcomes in the order given.
 
     `say` gets a line for each step; `on_outcome` each result as soon as it is known.
     """

@@ -1,4 +1,4 @@
-"""Which programs share a session, and how a culprit is found."""
+"""The programs that share a session, and the search for a culprit."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ def test_there_is_one_main_shell_and_one_kernel(make: Make) -> None:
 
 
 def test_halves_lead_to_the_culprit(make: Make) -> None:
-    """Whoever fails in every session ends up alone; everybody is tried again."""
+    """A program that fails in every session ends up alone; all are tried again."""
     batch = Batch(tuple(make(f"p{number}") for number in range(7)))
     seen: list[str] = []
 

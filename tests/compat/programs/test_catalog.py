@@ -1,4 +1,4 @@
-"""The catalog is well-formed: whoever adds a program is told at once what is missing."""
+"""The catalog is well-formed: the author of an entry learns at once what is missing."""
 
 import shutil
 import subprocess
@@ -20,7 +20,7 @@ def commands(program: Program) -> list[str]:
 
 
 def test_names_are_unique() -> None:
-    """A name stands for one program, and none is called like a family of others."""
+    """A name stands for one program, and none is also a family's name."""
     names = [program.name for program in catalog.PROGRAMS]
     others = {one.family for one in catalog.PROGRAMS} - {"rust", "java"}
     assert len(set(names)) == len(names)
@@ -28,14 +28,14 @@ def test_names_are_unique() -> None:
 
 
 @pytest.mark.parametrize("program", catalog.PROGRAMS, ids=lambda program: program.name)
-def test_an_entry_is_whole(program: Program) -> None:
-    """It says what it is, how it starts, what it waits for and what is looked at; its packages are known."""
+def test_an_entry_is_complete(program: Program) -> None:
+    """It has a description, a start, a condition to wait for and a check; its packages are known."""
     assert program.faults() == []
     assert not program.stack or program.stack in STACKS
 
 
 @pytest.mark.parametrize("program", catalog.PROGRAMS, ids=lambda program: program.name)
-def test_commands_of_the_table_exist(program: Program) -> None:
+def test_commands_of_the_catalog_exist(program: Program) -> None:
     """Bash can read its commands, and the files they name are in the catalog."""
     for command in commands(program):
         for word in command.replace('"', " ").replace("'", " ").replace(";", " ").split():
@@ -48,7 +48,7 @@ def test_commands_of_the_table_exist(program: Program) -> None:
 
 
 def test_faults_of_an_entry_are_named() -> None:
-    """What an entry lacks is said, each thing by itself."""
+    """Each missing part is reported separately."""
     bad = Program(
         name="Bad Name", family="", does="", start="", ready="", check=(Type("x"),), where="foreground"
     )
@@ -59,20 +59,20 @@ def test_faults_of_an_entry_are_named() -> None:
 
 
 def test_programs_are_chosen_by_name_or_family() -> None:
-    """In the order of the catalog, whatever the order asked for; all if nothing is asked for."""
+    """In the order of the catalog, whatever the order of the names; all if none is given."""
     assert [one.name for one in catalog.chosen(["pdb", "bash-jobs"])] == ["bash-jobs", "pdb"]
     assert {one.family for one in catalog.chosen(["c"])} == {"c"}
     assert catalog.chosen() == list(catalog.PROGRAMS)
 
 
 def test_an_unknown_program_is_refused() -> None:
-    """By its name, with how to see what there is."""
+    """By its name, with the command that lists them."""
     with pytest.raises(InvalidArgument, match="'emacs'") as caught:
         catalog.chosen(["bash-jobs", "emacs"])
     assert "programs list" in caught.value.hint
 
 
-def test_the_files_travel_whole() -> None:
-    """What is unpacked in a session is small, and the same for the same files."""
+def test_the_files_are_packed_reproducibly() -> None:
+    """The archive is small, and the same for the same files."""
     assert payload.packed() == payload.packed()
     assert len(payload.packed()) < 100_000

@@ -1,4 +1,4 @@
-"""What came of programs, as the page of the documentation."""
+"""The outcomes of programs, as the page of the documentation."""
 
 import re
 from datetime import date
@@ -14,14 +14,14 @@ VERSIONS = {"CRIU": "4.3", "Linux": "6.18"}
 
 
 def test_a_result_is_one_of_three() -> None:
-    """Red is whatever neither went all the way nor was refused."""
+    """Every program that neither passed all steps nor was refused is red."""
     assert [one.word for one in FOUND] == ["works", "refused", "red"]
     assert Outcome("x", "f", "d", passed=STEPS[:-1]).word == "red"
     assert all_well([WORKS, REFUSED])
     assert not all_well([WORKS, RED])
 
 
-def test_rows_say_how_far_each_got() -> None:
+def test_rows_mark_the_passed_steps() -> None:
     """One mark for each step."""
     text = page.page(FOUND, date(2026, 11, 21), VERSIONS)
     assert "| bad | fails | yes | – | – | – | **red** |" in text
@@ -30,8 +30,8 @@ def test_rows_say_how_far_each_got() -> None:
     assert page.counts(FOUND) == "3 programs: 1 work, 1 are refused by name, 1 are red."
 
 
-def test_the_page_is_sound_markdown() -> None:
-    """Every row has as many cells as the heading, whatever programs say; date and versions are told."""
+def test_the_page_is_valid_markdown() -> None:
+    """Every row has as many cells as the heading, whatever programs print; date and versions are given."""
     text = page.page(FOUND, date(2026, 11, 21), VERSIONS)
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len(rows) == 5
@@ -40,7 +40,7 @@ def test_the_page_is_sound_markdown() -> None:
     assert "cannot &lt;do> 'it'" in text
 
 
-def test_the_documentation_is_of_the_programs_there_are() -> None:
+def test_the_documentation_matches_the_catalog() -> None:
     """`docs/programs.md` has the head that is written today, and a row for each program."""
     text = page.FILE.read_text(encoding="utf-8")
     assert text.startswith(page.page([], date(2026, 11, 21), {}).partition("## Table")[0])

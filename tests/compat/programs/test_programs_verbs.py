@@ -1,4 +1,4 @@
-"""The command that tries programs says what there is, and refuses what is not. Needs no engine."""
+"""The command that tries programs lists them, and refuses unknown names. Needs no engine."""
 
 import pytest
 from tests.compat.__main__ import app
@@ -7,14 +7,14 @@ from tests.compat.programs import catalog
 from holdfast.errors import InvalidArgument
 
 
-def test_the_command_lists_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_lists_the_programs(capsys: pytest.CaptureFixture[str]) -> None:
     """One program to a line, in the order of the catalog."""
     app(["programs", "list"], standalone_mode=False)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == [program.name for program in catalog.PROGRAMS]
 
 
-def test_the_command_refuses_a_wrong_name() -> None:
+def test_the_command_refuses_an_unknown_name() -> None:
     """Before a session is made."""
     with pytest.raises(InvalidArgument, match="'emacs'"):
         app(["programs", "run", "bash-jobs", "emacs"], standalone_mode=False)

@@ -1,6 +1,6 @@
 """One trial: a session with some programs in it, captured in the middle of their work, restored and forked.
 
-Thin driver: what a program is, which of them go together and what the outcome means is decided elsewhere.
+Thin driver: the programs, their grouping and the meaning of outcomes are decided elsewhere.
 Everything a trial makes is removed at its end.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Together(Exception):
-    """Several programs could not be captured or restored together; which of them it was is not known."""
+    """Several programs could not be captured or restored together; the culprit is not known."""
 
     def __init__(self, why: str, settled: list[Outcome]) -> None:
         super().__init__(why)
@@ -37,7 +37,7 @@ class Together(Exception):
 
 
 class Trial:
-    """Tries the programs of one batch."""
+    """The trial of the programs of one batch."""
 
     def __init__(self, controller: Holdfast, batch: Batch, image: str | None, say: Say) -> None:
         self._controller = controller
@@ -52,7 +52,8 @@ class Trial:
         """Try all of them.
 
         Raises:
-            Together: what cannot be said of one of them failed; nothing is left, and the caller may divide.
+            Together: a failure that cannot be attributed to one of them; nothing is left, and the caller
+                may divide.
             HoldfastError: no session could be made.
         """
         with scratch(self._controller) as sessions:
@@ -101,13 +102,13 @@ class Trial:
         return None
 
     def _refused(self, parent: Session, error: LiveUnsupported) -> None:
-        """A refusal is a good answer if it names the program and leaves it as it was."""
+        """Accept a refusal if it names the program and leaves it unchanged."""
         if len(self._going()) > 1:
             self._blame(error)
         text = plain(str(error), 600)
         for program in self._going():
             progress = self._progress[program.name]
-            # What is before the colon names the session, which is gone by then.
+            # The text before the colon names the session, which is gone by then.
             why = text.partition(": ")[2] or text
             if not program.refusable:
                 progress.failed = f"capture refused: {why}"
@@ -118,7 +119,7 @@ class Trial:
                 progress.refused, progress.said = not progress.failed, why
 
     def _blame(self, error: HoldfastError) -> None:
-        """Something failed for all: it is the fault of the only one, or nobody knows whose."""
+        """Attribute a failure of all: to the only program, or to none in particular."""
         why = reason(error)
         going = self._going()
         if len(going) > 1:
@@ -152,7 +153,7 @@ class Trial:
     def _each(
         self, session: Session, act: Callable[[Session, Program], None], step: Step | None = None
     ) -> None:
-        """Do something with every program that is still good; what fails is that program's own failure."""
+        """Do something with every program that is still good; a failure is that program's own."""
         for program in self._going():
             progress = self._progress[program.name]
             try:

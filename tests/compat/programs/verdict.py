@@ -1,6 +1,6 @@
-"""What a check inside a session printed, read. Pure.
+"""Reads the output of a check inside a session. Pure.
 
-The last line that begins with `ok:` or `not ok:` counts: a shell may have its own say before and after it.
+The last line that begins with `ok:` or `not ok:` counts: a shell may print other lines before and after it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ LONGEST = 300
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a program goes on, and its own words."""
+    """A program's verdict: whether it continues, and its own text."""
 
     ok: bool
     said: str
 
 
 def read(output: str) -> Verdict:
-    """The verdict in the output of a check; no verdict is a bad one."""
+    """Return the verdict in the output of a check; no verdict is a bad one."""
     shown = colored(output[-100_000:], keep=False).replace("\r", "\n")
     for line in reversed(shown.splitlines()):
         found = _LINE.match(line.strip())

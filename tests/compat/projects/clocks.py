@@ -1,4 +1,4 @@
-"""Tells cases that measured their time by the time of day, which goes on while a snapshot waits. Pure."""
+"""Finds cases that measured their time by the time of day, which advances while a snapshot waits. Pure."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import re
 
 
 def measured(text: str, pattern: str, waited: float, ran: float) -> tuple[float, ...]:
-    """What cases in a copy say they took, in seconds, if the time that the snapshot waited is part of it.
+    """Return the reported durations of cases in a copy, in seconds, if they include the time the snapshot
+    waited.
 
-    `text` is what the run printed, `pattern` finds milliseconds in it. `waited` are the seconds from the
+    `text` is the output of the run, `pattern` finds milliseconds in it. `waited` are the seconds from the
     freeze to the restore, `ran` those that the run took without them. A case that took long for any other
     reason took less than `waited`, or more than both.
     """

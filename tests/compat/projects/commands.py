@@ -1,4 +1,4 @@
-"""The texts that bash gets in a session: where a project lies, how it is fetched, run and read. Pure."""
+"""The texts that bash gets in a session: a project's folders, its fetch, build, run and reading. Pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import shlex
 from tests.compat.projects.project import Project
 
 HOME = "/srv/compat"
-# The project as it was built; a copy of it, new for each run; what a run printed; the host's folder.
+# The project as it was built; a copy of it, new for each run; the output of a run; the host's folder.
 TREE, RUN, LOG, GIVEN = f"{HOME}/tree", f"{HOME}/run", f"{HOME}/log", f"{HOME}/given"
 
-# What declarations fetch with. The lists of packages are those of the session's own mirror.
+# The tools that declarations fetch with. The lists of packages are those of the session's own mirror.
 LIBRARY = r"""
 export DEBIAN_FRONTEND=noninteractive
 # Lists of packages, with those of sources.
@@ -63,7 +63,7 @@ pip_env() { python3 -m venv /srv/compat/env && /srv/compat/env/bin/pip install -
 
 
 def prepared(project: Project) -> str:
-    """Fetch and build the project, in a shell of its own that ends at the first fault."""
+    """Fetch and build the project, in a shell of its own that ends at the first error."""
     given = f"cp -a {GIVEN}/. ." if project.folder else ":"
     script = f"set -eu\n{LIBRARY}\n{given}\n{project.fetch}\n{project.build}\n"
     return f"rm -rf {TREE}; mkdir -p {TREE}; (cd {TREE} && bash -c {shlex.quote(script)})"
@@ -75,7 +75,7 @@ def renewed() -> str:
 
 
 def run(project: Project) -> str:
-    """Run it; what it prints goes through a pipe to a file, and to the terminal of the task."""
+    """Run it; its output goes through a pipe to a file, and to the terminal of the task."""
     return f"cd {RUN}; (\n{project.run}\n) </dev/null 2>&1 | tee {LOG}; exit ${{PIPESTATUS[0]}}"
 
 
@@ -90,13 +90,13 @@ def contents(path: str) -> str:
 
 
 def digests(project: Project) -> str:
-    """Print the digests of the files to compare, sorted by path; a link is what it leads to."""
+    """Print the digests of the files to compare, sorted by path; a link counts as its target."""
     # Patterns are the declaration's, to be expanded.
     patterns = " ".join(re.sub(r"[^\w./*?\[\]+-]", r"\\\g<0>", pattern) for pattern in project.files)
     return f"cd {RUN} && find {patterns} -type f -print0 2>/dev/null | LC_ALL=C sort -z | xargs -0r sha256sum"
 
 
 def read_digests(text: str) -> dict[str, str]:
-    """What `digests` printed, by path."""
+    """Return the output of `digests`, by path."""
     found = (line.partition("  ") for line in text.splitlines())
     return {path: digest[:16] for digest, _, path in found if re.fullmatch(r"\\?[0-9a-f]{64}", digest)}

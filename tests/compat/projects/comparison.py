@@ -1,7 +1,7 @@
 """Compares runs of one command: case by case, file by file, and by exit code. Pure.
 
-Several plain runs tell what the project itself does not keep steady. What differs there is no fault of a
-capture, whatever it is in the other runs; it is told apart.
+Several plain runs show where the project itself is not deterministic. Differences there are not the fault of
+a capture, whatever the other runs have; they are reported separately.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ABSENT = "absent"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run of the command came to.
+    """The results of one run of the command.
 
     `where` names it for people. `cases` are outcomes by name, `files` digests by path. `exit_code` is None if
     it did not end; `failure` then says why.
@@ -28,7 +28,7 @@ class Run:
     failure: str = ""
 
     def facts(self) -> dict[tuple[str, str], str]:
-        """All that is compared, by what it is and its name."""
+        """Return all that is compared, by kind and name."""
         ended = str(self.exit_code) if self.exit_code is not None else f"none: {self.failure}"
         return {
             ("exit code", ""): ended,
@@ -39,7 +39,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Something that all plain runs have alike, and this run has not."""
+    """A fact that all plain runs agree on, and this run contradicts."""
 
     where: str
     what: str
@@ -48,7 +48,7 @@ class Difference:
     found: str
 
     def line(self) -> str:
-        """It in words."""
+        """Return it as text."""
         return (
             f"{self.where}: {' '.join(filter(None, (self.what, self.name)))}: {self.plain}, here {self.found}"
         )
@@ -56,7 +56,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What differs, and what cannot be compared since plain runs differ in it already.
+    """The differences, and the facts that cannot be compared since plain runs differ in them already.
 
     `failing` are cases that fail in all plain runs.
     """

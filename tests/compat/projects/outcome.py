@@ -1,4 +1,4 @@
-"""What came of one project: the row of the results file and of the page. Pure."""
+"""The outcome of one project: the row of the results file and of the page. Pure."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from tests.compat.projects.comparison import Comparison
 class Capture:
     """A live snapshot that was taken, or refused, while the command ran.
 
-    `share` is where in the run it was drawn, from 0 to 1; `after` the seconds since its start at which the
+    `share` is its place in the run, from 0 to 1; `after` the seconds since its start at which the
     capture began; `frozen` the seconds for which the session was. `refused` is why there is none.
-    `late`: the command ended while the capture was being prepared, so that it says nothing. `waited` are the
-    seconds until the snapshot was restored, `measured` those that cases in the copy say they took and that
+    `late`: the command ended while the capture was being prepared, so that it proves nothing. `waited` are
+    the
+    seconds until the snapshot was restored, `measured` the durations reported by cases in the copy that
     include this time: they measure by the time of day.
     """
 
@@ -31,10 +32,12 @@ class Capture:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One project's row. `error` is why it could not be tried to the end; `seconds` what a plain run took.
+    """One project's row. `error` is why it could not be tried to the end; `seconds` the duration of a plain
+    run.
 
-    `missed` counts moments at which the command had ended already, which is no fault. `copies` are those that
-    ran to the end.
+    `missed` counts captures for which the command had ended already, which is not a failure. `copies` are
+    those
+    that ran to the end.
     """
 
     name: str
@@ -56,12 +59,12 @@ class Outcome:
 
     @property
     def taken(self) -> int:
-        """How many snapshots were taken while the command ran."""
+        """The number of snapshots taken while the command ran."""
         return sum(not (capture.refused or capture.late) for capture in self.captures)
 
     @property
     def good(self) -> bool:
-        """Whether everything was tried, and nothing differs."""
+        """True if everything was tried, and nothing differs."""
         refused = any(capture.refused for capture in self.captures)
         return not (self.error or self.differences or refused) and 0 < self.taken == self.copies
 
@@ -71,7 +74,7 @@ class Outcome:
 
 
 def from_dict(found: dict[str, Any]) -> Outcome:
-    """Read what `as_dict` gave."""
+    """Read the output of `as_dict`."""
     captures = tuple(
         Capture(**{**capture, "measured": tuple(capture.get("measured", ()))})
         for capture in found["captures"]
@@ -81,7 +84,7 @@ def from_dict(found: dict[str, Any]) -> Outcome:
 
 
 def said(compared: Comparison) -> dict[str, Any]:
-    """The part of an outcome that a comparison gives."""
+    """Return the part of an outcome that a comparison gives."""
     return {
         "cases": compared.cases,
         "files": compared.files,
@@ -92,5 +95,5 @@ def said(compared: Comparison) -> dict[str, Any]:
 
 
 def all_good(found: Sequence[Outcome]) -> bool:
-    """Whether every project is."""
+    """Check whether every project is good."""
     return all(one.good for one in found)

@@ -17,14 +17,14 @@ _COLUMNS = ("project", "version", "what is run", "cases", "files", "s", "snapsho
 
 
 def of(rows: Sequence[Outcome]) -> str:
-    """The page of these results and the projects that are declared."""
+    """Return the page of these results and the declared projects."""
     ran = {one.name for one in rows}
     left = [project.name for project in catalog.PROJECTS if project.name not in ran]
     return page(rows, catalog.KNOWN, left)
 
 
 def page(rows: Sequence[Outcome], known: Mapping[str, str], left: Sequence[str]) -> str:
-    """The whole page in Markdown.
+    """Return the whole page in Markdown.
 
     `known` has the reasons of differences, by project; `left` are projects without a result.
     """
@@ -38,7 +38,7 @@ def page(rows: Sequence[Outcome], known: Mapping[str, str], left: Sequence[str])
 
 
 def counts(rows: Sequence[Outcome]) -> str:
-    """The sums, in words."""
+    """Return the sums, in words."""
     good, lost = sum(one.good for one in rows), sum(bool(one.error) for one in rows)
     return (
         f"{len(rows)} projects with {sum(one.cases for one in rows):,} cases and"
@@ -58,7 +58,7 @@ def _row(one: Outcome) -> str:
 
 
 def _notes(one: Outcome, known: str) -> str:
-    """What a row cannot hold: errors, differences, refusals, what is unsteady."""
+    """Return the notes that do not fit a row: errors, differences, refusals, nondeterminism."""
     notes = [f"not tried to the end: {one.error}"] if one.error else []
     notes += [f"differs: {line}" for line in one.differences[:MOST]]
     if len(one.differences) > MOST:

@@ -1,6 +1,6 @@
-"""One session as a place to run a project's command in: prepares, starts, waits, reads what came of it.
+"""One session as a place to run a project's command in: prepares, starts, waits, reads the results.
 
-Thin driver; the texts are those of `commands`, what is read is judged elsewhere.
+Thin driver; the texts are those of `commands`, results are judged elsewhere.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PREPARING, COLLECTING = 1800.0, 300.0
 
 
 class NotPrepared(SessionError):
-    """A project could not be fetched, built or read; the message is the end of what was said."""
+    """A project could not be fetched, built or read; the message is the end of the output."""
 
 
 def prepare(session: Session, project: Project) -> str:
@@ -51,7 +51,7 @@ def start(session: Session, project: Project) -> Task:
 
 
 def finish(session: Session, task: Task, project: Project, where: str) -> Run:
-    """Wait until the command ends, and read what it left.
+    """Wait until the command ends, and read its results.
 
     Raises:
         HoldfastError: the session cannot be used.
@@ -81,7 +81,7 @@ def _cases(session: Session, project: Project) -> readers.Cases:
 
 
 def read(session: Session, path: str = commands.LOG) -> str:
-    """A file of the session as text, by default what the last run printed; empty if it is not there."""
+    """Return a file of the session as text, by default the last run's output; empty if it is not there."""
     said = session.exec(commands.contents(path), timeout=COLLECTING)
     try:
         return gzip.decompress(base64.b64decode(said.text)).decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""What a project of the acceptance suite is: how to fetch, build and run it, how to read the result.
+"""A project of the acceptance suite: how to fetch, build and run it, how to read the result.
 
 Pure. Knows nothing of sessions; `trial.py` drives them.
 """
@@ -48,7 +48,7 @@ class Project:
     memory: int = MEMORY
 
     def faults(self) -> list[str]:
-        """What is wrong with the declaration itself."""
+        """Return the errors in the declaration itself."""
         found = []
         if not NAME.fullmatch(self.name):
             found.append("its name is not of small letters, digits, dots and dashes")

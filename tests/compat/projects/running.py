@@ -1,4 +1,4 @@
-"""Runs projects one after the other, and notes what they were run on."""
+"""Runs projects one after the other, and records the versions they were run on."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ def run(
     again: int = AGAIN,
     logs: Path | None = None,
 ) -> Iterator[Outcome]:
-    """Try projects, and give the row of each when it is known.
+    """Try projects, and yield the row of each when it is known.
 
-    `again` is how many more plain runs there are if something differs; `logs` a folder for what runs print.
+    `again` is how many more plain runs there are if something differs; `logs` a folder for the output of
+    runs.
     """
     about = {"run on": datetime.now(UTC).date().isoformat(), **versions(controller)}
     for project in chosen:

@@ -1,4 +1,4 @@
-"""What a case measured by the time of day is told from one that took long."""
+"""A case measured by the time of day is distinguished from one that took long."""
 
 import pytest
 from tests.compat.projects import clocks
@@ -15,11 +15,11 @@ PATTERN = r"Expected '(\d+)' to be between"
         (0.5, ()),  # it took long itself
     ],
 )
-def test_the_time_that_a_snapshot_waited_is_in_it(waited: float, found: tuple[float, ...]) -> None:
+def test_the_wait_of_a_snapshot_is_included(waited: float, found: tuple[float, ...]) -> None:
     """And no more than the whole run besides."""
     assert clocks.measured(REDIS, PATTERN, waited, 5.0) == found
 
 
-def test_without_a_pattern_nothing_is_said() -> None:
-    """Of most projects nothing is known."""
+def test_without_a_pattern_nothing_is_measured() -> None:
+    """Most projects have none."""
     assert clocks.measured(REDIS, "", 8.9, 5.0) == ()

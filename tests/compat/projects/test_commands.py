@@ -32,7 +32,7 @@ def said(command: str) -> tuple[int, str]:
 
 
 def test_a_project_is_fetched_built_and_run_in_a_fresh_copy(bash: Path) -> None:
-    """The exit code is the command's, though what it prints goes through a pipe; each copy is new."""
+    """The exit code is the command's, though its output goes through a pipe; each copy is new."""
     project = dataclasses.replace(PROJECT, build="echo built >> made")
     assert said(commands.prepared(project))[0] == 0
     for _ in range(2):
@@ -61,7 +61,7 @@ def test_a_folder_of_the_host_comes_first(bash: Path) -> None:
 
 
 def test_files_are_compared_by_digest_and_folders_with_all_in_them(bash: Path) -> None:
-    """By path, also such that bash would take apart; what is not there is not an error."""
+    """By path, including names that bash would split; a missing file is not an error."""
     folder = bash / "run" / "out" / "a b"
     folder.mkdir(parents=True)
     (folder / "file\n2").write_text("two")
@@ -74,5 +74,5 @@ def test_files_are_compared_by_digest_and_folders_with_all_in_them(bash: Path) -
 
 
 def test_malformed_digests_are_left_out() -> None:
-    """A shell may have its own say."""
+    """A shell may print lines of its own."""
     assert commands.read_digests("[1]+  Done  sleep\n" + "a" * 64 + "  out\n") == {"out": "a" * 16}

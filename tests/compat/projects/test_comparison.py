@@ -1,4 +1,4 @@
-"""What differs in a run that was captured or continued is told apart from what is unsteady by itself."""
+"""Differences in a captured or continued run are distinguished from the project's own nondeterminism."""
 
 import pytest
 from tests.compat.projects.comparison import Run, compare
@@ -12,7 +12,7 @@ def lines(*others: Run, plain: list[Run] = PLAIN) -> list[str]:
 
 
 def test_runs_that_are_alike_differ_in_nothing() -> None:
-    """A case that fails in all is told, and is no difference."""
+    """A case that fails in all is reported, and does not count as a difference."""
     found = compare(PLAIN, [Run("copy", 1, dict(reversed(CASES.items())), {"out": "12ab"})])
     assert (found.differences, found.unsteady, found.failing) == ((), (), ("b",))
     assert (found.cases, found.files) == (3, 1)
@@ -33,12 +33,12 @@ def test_runs_that_are_alike_differ_in_nothing() -> None:
     ],
 )
 def test_each_kind_of_difference_is_reported(other: Run, line: str) -> None:
-    """By what it is, its name, and both values."""
+    """By kind, name, and both values."""
     assert lines(other) == [line]
 
 
 def test_a_run_that_did_not_end_says_why() -> None:
-    """And all that it does not have is absent."""
+    """And all that it lacks is absent."""
     found = lines(Run("copy", None, failure="cannot restore"))
     assert "copy: exit code: 1, here none: cannot restore" in found
     assert len(found) == 5
@@ -55,7 +55,7 @@ def test_cases_that_differ_between_plain_runs_are_left_out_and_named() -> None:
 
 
 def test_one_more_plain_run_can_show_that_a_case_is_flaky() -> None:
-    """A difference is none then."""
+    """Then there is no difference."""
     other = Run("copy", 1, CASES | {"a": "failed"}, {"out": "12ab"})
     assert lines(other) != []
     assert lines(other, plain=[*PLAIN, Run("plain run 3", 1, other.cases, other.files)]) == []

@@ -1,4 +1,4 @@
-"""The page says what the results file says, and the declarations are sound."""
+"""The page agrees with the results file, and the declarations are valid."""
 
 import dataclasses
 import json
@@ -22,11 +22,11 @@ LOST = dataclasses.replace(GOOD, name="lost", captures=(), copies=0, error="cann
 
 
 def test_the_documentation_is_that_of_the_results() -> None:
-    """`docs/compat.md` is written from `results.json`, and by nobody else."""
+    """`docs/compat.md` is written from `results.json`, and by no one else."""
     assert page.FILE.read_text(encoding="utf-8") == page.of(results.load())
 
 
-def test_the_results_are_of_the_projects_there_are() -> None:
+def test_the_results_match_the_declared_projects() -> None:
     """In their order; the page names those that have not been run."""
     ran = [one.name for one in results.load()]
     assert ran == [project.name for project in catalog.PROJECTS if project.name in ran]
@@ -34,8 +34,8 @@ def test_the_results_are_of_the_projects_there_are() -> None:
     assert all(name in page.FILE.read_text(encoding="utf-8") for name in left)
 
 
-def test_good_is_only_what_was_tried_and_is_alike() -> None:
-    """A refused capture, a copy that did not end or an error is no success."""
+def test_only_a_complete_run_without_differences_is_good() -> None:
+    """A refused capture, a copy that did not end or an error is not a success."""
     assert GOOD.good
     assert all_good([GOOD])
     assert not all_good([GOOD, BAD])
@@ -43,8 +43,8 @@ def test_good_is_only_what_was_tried_and_is_alike() -> None:
     assert not dataclasses.replace(GOOD, captures=(), copies=0).good
 
 
-def test_the_page_is_sound_and_honest() -> None:
-    """Every row has as many cells as the heading; differences and errors are told, long lists cut."""
+def test_the_page_is_valid_and_complete() -> None:
+    """Every row has as many cells as the heading; differences and errors are listed, long lists cut."""
     text = page.page([GOOD, BAD, REFUSED, LOST], {"bad": "a limit", "good": "unused"}, ["later"])
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len(rows) == 6
@@ -68,7 +68,7 @@ def test_a_case_that_measured_the_wait_is_reported() -> None:
 
 
 def test_results_are_kept_and_replaced_by_name(tmp_path: Path) -> None:
-    """What is run again replaces its row, in the order of the declarations; others go."""
+    """A new run replaces its row, in the order of the declarations; others go."""
     file = tmp_path / "results.json"
     assert results.load(file) == []
     results.save([GOOD, BAD], file)
@@ -79,8 +79,8 @@ def test_results_are_kept_and_replaced_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("project", catalog.PROJECTS, ids=lambda project: project.name)
-def test_a_declaration_is_sound(project: Project) -> None:
-    """Its reader is there, and something is compared."""
+def test_a_declaration_is_valid(project: Project) -> None:
+    """Its reader exists, and something is compared."""
     assert project.faults() == []
     assert project.kind in KINDS
 

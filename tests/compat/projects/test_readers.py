@@ -1,4 +1,4 @@
-"""What test runners write, read into cases."""
+"""The output of test runners, read into cases."""
 
 import pytest
 from tests.compat.projects import readers
@@ -111,13 +111,13 @@ def test_every_reader_is_tried() -> None:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_cases_are_read_with_their_outcomes(name: str) -> None:
-    """What is no case is left out, names that come twice are kept apart."""
+    """Other lines are left out, names that occur twice are kept apart."""
     text, cases = EXPECTED[name]
     assert READERS[name](text) == cases
 
 
 def test_regression_tests_of_postgresql_lose_their_times() -> None:
-    """Else each run would have other names."""
+    """Otherwise each run would have other names."""
     assert READERS["tap"](REGRESS) == {"test_setup": "passed", "boolean": "passed", "char": "failed"}
 
 

@@ -1,6 +1,6 @@
-"""One project in a session: run plain, then with live snapshots at random moments, then on in copies.
+"""One project in a session: run plain, then with live snapshots at random times, then continued in copies.
 
-Thin driver: what is compared, and how, is decided elsewhere. Everything a trial makes is removed at its end.
+Thin driver: comparisons are decided elsewhere. Everything a trial makes is removed at its end.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.snapshot import Snapshot
     from holdfast.runtime.api.task import Task
 
-# Plain runs before, and more of them if something differs: what is unsteady by itself may show only then.
+# Plain runs before, and more of them if something differs: nondeterminism may show only then.
 PLAIN, AGAIN = 2, 2
 
 
 class Trial:
-    """Tries one project."""
+    """The trial of one project."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Trial:
         self._since = time.monotonic()
 
     def run(self) -> Outcome:
-        """Run it all, and return its row; what cannot be tried to the end is an error in it."""
+        """Run it all, and return its row; whatever prevents a complete trial is an error in it."""
         plain_runs: list[Run] = []
         try:
             with scratch(self._controller) as self._sessions:
@@ -109,7 +109,9 @@ class Trial:
         return found
 
     def _captured_in_time(self, session: Session, seconds: float) -> Run:
-        """A machine that has less to do than before may be done before the first moment: then once more."""
+        """Repeat a captured run once if it ended before the first capture, on a machine that became
+        faster.
+        """
         found = self._captured(session, seconds)
         if not self._captures:
             self._missed = 0
@@ -117,7 +119,7 @@ class Trial:
         return found
 
     def _captured(self, session: Session, seconds: float) -> Run:
-        """A run with snapshots at the moments drawn."""
+        """Return a run with snapshots at the drawn times."""
         task = place.start(session, self._project)
         since = time.monotonic()
         for share in moments.draw(self._seed, self._project.name, self._snapshots):
@@ -142,7 +144,7 @@ class Trial:
         self._note(f"captured at {after:.1f} s, frozen for {frozen:.2f} s")
 
     def _continued(self) -> Iterator[Run]:
-        """Each snapshot restored, one after the other, and its command waited for."""
+        """Restore each snapshot, one after the other, and wait for its command."""
         for number, snapshot, taken_at in self._taken:
             where = f"copy of {self._captures[number].after:.1f} s"
             try:

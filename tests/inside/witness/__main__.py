@@ -23,7 +23,7 @@ KINDS: dict[str, Callable[[Path, Status], None]] = {
 
 
 def ask(rounds: int) -> dict[str, Any]:
-    """What every witness says once it has compared everything `rounds` times more."""
+    """Return every witness's report once it has compared everything `rounds` times more."""
     first: dict[str, int] = {}
     while True:
         told = {path.name.partition("-")[2]: _read(path) for path in STATUS.glob("witness-*")}

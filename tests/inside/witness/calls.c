@@ -1,6 +1,6 @@
-/* Threads that are blocked in one system call each, again and again, for a short time. Says of each how often it
- * came back, how often with EINTR, and how often before its time: "NAME CALLS INTERRUPTED EARLY". A signal that
- * nobody sent must not be noticed. Ends when it reads a q. */
+/* Threads that are blocked in one system call each, again and again, for a short time. Reports how often each
+ * returned, how often with EINTR, and how often too early: "NAME CALLS INTERRUPTED EARLY". A signal that
+ * no one sent must not be noticed. Ends when it reads a q. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
@@ -142,7 +142,7 @@ static int by_sigtimedwait(void)
 	return result < 0 && errno == EAGAIN ? 0 : result;
 }
 
-/* In a process of its own, whose first thread it is: the signal of a timer ends the call, or it never ends. */
+/* In a process of its own, as its first thread: the signal of a timer ends the call, or it never ends. */
 static volatile int rang;
 
 static void ring(int number)
@@ -179,7 +179,7 @@ static void alarms(int report)
 	}
 }
 
-/* As a first thread, too: calls without a limit of time, each ended by a byte or an event. */
+/* Also as a first thread: calls without a timeout, each ended by a byte or an event. */
 static void endless(int from, int report)
 {
 	int set = epoll_create1(0);
@@ -269,7 +269,7 @@ int main(void)
 	pthread_sigmask(SIG_BLOCK, &blocked, NULL);
 	for (each = 0; each < count; each++)
 		pthread_create(&threads[each], NULL, run, &calls[each]);
-	/* A byte that comes in is passed on; q ends all. */
+	/* A received byte is passed on; q ends all. */
 	while (read(0, &byte, 1) > 0 && byte != 'q')
 		if (write(gate[1], &byte, 1) != 1)
 			return 1;

@@ -18,16 +18,18 @@ NUMBER = struct.Struct("<Q")
 
 
 def counter(folder: Path, status: Status) -> None:
-    """One number in memory, files, tmpfs and mapped files, the latter never synced; each step changes all."""
+    """Keep one number in memory, files, tmpfs and mapped files, the latter never synced; each step changes
+    all.
+    """
     files = [os.open(place / "count", os.O_RDWR | os.O_CREAT, 0o600) for place in (folder, STATUS)]
     mapped = []
     for place in (folder / "mapped", STATUS / "mapped"):
         fd = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
         os.truncate(fd, 8 * PAGE)
         mapped.append(mmap.mmap(fd, 8 * PAGE))
-        files.append(fd)  # read(2) sees what was written through the mapping
+        files.append(fd)  # read(2) sees data written through the mapping
     anonymous = mmap.mmap(-1, PAGE)
-    # Mapped and unmapped in each step: nothing tells afterwards that it was written.
+    # Mapped and unmapped in each step: nothing shows afterwards that it was written.
     brief = os.open(folder / "brief", os.O_RDWR | os.O_CREAT, 0o600)
     os.truncate(brief, PAGE)
     files.append(brief)
@@ -53,7 +55,7 @@ def counter(folder: Path, status: Status) -> None:
 
 
 def twins(_folder: Path, status: Status) -> None:
-    """Two processes that pass a number through a pipe, a socket pair, shared memory and a FIFO in turn."""
+    """Pass a number between two processes through a pipe, a socket pair, shared memory and a FIFO in turn."""
     _folder.mkdir(exist_ok=True)
     fifo = _folder / "fifo"
     os.mkfifo(fifo)
@@ -86,7 +88,7 @@ def twins(_folder: Path, status: Status) -> None:
 
 
 def blocks(folder: Path, status: Status) -> None:
-    """Blocks with a checksum and a number that memory knows, written at random: also without the cache."""
+    """Write blocks with a checksum and a number known to memory, at random: also without the cache."""
     count = 256
     numbers = [0] * count
     plain = os.open(folder / "blocks", os.O_RDWR | os.O_CREAT, 0o600)
@@ -128,7 +130,7 @@ def _block(index: int, number: int) -> bytes:
 
 
 def database(folder: Path, status: Status) -> None:
-    """SQLite in WAL mode: memory knows what is committed. Checkpoints happen all the time."""
+    """Use SQLite in WAL mode: memory knows what is committed. Checkpoints happen all the time."""
 
     def opened() -> sqlite3.Connection:
         made = sqlite3.connect(folder / "database", isolation_level=None, timeout=30)
@@ -159,7 +161,7 @@ def database(folder: Path, status: Status) -> None:
                 connection.execute("COMMIT")
                 committed += 3
         except sqlite3.OperationalError as error:
-            # In a copy the file is another one than the one that was opened: SQLite wants it opened again.
+            # In a copy the file differs from the one that was opened: SQLite wants it opened again.
             if "readonly" not in str(error):
                 status.round(f"{error} after {before}")
             status.note()

@@ -1,6 +1,6 @@
-"""Programs with connections to outside, each in a way of its own, that write down how theirs ended.
+"""Programs with connections to outside, each in a way of its own, that record how theirs ended.
 
-`python3 -m witness.outside HOST PORT`; what ended, and how, is in /dev/shm/outside as JSON.
+`python3 -m witness.outside HOST PORT`; the ends are in /dev/shm/outside as JSON.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def connected(address: tuple[str, int], word: bytes) -> socket.socket:
 
 
 def reads(address: tuple[str, int]) -> str:
-    """Blocked in recv(2) at the capture."""
+    """Block in recv(2) at the capture."""
     made = connected(address, b"silent")
     begun.release()
     return repr(made.recv(100))
@@ -78,7 +78,7 @@ def selects(address: tuple[str, int]) -> str:
 
 
 def streams(address: tuple[str, int]) -> str:
-    """What asyncio makes of it."""
+    """Stream through asyncio."""
 
     async def run() -> str:
         reader, writer = await asyncio.open_connection(*address)
@@ -95,7 +95,7 @@ def streams(address: tuple[str, int]) -> str:
 
 
 def downloads(address: tuple[str, int]) -> str:
-    """A slow answer with a known length."""
+    """Download a slow answer with a known length."""
     made = http.client.HTTPConnection(*address)
     made.request("GET", "/slow")
     answer = made.getresponse()
@@ -119,7 +119,7 @@ def curls(address: tuple[str, int]) -> str:
 
 
 def keeps(address: tuple[str, int]) -> str:
-    """A connection kept for later use, found to be dead then, and made anew."""
+    """Keep a connection for later use, find it dead then, and open a new one."""
     made = http.client.HTTPConnection(*address)
     made.request("GET", "/quick")
     made.getresponse().read()
@@ -136,7 +136,7 @@ def keeps(address: tuple[str, int]) -> str:
 
 
 def pools(address: tuple[str, int]) -> str:
-    """The same by the library that most programs use."""
+    """Do the same by the library that most programs use."""
     requests: Any = importlib.import_module("pip._vendor.requests")
     pool = requests.Session()
     pool.get(f"http://{address[0]}:{address[1]}/quick")
@@ -147,7 +147,7 @@ def pools(address: tuple[str, int]) -> str:
 
 
 def asks(address: tuple[str, int]) -> str:
-    """A protocol of questions and answers, like a database's; in a transaction."""
+    """Speak a protocol of questions and answers, like a database's; in a transaction."""
     made = connected(address, b"echo")
     made.sendall(b"BEGIN\n")
     made.recv(100)
@@ -166,7 +166,7 @@ def asks(address: tuple[str, int]) -> str:
 
 
 def datagrams(address: tuple[str, int]) -> str:
-    """A connected one: it goes on in the copy, from the copy's own address."""
+    """Use a connected datagram socket: it continues in the copy, from the copy's own address."""
     made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     made.connect(address)
     made.settimeout(0.5)

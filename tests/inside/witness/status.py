@@ -1,4 +1,4 @@
-"""Where a witness says what it found."""
+"""The findings of a witness."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STATUS = Path("/dev/shm")
 
 
 class Status:
-    """Tells how often all was compared, how often something was wrong, and what it was the first time."""
+    """A report: how often all was compared, how often there was an error, and the first error."""
 
     def __init__(self, kind: str) -> None:
         begun = STATUS / f"begun-{kind}"
@@ -28,7 +28,7 @@ class Status:
         self._write()
 
     def note(self) -> None:
-        """Something that is not wrong, but worth a count."""
+        """Note something that is not an error, but worth a count."""
         self.told["notes"] += 1
 
     def _write(self) -> None:

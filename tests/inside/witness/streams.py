@@ -14,7 +14,7 @@ from pathlib import Path
 
 from witness.status import Status
 
-# Its length is no multiple of anything: bytes that are lost, doubled or moved are found out.
+# Its length is not a multiple of anything: lost, doubled or moved bytes are noticed.
 PATTERN = random.Random(3).randbytes((1 << 16) + 1)
 MOST = 1 << 16
 TWICE = PATTERN * 2
@@ -64,7 +64,7 @@ class _End:
 
 
 def outer(_folder: Path, status: Status) -> None:
-    """One end here, the other one outside, at the address in OUTER; that one compares, too."""
+    """Run one end here, the other one outside, at the address in OUTER; that one also compares."""
     host, _, port = os.environ["OUTER"].rpartition(":")
     connection = socket.create_connection((host, int(port)))
     connection.sendall(b"pattern\n")
@@ -81,7 +81,7 @@ def outer(_folder: Path, status: Status) -> None:
 
 
 def _streaming(make: Callable[[Path], Pair]) -> Callable[[Path, Status], None]:
-    """A round is that both ends have read something more, and all of it was right."""
+    """Count a round when both ends have read something more, and all of it was right."""
 
     def run(folder: Path, status: Status) -> None:
         pair = make(folder)
@@ -118,7 +118,7 @@ def _tcp(host: str) -> Callable[[Path], Pair]:
 
 
 def _tcp_mapped(_folder: Path) -> Pair:
-    """An IPv4 client of a server for both families: one end of the connection is an IPv6 socket."""
+    """Connect an IPv4 client to a server for both families: one end of the connection is an IPv6 socket."""
     with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as listener:
         client = socket.create_connection(("127.0.0.1", listener.getsockname()[1]))
         return client, listener.accept()[0]
@@ -134,7 +134,7 @@ def _unix(folder: Path) -> Pair:
 
 
 def _datagrams(make: Callable[[Path], Pair]) -> Callable[[Path, Status], None]:
-    """A number to and fro. What does not come for a while is sent again, and that is noted."""
+    """Send a number to and fro. One that does not come for a while is sent again, and noted."""
 
     def run(folder: Path, status: Status) -> None:
         one, two = make(folder)

@@ -1,6 +1,6 @@
-"""Programs that count what others do to them: ends of children, signals, timers. `python3 -m witness.swarm`.
+"""Programs that count events from others: ends of children, signals, timers. `python3 -m witness.swarm`.
 
-Runs until /dev/shm/enough is there; then prints what was wrong and how much was done.
+Runs until /dev/shm/enough exists; then prints the errors and the amount of work.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def complain(text: str) -> None:
 
 
 def ends() -> None:
-    """Short programs, some of which end in the very moment of a capture; each has its own exit code."""
+    """Run short programs, some of which end exactly at a capture; each has its own exit code."""
     number = 0
     while not ENOUGH.exists():
         number += 1
@@ -42,7 +42,7 @@ def ends() -> None:
 
 
 def signals() -> None:
-    """Signals that are counted by the kernel arrive all, and in their order of priority."""
+    """Check that signals counted by the kernel all arrive, and in their order of priority."""
     pipe = os.pipe()
     child = os.fork()
     if child == 0:
@@ -77,7 +77,9 @@ def _pending(pid: int) -> str:
 
 
 def timers() -> None:
-    """Each timer of asyncio fires once and not too early, whatever the clock did; monotonic time goes on."""
+    """Check that asyncio timers fire once and not too early, whatever the clock did; monotonic time
+    advances.
+    """
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
@@ -108,7 +110,7 @@ def timers() -> None:
 
 def main() -> None:
     threads = [threading.Thread(target=each) for each in (ends, timers)]
-    # Before there are threads: a child of a process with several is not what this is about.
+    # Before there are threads: this is not about children of processes with several.
     if os.fork() == 0:
         signals()
         threads.clear()

@@ -29,7 +29,7 @@ class Node:
 
 
 class Remembered:
-    """Files in a tree, and what they should be; in a copy, what overlayfs does with names of one file."""
+    """Files in a tree, and their expected state; in a copy, the effect of overlayfs on names of one file."""
 
     def __init__(self, folder: Path) -> None:
         self.top = folder
@@ -44,13 +44,13 @@ class Remembered:
         self.at_hand: list[Node] = []
 
     def look(self) -> str:
-        """What is wrong; also what was wrong in a copy before anything in it was changed."""
+        """Return the errors; also those in a copy before anything in it was changed."""
         self._arrive()
         found, self.complaint = self.complaint or self.wrong(), ""
         return found
 
     def wrong(self, except_for: Sequence[Node] = ()) -> str:
-        """What is not as remembered; empty if all is."""
+        """Return the differences from memory; empty if there are none."""
         found: set[str] = set()
         for where, folders, files in os.walk(self.top):
             for name in (*folders, *files):
@@ -82,7 +82,7 @@ class Remembered:
             return f"{len(content)} bytes instead of {len(node.content)}, the first other one at {at}"
         if stat.S_IMODE(facts.st_mode) != node.mode:
             return f"mode {facts.st_mode:o} instead of {node.mode:o}"
-        # Of a file of the image, overlayfs goes on counting names that were removed since.
+        # For a file of the image, overlayfs still counts names that were removed since.
         if facts.st_nlink < links:
             return f"{facts.st_nlink} names instead of {links}"
         if node.modified and facts.st_mtime_ns // FINEST != node.modified // FINEST:
@@ -92,7 +92,7 @@ class Remembered:
         return ""
 
     def _arrive(self) -> None:
-        """In a copy: look at all before the next change, except for what was changed when it was captured.
+        """Check everything in a copy before the next change, except the file being changed at the capture.
 
         A name that was being written to then is apart from the others of its file.
         """
@@ -102,7 +102,9 @@ class Remembered:
             self._part_links()
 
     def _part_links(self) -> None:
-        """In a copy overlayfs keeps names of one file together only until one of them is written to."""
+        """Split links: in a copy overlayfs keeps names of one file together only until one of them is written
+        to.
+        """
         names: dict[int, list[str]] = {}
         for name, node in self.nodes.items():
             names.setdefault(id(node), []).append(name)
@@ -165,7 +167,7 @@ class Tree(Remembered):
         self.changes = [getattr(self, name) for name in sorted(dir(self)) if name.startswith("do_")]
 
     def step(self) -> str:
-        """Change one thing; returns what was done."""
+        """Change one thing; return a description."""
         self._arrive()
         self.at_hand.clear()
         change = self.choose.choice(self.changes)
@@ -200,7 +202,7 @@ class Tree(Remembered):
         node.modified = 0
 
     def do_write_by_map(self) -> None:
-        """No write(2), no msync(2), and no mapping afterwards."""
+        """Write without write(2), without msync(2), and without a mapping afterwards."""
         path, node = self._pick(filled=True)
         at = self.choose.randrange(len(node.content))
         with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as view:
@@ -209,7 +211,7 @@ class Tree(Remembered):
         node.modified = 0
 
     def do_overwrite_and_hide_it(self) -> None:
-        """The same size and time of modification as before."""
+        """Keep the same size and time of modification."""
         path, node = self._pick(filled=True)
         facts = path.stat()
         data = self._bytes(len(node.content))
@@ -250,7 +252,7 @@ class Tree(Remembered):
         node.modified = 0
 
     def do_make_sparse(self) -> None:
-        """Data, a hole of a megabyte, data."""
+        """Write data, a hole of a megabyte, data."""
         name = self._new()
         node = self._write(name, b"begin")
         with (self.top / name).open("r+b") as file:
@@ -356,7 +358,7 @@ def _label(path: Path) -> bytes:
 
 
 def files(folder: Path, status: Status) -> None:
-    """All of `Tree`, compared as a whole every few changes."""
+    """Run all of `Tree`, compared as a whole every few changes."""
     tree = Tree(folder)
     done: list[str] = []
     while True:

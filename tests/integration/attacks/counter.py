@@ -1,4 +1,4 @@
-"""Counts as fast as it can in a file that the host sees, too."""
+"""Counts as fast as it can in a file that the host also sees."""
 
 import mmap
 import struct

@@ -1,7 +1,7 @@
-/* Root in a session that does all it can think of, round after round, while the host works on the session.
+/* Root in a session that tries every attack it has, round after round, while the host works on the session.
  *
- * Nothing here needs luck with the clock: the host's side is held for as long as a round takes. How many acts were
- * done is counted in memory at a fixed address (PLACE), where the host reads it, in copies of the session, too; a
+ * Nothing here needs luck with the clock: the host's side is held for as long as a round takes. The number of
+ * acts is counted in memory at a fixed address (PLACE), where the host reads it, also in copies of the session; a
  * number that it writes beside it is an act that is done once: see `orders`.
  *
  *   CANARY   folder of the host at which every link aims
@@ -57,7 +57,7 @@ static void know(pid_t pid)
 	known[pid] = 1;
 }
 
-/* Whatever has come since: CRIU, what it starts, what the supervisor starts. */
+/* All newer ones: CRIU, its children, those of the supervisor. */
 static void signal_new(pid_t pid)
 {
 	static const int numbers[] = {SIGSTOP, SIGCONT, SIGTERM, SIGKILL, SIGSTOP, SIGUSR1, SIGALRM};
@@ -189,7 +189,7 @@ static void memory(void)
 	close(file);
 }
 
-/* A timer of the kernel's continues a process that was stopped, whoever stopped it. */
+/* A kernel timer continues a stopped process, no matter what stopped it. */
 static void timers(void)
 {
 	kill(victim, SIGSTOP);
@@ -224,7 +224,7 @@ enum { ACTS = sizeof(acts) / sizeof(acts[0]), ORDERS = sizeof(orders) / sizeof(o
 
 static void nothing(int number) { (void)number; }
 
-/* Has a file mapped and another open that has no name any more, in a folder that is swapped. */
+/* Has one file mapped and an unlinked one open, in a folder that is swapped. */
 static void be_victim(void)
 {
 	int file = open("/workspace/d/file", O_RDWR | O_CREAT | O_CLOEXEC, 0644);

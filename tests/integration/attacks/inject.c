@@ -1,6 +1,6 @@
-/* Makes a child of the supervisor's parent, which is in no tree: injects clone(CLONE_PARENT) into the supervisor.
+/* Makes a child of the supervisor's parent, outside of every tree: injects clone(CLONE_PARENT) into the supervisor.
  *
- * Prints what became of it: "not traced", or the pid of a process that counts in /dev/shm/counter for ever.
+ * Prints the outcome: "not traced", or the pid of a process that counts in /dev/shm/counter forever.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
 	waitpid(victim, &status, __WALL);
 	ptrace(PTRACE_GETREGSET, victim, NT_PRSTATUS, &area);
 	words = ptrace(PTRACE_PEEKTEXT, victim, saved.rip, 0);
-	/* syscall; jmp . : the child goes round in circles, the victim is put back. */
+	/* syscall; jmp . : the child loops, the victim is restored. */
 	ptrace(PTRACE_POKETEXT, victim, saved.rip, (words & ~0xffffffffUL) | 0xfeeb050fUL);
 	child = call(victim, saved, SYS_clone, CLONE_PARENT | SIGCHLD, 0);
 	ptrace(PTRACE_POKETEXT, victim, saved.rip, words);

@@ -1,4 +1,4 @@
-"""Has a file mapped, shared and for writing, without a descriptor; reads and writes it when it is told to."""
+"""Has a file mapped, shared and for writing, without a descriptor; reads and writes it on request."""
 
 import mmap
 import time

@@ -2,13 +2,13 @@
  *
  *   stepper PID SEED RATE STRIDE PHASE
  *
- * PID is the checkpointer, which is not traced itself but for what it forks. RATE: of a million; a call is held with
+ * PID is the checkpointer, which is traced only for its forks. RATE: of a million; a call is held with
  * that chance the first time it is seen in a role, and with an nth of it the nth time, so that rare calls are not
  * lost among reads. If STRIDE is not 0, each call of the worker whose number leaves PHASE is held as well.
  *
- * Of each call that is held a line is written: "stop NUMBER ROLE PID CALL NTH", and one letter is read: 'g' lets it
- * go on, 'k' kills the process. As long as it is not read, everything that is traced stands still at its next call.
- * SIGTERM lets go of all; then there is a line "total WORKER HELPER CRIU TASK" of the calls seen.
+ * For each held call a line is written: "stop NUMBER ROLE PID CALL NTH", and one letter is read: 'g' lets it
+ * continue, 'k' kills the process. Until it is read, every traced process is stopped at its next call.
+ * SIGTERM releases all; then there is a line "total WORKER HELPER CRIU TASK" of the calls seen.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 enum { PID_MAX = 1 << 22, CALLS = 512 };
-/* TASK: what CRIU makes without executing anything, the tasks of a restored session among them. */
+/* TASK: processes that CRIU makes without an exec, including the tasks of a restored session. */
 enum role { NONE, MAIN, WORKER, HELPER, CRIU, TASK, ROLES };
 
 static const char *const names[ROLES] = {"none", "main", "worker", "helper", "criu", "task"};
@@ -52,7 +52,7 @@ static void resume(pid_t pid, int signal)
 	ptrace(role_of[pid] == MAIN ? PTRACE_CONT : PTRACE_SYSCALL, pid, NULL, (void *)(long)signal);
 }
 
-/* What a process is that was forked by another one. */
+/* The role of a process that was forked by another one. */
 static enum role child_of(enum role parent)
 {
 	switch (parent) {
@@ -107,7 +107,7 @@ static void hold(pid_t pid, enum role role, unsigned long call, unsigned long nt
 	fflush(stdout);
 	while ((got = read(0, &answer, 1)) < 0 && errno == EINTR && !over)
 		;
-	if (got == 0)	/* nobody is there to answer */
+	if (got == 0)	/* no one is there to answer */
 		_exit(0);
 	if (answer == 'k')
 		kill(pid, SIGKILL);
@@ -127,7 +127,7 @@ static void at_call(pid_t pid)
 		let_go_of_tasks();
 	nth = ++seen[role][info.entry.nr];
 	total[role]++;
-	/* Where tasks are let go, each is as good as the first. */
+	/* Where tasks are released, any of them will do. */
 	lets_go = info.entry.nr == SYS_ptrace && info.entry.args[0] == PTRACE_DETACH;
 	if (dice() * (lets_go ? 1 : nth) < rate * (lets_go ? 5 : 1) || (stride > 0 && role == WORKER && total[role] % stride == phase))
 		hold(pid, role, info.entry.nr, nth);
@@ -147,10 +147,10 @@ static void stopped(pid_t pid, int status)
 		role_of[pid] = executed(pid, role_of[pid]);
 		resume(pid, 0);
 	} else if (event == PTRACE_EVENT_STOP) {
-		/* A new one, or one that a signal was to stop. Whoever continues the latter would not see that it is
-		 * stopped, for a tracer holds it: it goes on at once. */
+		/* A new one, or one that a signal was to stop. A process that continues the latter would not see that it is
+		 * stopped, since a tracer holds it: it continues at once. */
 		if (role_of[pid] == NONE) {
-			/* Its parent has not told yet. */
+			/* Its parent has not reported it yet. */
 			char path[64], line[512], *rest;
 			FILE *file;
 			int parent = 0;

@@ -1,10 +1,10 @@
-/* Strikes at every process called criu, until it is told to end:
+/* Strikes at every process called criu, until it is asked to end:
  *
  *   strike_criu NUMBER   sends it a signal
- *   strike_criu          has the kernel kill it while everything in the session stands still: names it as the one to
- *                        be told, by SIGKILL, of any access to a folder that a capture reads (fcntl(2), F_NOTIFY)
+ *   strike_criu          makes the kernel kill it while everything in the session is frozen: names it as the receiver
+ *                        of SIGKILL on any access to a folder that a capture reads (fcntl(2), F_NOTIFY)
  *
- * Notes each strike that was let happen in /tmp/hit.
+ * Records each strike that succeeded in /tmp/hit.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -28,7 +28,7 @@ static void make_watched(void)
 	fclose(file);
 }
 
-/* Once for each: again, it would take the name of the last one away for a moment. */
+/* Once for each: a second time would briefly remove the name of the last one. */
 static int watch(pid_t pid)
 {
 	static int folder = -1;

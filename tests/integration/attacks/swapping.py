@@ -1,6 +1,6 @@
 """Swaps folders that it watches, and links in their places, as fast as it can; until `go` appears.
 
-Then it makes something in each, by a descriptor it has had from the beginning, and says which watches saw it.
+Then it makes something in each, by a descriptor opened at the start, and says which watches saw it.
 """
 
 import ctypes

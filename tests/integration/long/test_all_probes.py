@@ -1,4 +1,4 @@
-"""All probes, large ones too, through two generations."""
+"""All probes, including large ones, through two generations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast import Holdfast, Session
 
 
 def test_probes_of_a_copy_of_a_copy(hf: Holdfast, probes: Callable[[Session], Any]) -> None:
-    """What was restored can be captured and restored again, and still is what it was."""
+    """Restored state can be captured and restored again, and is still unchanged."""
     parent = hf.new("probes")
     all_of_them = probes(parent)
     all_of_them.start(parent, *all_of_them.names)

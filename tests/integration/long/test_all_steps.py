@@ -1,6 +1,6 @@
-"""As tests/integration/test_stepping.py, with many more of the calls held.
+"""Like tests/integration/test_stepping.py, with many more of the calls held.
 
-`HOLDFAST_STEPPING_SEED` draws others.
+`HOLDFAST_STEPPING_SEED` selects others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SEED = int(os.environ.get("HOLDFAST_STEPPING_SEED", "1000"))
 STRIDE = 100
 """In this many runs of a command each call of the worker is held once."""
 MORE = 200_000
-"""Of a million: some hundred calls of CRIU and of what it makes, in each run."""
+"""Per million: some hundred calls of CRIU and of what it makes, in each run."""
 KILLS = 60
 COMMANDS = {
     "snapshot": ("snapshot", "evil"),
@@ -53,7 +53,7 @@ def test_every_call_of_the_worker(arena: Arena, command: str, tell: Callable[[st
 
 @pytest.mark.parametrize("command", ["snapshot", "restore", "rewind"])
 def test_a_kill_at_any_call(arena: Arena, command: str, tell: Callable[[str], None]) -> None:
-    """Whoever makes it."""
+    """Whichever process makes it."""
     struck = 0
     for _ in range(KILLS):
         struck += arena.kill_during(*COMMANDS[command])

@@ -1,4 +1,4 @@
-"""The same as test_mutated_images, for minutes: more values, more damage, and hundreds of real restores."""
+"""Like test_mutated_images, for minutes: more values, more damage, and hundreds of real restores."""
 
 from __future__ import annotations
 

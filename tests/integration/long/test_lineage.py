@@ -1,4 +1,4 @@
-"""Going back and keeping, where it takes long: a hundred generations, kills at random, rarer states."""
+"""Slow tests of rewinds and retention: a hundred generations, kills at random, rarer states."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _address(hf: Holdfast, session: Session) -> Any:
 
 
 def test_a_hundred_generations(hf: Holdfast, capsys: pytest.CaptureFixture[str]) -> None:
-    """Captured and gone back to a hundred times: state and files are right each time, layers stay few."""
+    """Captured and rewound a hundred times: state and files are right each time, layers stay few."""
     work = hf.new("work")
     seconds: list[float] = []
     layers = 0
@@ -58,8 +58,8 @@ def test_a_hundred_generations(hf: Holdfast, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("step", ["restored", "proven", "switched", "killed"])
-def test_a_killed_rewind_is_finished_or_taken_back(hf: Holdfast, cli: Any, step: str) -> None:
-    """Behind each step, whoever comes next finds the session as it was, or where it was going."""
+def test_a_killed_rewind_is_finished_or_undone(hf: Holdfast, cli: Any, step: str) -> None:
+    """After each step, the next process finds the session unchanged, or rewound."""
     work = hf.new("work")
     address = _address(hf, work)
     work.exec("step=1")
@@ -112,7 +112,7 @@ def test_garbage_collection_killed_anywhere_loses_nothing(hf: Holdfast, cli: Any
     assert list(garbage.find(hf.context)) == []
 
 
-def test_a_dead_session_goes_back(hf: Holdfast) -> None:
+def test_a_dead_session_is_rewound(hf: Holdfast) -> None:
     """Its container is gone; it comes back under its name and address."""
     work = hf.new("work")
     address = _address(hf, work)
@@ -128,14 +128,14 @@ def test_a_dead_session_goes_back(hf: Holdfast) -> None:
 
 
 def test_a_taken_address_is_reported(hf: Holdfast) -> None:
-    """Where another container has the address meanwhile, the session gets another, and that is said."""
+    """Where another container has the address meanwhile, the session gets another, and reports it."""
     work = hf.new("work")
     work.exec("step=1")
     work.snapshot("first")
     before = _address(hf, work)
     hf.engine.kill_remove(work.row.container_id or "")
     other = hf.new("other")
-    while _address(hf, other) != before:  # the engine gives the lowest that is free
+    while _address(hf, other) != before:  # the engine assigns the lowest free one
         other = hf.new()
 
     found = hf.session("work").rewind("first")
@@ -146,7 +146,7 @@ def test_a_taken_address_is_reported(hf: Holdfast) -> None:
 
 
 def test_only_snapshots_of_its_lineage_unless_forced(hf: Holdfast) -> None:
-    """A snapshot of another session is refused by name; with force the session goes there."""
+    """A snapshot of another session is refused by name; with force it is restored there."""
     work, other = hf.new("work"), hf.new("other")
     other.exec("whose=others")
     foreign = other.snapshot("foreign")
@@ -183,8 +183,8 @@ def test_automatic_snapshots_make_room_and_manual_ones_do_not(hf: Holdfast) -> N
     assert [each.name for each in hf.snapshots()] == ["manual", "more"]
 
 
-def test_a_snapshot_in_the_middle_of_a_tree_can_go(hf: Holdfast) -> None:
-    """What came after it comes after the one before, and can be restored; a session made of it runs on."""
+def test_a_snapshot_in_the_middle_of_a_tree_can_be_removed(hf: Holdfast) -> None:
+    """Its successors follow its predecessor, and can be restored; a session restored from it continues."""
     work = hf.new("work")
     work.exec("step=1")
     first = work.snapshot("first")
@@ -204,7 +204,7 @@ def test_a_snapshot_in_the_middle_of_a_tree_can_go(hf: Holdfast) -> None:
 
 
 def test_a_snapshot_being_restored_is_not_removed(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A removal meanwhile is refused, and garbage collection passes over it."""
+    """A removal meanwhile is refused, and garbage collection skips it."""
     from holdfast.runtime.restore.restore_session import Restoring
 
     work = hf.new("work", policy={"keep": 0})

@@ -29,8 +29,8 @@ def program() -> Callable[..., Program]:
     return make
 
 
-def test_one_program_does_not_redden_its_neighbours(hf: Holdfast, program: Callable[..., Program]) -> None:
-    """What makes a capture fail is found; the others work. What does not start is told with its words."""
+def test_one_failing_program_does_not_fail_the_others(hf: Holdfast, program: Callable[..., Program]) -> None:
+    """The program that makes a capture fail is found; the others work. One that does not start is quoted."""
     programs = [
         program("good"),
         program(

@@ -1,4 +1,4 @@
-"""Whole ways through a registry: to an engine that has nothing, and through kills in the middle."""
+"""Full transfers through a registry: to an engine that has nothing, and through kills in the middle."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def session(shared: Session, shared_hf: Holdfast) -> Session:
     return shared
 
 
-def test_an_engine_that_has_nothing_gets_all_of_it(
+def test_an_empty_engine_gets_all_of_it(
     session: Session, registry: Registry, bare: Machine, tell: Callable[[str], None]
 ) -> None:
-    """With `docker pull` its files, with `holdfast pull` its processes; and how long that takes."""
+    """With `docker pull` its files, with `holdfast pull` its processes; prints the durations."""
 
     def timed(what: str, begun: float, more: str = "") -> None:
         tell(f"{what}: {time.monotonic() - begun:.1f} s{more}")
@@ -89,10 +89,10 @@ def test_an_engine_that_has_nothing_gets_all_of_it(
         assert (ran.returncode, ran.stdout) == (0, "text\n"), ran.stderr
 
 
-def test_a_push_that_is_killed_continues(
+def test_a_killed_push_continues(
     session: Session, tmp_path: Path, shared_hf: Holdfast, tell: Callable[[str], None]
 ) -> None:
-    """In the middle of a layer: what has arrived is not sent again, and nothing is found before the end."""
+    """In the middle of a layer: arrived data is not sent again, and nothing is visible before the end."""
     session.snapshot("killed")
     with Registry(tmp_path / "registry") as registry, Relay(registry.port) as relay:
         reference = f"{relay.address}/long/killed:one"

@@ -1,6 +1,6 @@
-"""Everything at once: whatever is done to one session by several at the same time ends in a sane state.
+"""Everything at once: concurrent operations on one session end in a sane state.
 
-That nothing is left over is asserted by the fixture of the home, too.
+The fixture of the home also asserts that nothing is left over.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from holdfast.runtime.api.session import Session
 
 
 def at_once(hf: Holdfast, *steps: Callable[[Holdfast], Any]) -> list[Any]:
-    """Do all of it at the same time, each with a controller of its own; what came of each, or its error."""
+    """Do all of it at the same time, each with a controller of its own; return the results or errors."""
     outcomes: list[Any] = [None] * len(steps)
     start = threading.Barrier(len(steps))
 
@@ -36,7 +36,7 @@ def at_once(hf: Holdfast, *steps: Callable[[Holdfast], Any]) -> list[Any]:
 
 
 def alive(session: Session) -> bool:
-    """Whether shell and kernel answer."""
+    """Check whether shell and kernel answer."""
     return (
         session.exec("echo here", timeout=60).text == "here\n"
         and session.cell("print('here')", timeout=60).stdout == "here\n"
@@ -44,7 +44,7 @@ def alive(session: Session) -> bool:
 
 
 def sane(hf: Holdfast) -> None:
-    """Nothing is under way, half-made or paused; what is there works."""
+    """Check that nothing is under way, half-made or paused, and that the rest works."""
     assert not hf.store.operations.open()
     assert not list(hf.home.staging.iterdir())
     assert {row.state for row in hf.store.snapshots(pending=True)} <= {"ready"}
@@ -55,14 +55,14 @@ def sane(hf: Holdfast) -> None:
 
 
 def lines(outcomes: list[Any]) -> list[str]:
-    """The errors, each of which must be one clear line."""
+    """Return the errors, each of which must be one clear line."""
     found = [str(each) for each in outcomes if isinstance(each, HoldfastError)]
     assert all("\n" not in line and line.startswith("cannot ") for line in found), found
     return found
 
 
 def test_snapshots_and_a_suspension_at_once(hf: Holdfast) -> None:
-    """The snapshots before it are whole, those after it are refused by name; it can be resumed."""
+    """Those before it are complete, those after it are refused by name; the session can be resumed."""
     hf.new("parent").cell("kept = 42", timeout=60)
     take = lambda own: own.session("parent").snapshot()  # noqa: E731
     outcomes = at_once(hf, take, lambda own: own.session("parent").suspend(), take)
@@ -75,7 +75,7 @@ def test_snapshots_and_a_suspension_at_once(hf: Holdfast) -> None:
 
 
 def test_removing_a_session_while_it_is_captured(hf: Holdfast) -> None:
-    """The snapshot is whole, or there is none; the session is gone in either case."""
+    """The snapshot is complete, or there is none; the session is gone in either case."""
     hf.new("parent")
     outcomes = at_once(
         hf,
@@ -118,7 +118,7 @@ def test_a_session_that_is_being_made_is_not_captured(hf: Holdfast) -> None:
 
 
 def test_commands_arrive_in_the_middle_of_captures(hf: Holdfast) -> None:
-    """Each runs once, in its order, with its own exit code, however many captures fall into them."""
+    """Each runs once, in its order, with its own exit code, whatever the number of captures meanwhile."""
     session = hf.new("parent")
     ended = threading.Event()
 
@@ -146,8 +146,8 @@ def test_commands_arrive_in_the_middle_of_captures(hf: Holdfast) -> None:
 
 
 def test_forks_while_it_is_restored_and_removed(hf: Holdfast) -> None:
-    """Restores of one snapshot do not know of each other; one that loses its snapshot says so, and so does a
-    removal while it is needed.
+    """Restores of one snapshot are independent; one that loses its snapshot reports it, and so does a
+    removal while the snapshot is needed.
     """
     session = hf.new("parent")
     session.exec("mark=kept", timeout=30)
@@ -182,7 +182,7 @@ def test_a_copy_is_captured_while_its_memory_is_still_loading(hf: Holdfast) -> N
 
 
 def test_many_forks_by_several_processes(hf: Holdfast, cli: Any) -> None:
-    """Eight forks of a running session by three processes at once: all come up, with what the session had."""
+    """Eight forks of a running session by three processes at once: all come up, with the session's state."""
     session = hf.new("parent")
     session.exec("mark=kept", timeout=30)
     asked = [("first", 3), ("second", 3), ("third", 2)]

@@ -1,4 +1,4 @@
-"""Each kind of resource, both ways: what is said to block fails without the check, the rest comes back."""
+"""Each kind of resource, both ways: reported obstacles fail without the check, the rest comes back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.runtime.sessions import session_options
 
 PROGRAM = Path(__file__).parents[2] / "inside" / "holding.py"
 
-# What holding.py makes, and the kind it must be said to be.
+# Resources of holding.py, and the kind to be reported for each.
 BLOCKS = {
     "deleted_large": "deleted_file_large",
     "deleted_large_in_memory": "deleted_file_large",
@@ -101,7 +101,7 @@ def plain_session(shared_hf: Holdfast, outside: Path) -> Session:
 
 @pytest.fixture(scope="module")
 def allowed_session(shared_hf: Holdfast) -> Session:
-    """One that may do what sessions may not, so that it can be seen what comes of that."""
+    """A session without the usual restrictions, to see their effect."""
     ordinary = session_options.container_options
 
     def more(*arguments: Any, **chosen: Any) -> dict[str, Any]:
@@ -117,12 +117,12 @@ def allowed_session(shared_hf: Holdfast) -> Session:
 
 @pytest.fixture
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Captures go ahead whatever would be said of them."""
+    """Captures proceed whatever the check finds."""
     monkeypatch.setattr(preflight, "clear", lambda *_: [])
 
 
 def hold(session: Session, name: str) -> int:
-    """Have a program hold it; its pid."""
+    """Make a program hold it; return its pid."""
     started = session.exec(
         f"rm -rf /srv/held /srv/holding; setsid python3 /opt/holding.py {name} </dev/null >/srv/log 2>&1 & "
         "for _ in {1..3000}; do [ -e /srv/held ] && break; sleep 0.02; done; cat /srv/log /srv/held",
@@ -134,7 +134,7 @@ def hold(session: Session, name: str) -> int:
 
 
 def let_go(session: Session, pid: int) -> None:
-    """End it and all it has started."""
+    """End it and everything it started."""
     session.exec(
         f"pkill -KILL -s {pid}; while pgrep -r R,S,D,T,t -s {pid} >/dev/null; do sleep 0.02; done",
         timeout=120,
@@ -143,7 +143,7 @@ def let_go(session: Session, pid: int) -> None:
 
 
 def fails(session: Session) -> HoldfastError | None:
-    """What comes of a capture and a restore."""
+    """Return the outcome of a capture and a restore."""
     try:
         taken = session.snapshot()
     except HoldfastError as error:
@@ -175,14 +175,14 @@ def check_blocking(session: Session, name: str, kind: str) -> None:
 @pytest.mark.parametrize("name", BLOCKS)
 @pytest.mark.usefixtures("unchecked")
 def test_reported_obstacles_fail_the_capture(plain_session: Session, name: str) -> None:
-    """Without the check, the capture or the restore fails, says why, and the session runs on."""
+    """Without the check, the capture or the restore fails, says why, and the session continues."""
     check_blocking(plain_session, name, BLOCKS[name])
 
 
 @pytest.mark.parametrize("name", BLOCKS_ALLOWED)
 @pytest.mark.usefixtures("unchecked")
 def test_forbidden_actions_fail_in_sessions(allowed_session: Session, name: str) -> None:
-    """The same for what the profile refuses: an image or a profile of one's own may allow it."""
+    """The same for calls refused by the profile: a user's own image or profile may allow them."""
     check_blocking(allowed_session, name, BLOCKS_ALLOWED[name])
 
 

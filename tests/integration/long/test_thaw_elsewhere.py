@@ -22,7 +22,7 @@ from holdfast.snapshots.bundle.keys import Keys
 SCRIPT = Path(__file__).parents[3] / "docs" / "recipes" / "any-ci.sh"
 SECRET = "correct-horse-battery"
 PATIENCE = 600.0
-# A server that goes on, and a question.
+# A server that continues, and a question.
 ASKS = (
     "python3 -m http.server 8123 >/dev/null 2>&1 & until curl -s localhost:8123 >/dev/null; do :; done; "
     'read -s -p "Password: " word; echo "got $word"'
@@ -31,7 +31,7 @@ ASKS = (
 
 @pytest.fixture
 def job(hf: Holdfast, home: Home, tmp_path: Path) -> Callable[..., Any]:
-    """Runs a command by the script for any CI system, in a small checkout. Signed by a key of the home."""
+    """Run a command by the script for any CI system, in a small checkout. Signed by a key of the home."""
     Keys(home).new("ci")
     checkout = tmp_path / "project"
     checkout.mkdir()
@@ -62,7 +62,7 @@ def job(hf: Holdfast, home: Home, tmp_path: Path) -> Callable[..., Any]:
 
 @pytest.fixture
 def there(second: Machine) -> Iterator[Machine]:
-    """The second machine, left as it was."""
+    """The second machine, left unchanged."""
     yield second
     with second.holdfast() as controller:
         for session in controller.sessions():
@@ -116,10 +116,10 @@ def test_a_question_is_answered_on_another_machine(
     assert "200 OK" in there.cli("exec", "back", "curl -sI localhost:8123; cat kept.txt").stdout
 
 
-def test_a_file_is_thawed_as_far_as_is_trusted(
+def test_a_bundle_is_thawed_as_far_as_it_is_trusted(
     job: Callable[..., Any], home: Home, there: Machine, tmp_path: Path
 ) -> None:
-    """Without trust its files alone, when that is asked for; with it the recorded commands, too."""
+    """Without trust its files alone, on request; with trust also the recorded commands."""
     done = job("bash", "-c", "echo made > made.txt; echo 'FAILED a.py::b - boo'; exit 9")
     assert done.returncode == 9, done.stderr
     bundle = str(tmp_path / "out" / "failure.holdfast")

@@ -1,4 +1,4 @@
-"""Two hundred copies of a session under every kind of write, each restored and asked: none may be torn."""
+"""Two hundred copies of a session under every kind of write, each restored and checked: none may be torn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COPIES = int(os.environ.get("HOLDFAST_TEST_COPIES", "200"))
 
 
 def test_two_hundred_copies_are_not_torn(hf: Holdfast, witnesses: Any, tell: Callable[[str], None]) -> None:
-    """Each copy is restored and its programs compare all they have, twice at least; so does the parent."""
+    """Each copy is restored and its programs compare all their data, twice at least; so does the parent."""
     session = hf.new("torn")
     witnesses.start(hf, session)
     torn: dict[int, dict[str, str]] = {}

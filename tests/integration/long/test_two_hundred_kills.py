@@ -1,4 +1,4 @@
-"""Two hundred kills at random moments; `python -m bench.faults` makes the page with the figures of it."""
+"""Two hundred kills at random points; `python -m bench.faults` writes their figures to a page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROUNDS = int(os.environ.get("HOLDFAST_TEST_KILLS", "200"))
 
 
 def test_two_hundred_kills_are_survived_or_reported(hf: Holdfast) -> None:
-    """Nothing is lost in silence, and nothing is left over."""
+    """Nothing is lost silently, and nothing is left over."""
     storm, dice = Storm(hf, seed=7), random.Random(7)
     storm.prepare()
     found = [storm.round(dice.choice(OPERATIONS), dice.choice(VICTIMS)) for _ in range(ROUNDS)]

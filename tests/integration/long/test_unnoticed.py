@@ -1,4 +1,6 @@
-"""The captured session does not notice: output, exit codes, signals, timers and system calls are as ever."""
+"""The captured session does not notice: output, exit codes, signals, timers and system calls are
+unaffected.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,14 @@ from typing import Any
 
 from holdfast.runtime.api.controller import Holdfast
 
-# These say EINTR to whoever is stopped and continued, see signal(7), if they have a limit of time.
+# These return EINTR to a process that is stopped and continued, see signal(7), if they have a timeout.
 INTERRUPTIBLE = {"epoll_wait", "recv", "sigtimedwait"}
 
 
 def test_nothing_in_the_parent_reveals_a_capture(hf: Holdfast, witnesses: Any) -> None:
     """While three captures are made: the output of shell, task and cell is complete, short programs end
-    with their own codes, no signal or timer is lost or doubled, no call fails, jobs are quiet."""
+    with their own codes, no signal or timer is lost or doubled, no call fails, jobs are quiet.
+    """
     session = hf.new("parent")
     witnesses.install(hf, session)
     built = session.exec(
@@ -68,7 +71,7 @@ def test_nothing_in_the_parent_reveals_a_capture(hf: Holdfast, witnesses: Any) -
 
 
 def test_clocks_of_a_copy_continue_from_the_capture(hf: Holdfast) -> None:
-    """Monotonic time lacks the time in between; the time of day is that of today."""
+    """Monotonic time lacks the time in between; the time of day is current."""
     session = hf.new("parent")
     session.cell("import time\nbefore = time.monotonic(), time.time()", timeout=60)
     snapshot = session.snapshot()

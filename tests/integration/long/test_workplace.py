@@ -27,8 +27,8 @@ PATIENCE = 240.0
 
 @pytest.mark.timeout(120 + CAPTURES * 60)
 def test_a_busy_workplace_notices_nothing(hf: Holdfast, tell: Callable[[str], None]) -> None:
-    """No event of a capture, no lost byte, no word out of order. So in every twentieth copy, which is told at
-    most that events were lost that nobody had read.
+    """No event of a capture, no lost byte, no word out of order. So in every twentieth copy, which learns at
+    most that unread events were lost.
     """
     session = hf.new("workplace")
     session.exec(f"cat > /root/workplace.py <<'END'\n{PROGRAM.read_text()}\nEND")
@@ -67,12 +67,12 @@ def test_a_busy_workplace_notices_nothing(hf: Holdfast, tell: Callable[[str], No
 
 
 def wrong(told: dict[str, Any]) -> dict[str, list[str]]:
-    """What is wrong, by part."""
+    """Return the errors, by part."""
     return {part: each["wrong"] for part, each in told.items() if each["wrong"]}
 
 
 def said(session: Session, number: int) -> dict[str, Any]:
-    """What each part says after it has done more."""
+    """Return each part's report after it has done more."""
     session.exec(f": > {FOLDER}/ask-{number}")
     until(session, [f"said-{part}-{number}" for part in PARTS])
     return {part: json.loads(session.exec(f"cat {FOLDER}/said-{part}-{number}").text) for part in PARTS}

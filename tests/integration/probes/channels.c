@@ -1,4 +1,4 @@
-/* Channels between processes, with something on its way in them. */
+/* Channels between processes, with data in flight. */
 #include "probe.h"
 #include <stddef.h>
 #include <sys/epoll.h>
@@ -30,7 +30,7 @@ static void polled(void)
 	CHECK(epoll_ctl(set, EPOLL_CTL_ADD, counter, &event) == 0);
 	event.data.u64 = 3;
 	event.events = EPOLLIN | EPOLLONESHOT;
-	/* Added under a number that is another one's later: by dup, and closed. */
+	/* Added under a number that another file has later: by dup, and closed. */
 	twin = dup(other[0]);
 	CHECK(epoll_ctl(set, EPOLL_CTL_ADD, twin, &event) == 0 && close(twin) == 0);
 	event.data.u64 = 4;

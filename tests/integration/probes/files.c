@@ -41,7 +41,7 @@ static void flags(void)
 	CHECK(write(null, "x", 1) == 1 && read(random, &byte, 1) == 1 && read(text, &byte, 1) == 1);
 }
 
-/* What another process gets to know of locks on a file. */
+/* Locks on a file, as another process sees them. */
 static int locked_for_others(const char *path, struct flock *lock)
 {
 	int status;
@@ -167,7 +167,7 @@ static void watched(void)
 	CHECK(folder > 0 && file > 0 && chdir(path_of("folder")) == 0);
 	captured();
 	while (read(notify, buffer, sizeof(buffer)) > 0)
-		; /* There may be some of the restore itself. */
+		; /* The restore itself may have left some. */
 	CHECK(write(fd, "y", 1) == 1);
 	CHECK(read(notify, buffer, sizeof(buffer)) > 0 && event->wd == file && event->mask == IN_MODIFY);
 	close(made("created", ""));
@@ -176,7 +176,7 @@ static void watched(void)
 	CHECK(inotify_rm_watch(notify, file) == 0);
 }
 
-/* A namespace that was open is the one its process is in now. */
+/* An open namespace is the one its process is in now. */
 static void namespaces(void)
 {
 	static const char *const names[] = {"/proc/self/ns/net", "/proc/self/ns/mnt", "/proc/self/ns/pid"};

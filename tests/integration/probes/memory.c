@@ -1,4 +1,4 @@
-/* Memory: mapped in all ways, shared, sealed; locks and queues that live in it. */
+/* Memory: mapped in all ways, shared, sealed; locks and queues in it. */
 #include "probe.h"
 #include <linux/aio_abi.h>
 #include <mqueue.h>
@@ -68,7 +68,7 @@ static void sealed(void)
 	writable = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, other, 0);
 	CHECK(writable != MAP_FAILED);
 	strcpy(writable, "written");
-	/* Older kernels let nobody map in this way what is sealed. */
+	/* Older kernels let no process map sealed memory in this way. */
 	seen = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, 0);
 	CHECK(seen != MAP_FAILED || errno == EPERM);
 	private = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
@@ -87,7 +87,7 @@ static void sealed(void)
 	CHECK(readlink(link, target, sizeof(target) - 1) > 0 && strncmp(target, "/memfd:named", 12) == 0);
 }
 
-/* The holder of a lock dies after the capture; who waits for it is told. */
+/* The holder of a lock dies after the capture; the waiting thread is notified. */
 static void robust(void)
 {
 	pthread_mutex_t *mutex = (void *)mapped(PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS);

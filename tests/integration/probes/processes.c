@@ -269,7 +269,7 @@ static void jailed(void)
 	int fd;
 
 	CHECK(mkdir(path_of("jail"), 0755) == 0);
-	/* What is said goes through the root from before. */
+	/* The answer goes through the root from before. */
 	fd = open("/", O_DIRECTORY);
 	CHECK(chroot(path_of("jail")) == 0 && chdir("/") == 0 && mkdir("/inner", 0700) == 0);
 	CHECK(fchdir(fd) == 0 && chroot(".") == 0);
@@ -295,7 +295,7 @@ static void stopped(void)
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 9);
 }
 
-/* The file a program runs from was replaced meanwhile, as by an upgrade. */
+/* The file a program runs from was replaced meanwhile, for example by an upgrade. */
 static void replaced_program(void)
 {
 	char command[256], link[64], target[256], *arguments[] = {(char *)"sleep", (char *)"100000", NULL};

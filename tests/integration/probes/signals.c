@@ -20,7 +20,7 @@ static double now(void)
 	return seconds(time);
 }
 
-/* A timer goes on with what it had left, and is not set anew. */
+/* A timer continues with its remaining time, and is not set again. */
 static int continues(double left, double before)
 {
 	return left < before && left > before - 3600;
@@ -168,7 +168,7 @@ static void actions(void)
 	CHECK(on_stack == 1);
 }
 
-/* A call that waits with a time limit may end early, as by a signal: CRIU lets it. It does not fail otherwise. */
+/* A call that waits with a timeout may end early, as by a signal: CRIU allows this. It does not fail otherwise. */
 static void sleeping(void)
 {
 	int report[2], status;

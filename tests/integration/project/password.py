@@ -1,4 +1,4 @@
-"""Asks somebody who is not there."""
+"""Asks for input that never comes."""
 
 import getpass
 

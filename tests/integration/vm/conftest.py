@@ -16,7 +16,7 @@ from holdfast.images import build
 
 @pytest.fixture(scope="session")
 def booted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VirtualMachine]:
-    """It has the images of this machine's engine, and the project's tests."""
+    """A machine with the images of this machine's engine, and the project's tests."""
     engine = Engine.connect()
     try:
         images = [build.ensure(engine.images, kind) for kind in build.ALWAYS]

@@ -1,4 +1,4 @@
-"""On cgroup v2 and systemd, tests of the project pass that depend on what freezes, kills and confines."""
+"""On cgroup v2 and systemd, the tests pass that depend on freezing, killing and confinement."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from tests.machines.virtual import VirtualMachine
 
 
-def test_the_machine_is_what_these_tests_need(booted: VirtualMachine) -> None:
+def test_the_machine_has_the_required_features(booted: VirtualMachine) -> None:
     """Otherwise nothing here would be proved."""
     assert booted.run("stat -f -c %T /sys/fs/cgroup").stdout.strip() == "cgroup2fs"
 
@@ -24,5 +24,5 @@ def test_the_machine_is_what_these_tests_need(booted: VirtualMachine) -> None:
         "tests/integration/test_egress.py",
     ],
 )
-def test_it_holds_there_as_here(booted: VirtualMachine, tests: str) -> None:
+def test_tests_pass_on_the_machine(booted: VirtualMachine, tests: str) -> None:
     booted.passes(tests)

@@ -1,4 +1,4 @@
-"""On a kernel with AppArmor, what is restored is confined as what was captured."""
+"""On a kernel with AppArmor, restored processes are confined like captured ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ for process in $(pgrep --ns "$init" --nslist pid); do
     done
 done
 """
-# The checkpointer as it would be without the remedy: it names no profile in images.
+# The checkpointer without the remedy: it names no profile in images.
 WITHOUT = """
 set -e
 tag=$(python -c 'from holdfast.images import build; print(build.reference("toolbox"))')
@@ -38,7 +38,7 @@ docker rm -f $(docker ps -q -f label=holdfast.role=checkpointer)
 
 @pytest.fixture(scope="module")
 def machine(booted: VirtualMachine) -> VirtualMachine:
-    """It has a session `q` with a snapshot `q1`."""
+    """A machine with a session `q` and its snapshot `q1`."""
     booted.holdfast("new", "--name", "q")
     booted.holdfast("exec", "q", "(sleep 5000 &)")
     booted.holdfast(
@@ -55,7 +55,7 @@ def _labels(machine: VirtualMachine, session: str) -> list[tuple[str, str]]:
     return [(label, name) for label, name in (line.split("\t") for line in lines)]
 
 
-def test_the_machine_is_what_these_tests_need(machine: VirtualMachine) -> None:
+def test_the_machine_has_the_required_features(machine: VirtualMachine) -> None:
     """AppArmor in force, cgroup v2; otherwise nothing here would be proved."""
     found: dict[str, Any] = {
         line["name"]: line for line in json.loads(machine.run("holdfast doctor --security --json").stdout)
@@ -86,7 +86,7 @@ def untold(machine: VirtualMachine) -> Iterator[VirtualMachine]:
 
 
 def test_unconfined_trees_are_killed(untold: VirtualMachine) -> None:
-    """If CRIU is not told of the profile, the judge sees that every task stands there without it."""
+    """If CRIU does not get the profile, the judge sees that every task lacks it."""
     machine = untold
 
     refused = machine.run("holdfast restore q1 --name bad")

@@ -1,4 +1,4 @@
-"""Who serves captures, without a session: what programs say is checked, and long silence is no end."""
+"""The service for captures, without a session: requests are checked, and long silence does not end it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from holdfast.runtime.guest_rpc.reconnect import Persistence
 
 
 def test_requests_of_programs_are_validated() -> None:
-    """What is not of the agreed form is left out, and what could not be shown is taken out of the rest."""
+    """Malformed ones are left out, and unprintable text is removed from the rest."""
     found = asked({"pid": -1, "command": "a\x1b[2Jb", "label": 7, "reason": "x" * 9000, "failure": "no"})
     assert (found.pid, found.command, found.label) == (0, "a[2Jb", None)
     assert len(str(found.reason)) == capture_requests.REASON
@@ -44,7 +44,7 @@ class Clock:
 
 
 class Supervisor:
-    """Connections that are cut after an hour in which nobody asked; the third one has a request."""
+    """Connections that are cut after an hour without a request; the third one has a request."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -84,7 +84,7 @@ class Supervisor:
 
 
 def test_silence_does_not_end_serving(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection that is lost after an hour in which nobody asked is made again; a refusal is told."""
+    """A connection that is lost after an hour without a request is made again; a refusal is reported."""
     clock = Clock()
     monkeypatch.setattr(persistence, "time", clock)
     supervisor = Supervisor(clock)

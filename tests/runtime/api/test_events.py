@@ -1,4 +1,4 @@
-"""Events as they come from a session, and as they are told."""
+"""Events as they come from a session, and as they are reported."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def entry(seq: int, kind: str = "oom", **data: Any) -> bytes:
 
 
 class Line:
-    """To a session whose supervisor is the fake one."""
+    """A connection to a session whose supervisor is the fake one."""
 
     def __init__(self, guest: Any, check: Callable[[], None]) -> None:
         self._guest = guest
@@ -51,7 +51,7 @@ class Line:
 
 
 def controller(container: Any, *refused: EntryRow, **row: Any) -> Any:
-    """A controller that knows one session, what it was refused, and what the engine says of its container."""
+    """Return a controller that knows one session, its refusals, and the engine's report on its container."""
     found = SimpleNamespace(id="s", name="work", container_id="c", **row)
     entries = SimpleNamespace(stream=lambda _ids, _wanted: iter(refused))
     return SimpleNamespace(
@@ -81,7 +81,7 @@ def sends(*payloads: bytes, end: bool = False) -> Callable[[Any, Frame], None]:
 
 
 def test_following_continues_after_the_last_event(guest: Any) -> None:
-    """A capture closes the connection; nothing is told twice or left out."""
+    """A capture closes the connection; nothing is reported twice or left out."""
     guest(sends(entry(3), entry(4)), sends(entry(5), end=True))
     line: Any = Line(guest, lambda: None)
     found = list(read(controller(None), line, "s", after=2, follow=True, kinds=["oom"]))
@@ -90,8 +90,8 @@ def test_following_continues_after_the_last_event(guest: Any) -> None:
     assert guest.requests[0].head["kinds"] == ["oom"]
 
 
-def test_following_continues_where_a_session_went_back_to(guest: Any) -> None:
-    """Its numbers begin again there: what comes then has smaller ones, and is told."""
+def test_following_continues_after_a_rewind(guest: Any) -> None:
+    """Its numbers begin again there: later events have smaller ones, and are reported."""
 
     def goes_back(peer: Any, frame: Frame) -> None:
         sends(entry(9))(peer, frame)
@@ -105,9 +105,10 @@ def test_following_continues_where_a_session_went_back_to(guest: Any) -> None:
     assert [request.head["after_seq"] for request in guest.requests] == [2, 4]
 
 
-def test_only_this_host_reports_refusals(guest: Any) -> None:
-    """In its place among the session's events; what the session itself says of it counts for nothing, whether
-    it was asked or not."""
+def test_only_the_host_reports_refusals(guest: Any) -> None:
+    """In its place among the session's events; the session's own reports of refusals are ignored, whether
+    it was asked or not.
+    """
 
     def refused(number: int, seq: int) -> EntryRow:
         body = {"address": "10.1.2.3", "protocol": "tcp", "port": 80 + number}
@@ -141,7 +142,7 @@ def test_only_this_host_reports_refusals(guest: Any) -> None:
     ],
 )
 def test_following_ends_with_the_reason(guest: Any, state: Any, row: str, cause: str) -> None:
-    """The last event says what became of the session."""
+    """The last event reports the session's end."""
 
     def gone() -> None:
         raise SessionDead("cannot use session work: its container is gone")
@@ -217,13 +218,13 @@ def test_an_entry_of_another_form_is_ignored(wrong: dict[str, Any]) -> None:
 
 
 def test_an_event_for_programs_is_the_entry() -> None:
-    """What the journal holds, and nothing made up."""
+    """The content of the journal, and nothing made up."""
     stored = {"seq": 9, "at": 12.25, "kind": "process_exited", **DEATH}
     assert parse(stored).as_dict() == stored
 
 
-def test_where_to_begin() -> None:
-    """A number, a while ago, or a time."""
+def test_the_beginning_is_a_number_a_duration_or_a_time() -> None:
+    """In each form."""
     now = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
     assert moment(None, now) == (0, None)
     assert moment("42", now) == (42, None)

@@ -1,4 +1,4 @@
-"""What is meant by what is to be thawed, and what is told of the failure."""
+"""The choice of a rung when something is thawed, and the report of the failure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.snapshots.failure import Failure
 
 
 def test_a_failure_is_reported_in_few_lines() -> None:
-    """What, how, of which command, where it ran, and the end of the output; no controls of a terminal."""
+    """What, how, of which command, where it ran, and the end of the output; no terminal controls."""
     record = Failure(
         reason="failed",
         where="a.py::b",
@@ -39,5 +39,5 @@ def test_a_failure_is_reported_in_few_lines() -> None:
     ],
 )
 def test_files_and_registries_are_distinguished(source: str, exists: bool, is_file: bool) -> None:
-    """By what is there, else by the name: that of a registry has a dot or a port, or is localhost."""
+    """By existing files, else by the name: a registry's has a dot or a port, or is localhost."""
     assert thawing.is_file(source, exists=exists) == is_file

@@ -1,4 +1,4 @@
-"""Which failed captures are tried again, and how often."""
+"""The failed captures that are tried again, and how often."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OTHER = Refused("os", "No such file or directory", [])
 
 
 class Said(Exception):
-    """What the session's user is told."""
+    """Messages to the session's user."""
 
 
 class Attempts:
@@ -50,7 +50,7 @@ def test_transient_failures_are_retried() -> None:
 
 
 def test_it_is_tried_a_bounded_number_of_times() -> None:
-    """What does not pass is told in the end."""
+    """A persistent failure is reported in the end."""
     attempts = Attempts(*[PASSING] * 10)
 
     with pytest.raises(Said) as said:
@@ -62,7 +62,7 @@ def test_it_is_tried_a_bounded_number_of_times() -> None:
 
 @pytest.mark.parametrize("refusal", [LASTING, OTHER])
 def test_everything_else_is_reported_at_once(refusal: Refused) -> None:
-    """A debugger does not go away by itself, and a full disk neither."""
+    """Neither a debugger nor a full disk goes away automatically."""
     attempts = Attempts(refusal)
 
     with pytest.raises(Said):

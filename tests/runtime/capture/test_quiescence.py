@@ -1,4 +1,4 @@
-"""Whether all tasks of a container wait, and whether one has run since: from what proc(5) says."""
+"""Whether all tasks of a container wait, and whether one has run since: from proc(5)."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def call(number: int, *args: int) -> str:
         ("0 x y z a b c d e", False),
     ],
 )
-def test_a_call_that_only_something_outside_can_end(line: str, meant: bool) -> None:
-    """Waiting without a limit of time; all else, and all that is not known, may end by itself."""
+def test_only_outside_events_end_a_wait(line: str, meant: bool) -> None:
+    """Waiting without a timeout; all else, and all unknown calls, may end at any time."""
     assert quiescence.endless(line, "x86_64") is meant
     assert quiescence.endless(line, "riscv64") is False
 
@@ -88,7 +88,7 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_the_supervisor_is_seen_apart(machine: Machine) -> None:
+def test_the_supervisor_is_distinguished(machine: Machine) -> None:
     """It answers us, so it runs; the others are what counts."""
     machine.task(101, 101, 301, line="running", state="R")
     found = machine.look()
@@ -98,15 +98,15 @@ def test_the_supervisor_is_seen_apart(machine: Machine) -> None:
     assert quiescence.decode(json.loads(json.dumps(found.encode()))) == found
 
 
-def test_a_running_task_is_not_still(machine: Machine) -> None:
-    """Nor is what was woken and has not run yet."""
+def test_a_running_task_is_not_idle(machine: Machine) -> None:
+    """Nor is one that was woken and has not run yet."""
     machine.task(102, 103, 310, state="R")
 
     assert not machine.look().still
 
 
-def test_the_same_is_only_where_nothing_ran(machine: Machine) -> None:
-    """A task that ran, a new one, one with the pid of another, and time spent by what came and went."""
+def test_samples_are_equal_only_if_nothing_ran(machine: Machine) -> None:
+    """A task that ran, a new one, one with the pid of another, and time spent by short-lived ones."""
     before = machine.look()
     assert machine.look().same(before)
     machine.task(101, 101, 301, ran=9_001_000)
@@ -134,7 +134,7 @@ def test_a_partial_view_gives_no_sample(machine: Machine) -> None:
     assert quiescence.look(4000, 301, machine.proc, machine.cgroups) is None
 
 
-def test_a_clock_is_found_before_it_rings(machine: Machine) -> None:
+def test_a_timer_is_found_before_it_expires(machine: Machine) -> None:
     """A timer of the process, one it holds as a descriptor, an alarm it would catch; a shell always would."""
 
     def process(comm: str, caught: str, timers: str = "", fd: str = "/dev/null") -> bool:
@@ -160,7 +160,7 @@ def test_a_clock_is_found_before_it_rings(machine: Machine) -> None:
     assert quiescence.clocked(machine.look(), machine.proc)
 
 
-def test_files_changed_by_anybody_are_seen(tmp_path: Path) -> None:
+def test_changed_files_are_seen(tmp_path: Path) -> None:
     """New, changed and removed ones; but not those the supervisor writes for itself."""
     own = tmp_path / "var" / "lib" / "holdfast" / "shells"
     own.mkdir(parents=True)

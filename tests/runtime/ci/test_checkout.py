@@ -37,7 +37,7 @@ def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Git:
 
 @pytest.fixture
 def repo(tmp_path: Path, git: Git) -> Path:
-    """A checkout with everything that is taken, and what is not."""
+    """A checkout with everything that is copied, and everything that is not."""
     root = tmp_path / "repo"
     (root / "sub").mkdir(parents=True)
     (root / "out").mkdir()
@@ -161,7 +161,7 @@ def test_a_configuration_keeps_the_rest() -> None:
     assert harmless_config(text) == text
 
 
-def test_a_folder_that_is_not_a_checkout_is_copied_whole(tmp_path: Path, git: Git) -> None:
+def test_a_folder_that_is_not_a_checkout_is_copied_entirely(tmp_path: Path, git: Git) -> None:
     """With empty folders, and with a note."""
     (tmp_path / "a" / "empty").mkdir(parents=True)
     (tmp_path / "a" / "file").write_text("x")

@@ -33,7 +33,7 @@ class Sent:
 
 @dataclass
 class Fake:
-    """A snapshot that records what is done with it."""
+    """A snapshot that records the operations on it."""
 
     id: str = "0123456789ab"
     label: str | None = None
@@ -144,7 +144,7 @@ def test_captures_are_named_on_request_and_delivered_later(tmp_path: Path) -> No
 
 
 def test_a_capture_that_is_too_large_or_refused_is_remarked() -> None:
-    """It is not kept, and their number is reported."""
+    """It is not kept, and the number of such captures is reported."""
     remarks: list[str] = []
     asked = captures(Destination(), remarks, size=1 << 20)
     large = Fake()

@@ -68,8 +68,8 @@ def test_the_place_of_a_failure_is_read_from_the_output(output: str, where: str 
         (Watched(None, "waiting", State("waiting", "line")), 75),
     ],
 )
-def test_the_exit_code_is_the_commands_or_says_why_it_was_given_up(watched: Watched, code: int) -> None:
-    """128+n after a signal, 124 if given up, 75 if it waits."""
+def test_the_exit_code_is_the_commands_or_says_why_it_was_stopped(watched: Watched, code: int) -> None:
+    """128+n after a signal, 124 if stopped, 75 if it waits."""
     assert failure_record.exit_code(watched) == code
 
 
@@ -78,7 +78,7 @@ def of(watched: Watched, tail: bytes = b"") -> Failure:
 
 
 def test_a_record_says_how_it_failed() -> None:
-    """By its own output, by a signal, by its time, by what it waits for."""
+    """By its own output, a signal, its timeout, or its question."""
     failed = of(ended(2), b"\x1b[31mFAILED a.py::b - boo\x1b[0m\r\n")
     assert (failed.reason, failed.where, failed.message) == ("failed", "a.py::b", "boo")
     assert failed.exit_code == 2

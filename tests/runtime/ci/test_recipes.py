@@ -21,7 +21,7 @@ Run = Callable[..., list[list[str]]]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Run a script of a recipe with stand-ins for what it calls; return how `holdfast` was called."""
+    """Run a script of a recipe with stand-ins for its programs; return how `holdfast` was called."""
     tools, home, said = tmp_path / "tools", tmp_path / "user", tmp_path / "said"
     tools.mkdir()
     home.mkdir()
@@ -62,7 +62,7 @@ def run(tmp_path: Path) -> Run:
 
 
 def parsed(arguments: list[str]) -> dict[str, Any]:
-    """Return what the command line understands."""
+    """Return the command line's reading of it."""
     assert arguments[:2] == ["ci", "run"]
     command: Any = typer.main.get_command(app)
     verb = command.commands["ci"].commands["run"]
@@ -78,7 +78,7 @@ def keys(tmp_path: Path) -> str:
     return subprocess.run(packed, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
 
 
-def test_the_workflow_of_github_runs_what_it_says(run: Run, tmp_path: Path) -> None:
+def test_the_workflow_of_github_runs_its_steps(run: Run, tmp_path: Path) -> None:
     """It parses; images are kept, keys unpacked; the job captures into the folder that is uploaded."""
     workflow = yaml.safe_load((RECIPES / "github-actions.yml").read_text())
     steps = workflow["jobs"]["test"]["steps"]
@@ -106,8 +106,8 @@ def test_the_workflow_of_github_runs_what_it_says(run: Run, tmp_path: Path) -> N
     assert upload["path"].replace("${{ runner.temp }}", str(tmp_path)) == f"{found['export']}/*.holdfast"
 
 
-def test_the_job_of_gitlab_runs_what_it_says(run: Run, tmp_path: Path) -> None:
-    """It parses; keys are unpacked; what is captured is an artifact of a job that failed."""
+def test_the_job_of_gitlab_runs_its_steps(run: Run, tmp_path: Path) -> None:
+    """It parses; keys are unpacked; captures are artifacts of a failed job."""
     job = yaml.safe_load((RECIPES / "gitlab-ci.yml").read_text())["test"]
     install, unpack = job["before_script"][:3], job["before_script"][3:]
     for line in install:
@@ -126,7 +126,7 @@ def test_the_job_of_gitlab_runs_what_it_says(run: Run, tmp_path: Path) -> None:
 SCRIPT = f"{RECIPES / 'any-ci.sh'}"
 
 
-def test_the_script_for_any_other_takes_a_command_as_it_is(run: Run, tmp_path: Path) -> None:
+def test_the_generic_script_takes_a_command_unchanged(run: Run, tmp_path: Path) -> None:
     """Words stay words, whatever is in them; by default files go into a folder."""
     (call,) = run(f"{SCRIPT} pytest -k 'a b' --export x $'two\\nlines' '*'")
     found = parsed(call)
@@ -135,7 +135,7 @@ def test_the_script_for_any_other_takes_a_command_as_it_is(run: Run, tmp_path: P
     assert (tmp_path / "holdfast-out").is_dir()
 
 
-def test_the_script_for_any_other_has_its_settings_from_the_environment(run: Run, tmp_path: Path) -> None:
+def test_the_generic_script_reads_its_settings_from_the_environment(run: Run, tmp_path: Path) -> None:
     """A reference instead of a folder, a setup, variables that are not expanded, keys, a check before."""
     settings = {
         "HOLDFAST_REF": "registry.example.com/ci/app:7",
@@ -157,7 +157,7 @@ def test_the_script_for_any_other_has_its_settings_from_the_environment(run: Run
     assert (tmp_path / "jobs-home" / "keys" / "default.pub").exists()
 
 
-def test_the_script_for_any_other_ends_as_the_job_does(run: Run) -> None:
+def test_the_generic_script_ends_like_the_job(run: Run) -> None:
     """With its exit code; a machine on which no job can run ends it first."""
     assert len(run(f"{SCRIPT} false", STATUS_CI="75", EXPECTED="75")) == 1
     assert run(f"{SCRIPT} true", HOLDFAST_CHECK="1", STATUS_DOCTOR="1", EXPECTED="1") == [["doctor", "--ci"]]

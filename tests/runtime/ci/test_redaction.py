@@ -53,7 +53,7 @@ def test_ordinary_variables_stay_visible(redaction: Redaction) -> None:
         json.dumps(SECRET)[1:-1],
     ],
 )
-def test_a_value_is_hidden_as_it_is_usually_written(redaction: Redaction, written: str) -> None:
+def test_a_value_is_hidden_in_its_usual_forms(redaction: Redaction, written: str) -> None:
     """As is, in a URL, as base64, in JSON."""
     assert redaction.text(f"<{written}>") == f"<{MASK}>"
 

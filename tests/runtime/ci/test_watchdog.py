@@ -1,4 +1,4 @@
-"""When a job is given up: too long, waiting for input, or without progress."""
+"""The limits of a job: total time, waiting for input, no progress."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_any_activity_is_progress(last: tuple[int, float, int]) -> None:
     assert looks(5, [(10, 1.0, 100)] * 6 + [last]) == 0.0
 
 
-def test_polling_for_what_never_comes_is_a_standstill() -> None:
+def test_endless_polling_is_a_standstill() -> None:
     """A process that wakes up now and then uses a hundredth of a processor, which does not count."""
     seen = [(10, 1.0 + 0.01 * at, 100 + 200 * at) for at in range(80)]
     assert looks(50, seen) == 80.0

@@ -37,7 +37,7 @@ def test_a_destination_is_reported_once_and_then_counted() -> None:
     assert known[0].first == NOW - 10
 
 
-def test_former_refusals_are_still_known() -> None:
+def test_former_refusals_are_remembered() -> None:
     """The latest first; of many, as many as can be recorded at the same time."""
     known, _ = merged([], [told(f"10.0.{n // 250}.{n % 250}", ago=600) for n in range(MOST)], NOW)
     known, new = merged(known, [told("10.9.9.9")], NOW)

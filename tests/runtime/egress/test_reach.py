@@ -47,7 +47,7 @@ def test_networks_closed_to_a_default_session(address: str) -> None:
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "198.51.100.17", "172.32.0.1", "2600::1", "64:ff9b::8.8.8.8"])
 def test_the_internet_is_open(address: str) -> None:
-    """The neighbour of a network is not in it; an IPv4 address may be reached through NAT64."""
+    """The neighbor of a network is not in it; an IPv4 address may be reached through NAT64."""
     assert not refused(reach.rules("internet", MACHINE, BRIDGE, ()), address)
     assert not reach.closed(address, MACHINE)
 
@@ -60,8 +60,8 @@ def test_resolvers_are_open_for_names_alone() -> None:
     assert [one.port for one in rules.opened if one.network == ip_network("169.254.169.254/32")] == [53]
 
 
-def test_exceptions_of_a_person_come_first() -> None:
-    """Whatever it is."""
+def test_a_users_exceptions_come_first() -> None:
+    """Whatever they open."""
     chosen = Opening(ip_network("10.0.0.0/8"), 5432)
     assert reach.rules("internet", MACHINE, BRIDGE, [chosen]).opened[0] == chosen
 

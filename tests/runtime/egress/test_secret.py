@@ -1,4 +1,4 @@
-"""Secrets as they are given on the command line, and which part of them is kept where."""
+"""Secrets as they are given on the command line, and the storage of their parts."""
 
 from __future__ import annotations
 

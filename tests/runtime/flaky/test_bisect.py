@@ -32,8 +32,8 @@ def test_unrelated_snapshots_cannot_be_searched(good: int, bad: int) -> None:
         chain(ROWS, ABOVE, ROWS[good], ROWS[bad])
 
 
-def test_a_circle_ends() -> None:
-    """However the links came to be."""
+def test_a_circle_of_snapshots_ends() -> None:
+    """However the links were made."""
     with pytest.raises(InvalidArgument):
         chain(ROWS, {"c": "d", "d": "c"}, ROWS[0], ROWS[3])
 
@@ -59,6 +59,6 @@ def test_the_first_failure_is_found_in_few_steps(first: int) -> None:
 def test_a_copy_is_started_where_there_is_room(
     available: int, copy: int, coming: int, expected: bool
 ) -> None:
-    """With what others that were started will take, and a tenth of 10 GiB to spare."""
+    """With the expected use by other started ones, and a tenth of 10 GiB to spare."""
     gib = 1 << 30
     assert memory_room.fits(available * gib, 10 * gib, copy * gib, coming) is expected

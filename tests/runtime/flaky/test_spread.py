@@ -66,7 +66,7 @@ def test_the_names_of_a_copy_do_not_count() -> None:
     )
 
 
-def test_all_alike_is_deterministic() -> None:
+def test_identical_runs_are_deterministic() -> None:
     """Also if it fails, and with outputs that differ only in time."""
     found = spread(*(run(number, 1, f"failed in 0.{number}s") for number in range(1, 21)))
     assert found.text == "deterministic: 20 of 20 exit 1"
@@ -75,7 +75,7 @@ def test_all_alike_is_deterministic() -> None:
 
 
 def test_mixed_runs_are_flaky_and_their_kinds_are_counted() -> None:
-    """By their end and their output; output of those that passed does not count."""
+    """By their end and their output; output of passing runs does not count."""
     found = spread(
         *(run(number, 0, f"value {number}") for number in range(1, 14)),
         *(run(number, 1, "AssertionError") for number in range(14, 20)),

@@ -1,4 +1,4 @@
-"""Keys on the host: what is known of a key when its session can no longer be asked."""
+"""Keys on the host: the knowledge of a key when its session can no longer be asked."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_start_without_an_end_is_unknown(
         exec_once(controller.context, dead, "k", "true", "main", gone)
 
 
-def test_a_cell_comes_back_with_what_was_kept(
+def test_a_cell_is_returned_with_its_kept_output(
     controller: Holdfast, session: SessionRow, journal: Journal
 ) -> None:
     """Streams and values."""
@@ -162,7 +162,7 @@ def test_a_torn_intent_is_ignored(tmp_path: Path) -> None:
 def test_host_events_come_after_earlier_entries(
     controller: Holdfast, session: SessionRow, journal: Journal
 ) -> None:
-    """Its entries have the number of the session's newest."""
+    """They get the number of the session's newest entry."""
     journal.append("note")
     host_events.note(controller.context, session.id, "noted")
 

@@ -89,7 +89,7 @@ def test_a_lost_connection_continues_after_the_last_event(guest: Any) -> None:
 
 
 def test_lost_entries_are_reported_once(guest: Any) -> None:
-    """Events that were dropped are counted by size, also when the connection is lost behind them."""
+    """Dropped events are counted by size, also when the connection is lost after them."""
 
     def first(peer: Any, _request: Any) -> None:
         peer.send(event="gap", seq=1, count=3, size=300)
@@ -141,7 +141,7 @@ def test_input_is_asked_for_and_sent(guest: Any) -> None:
 
 
 def test_an_unanswered_question_ends_the_cell(guest: Any) -> None:
-    """If who answers has no more to give, the cell is interrupted instead of hanging; the error says why."""
+    """If the caller has no more answers, the cell is interrupted instead of hanging; the error says why."""
 
     def asks(peer: Any, _request: Any) -> None:
         peer.send(event="input_request", prompt="? ", password=False, seq=1)
@@ -159,8 +159,8 @@ def test_an_unanswered_question_ends_the_cell(guest: Any) -> None:
     assert guest.requests[1].op == "kernel_interrupt"
 
 
-def test_without_anybody_to_ask_the_question_is_the_result(guest: Any) -> None:
-    """The call returns, the cell goes on, and what it asks is told."""
+def test_without_anyone_to_ask_the_question_is_the_result(guest: Any) -> None:
+    """The call returns, the cell continues, and its question is reported."""
 
     def asks(peer: Any, _request: Any) -> None:
         peer.send(b"hello", event="stream", name="stdout", seq=1)
@@ -176,7 +176,7 @@ def test_without_anybody_to_ask_the_question_is_the_result(guest: Any) -> None:
 
 
 def test_a_dead_kernel_is_an_error(guest: Any) -> None:
-    """The end of the kernel's process is told at once."""
+    """The end of the kernel's process is reported at once."""
     guest(lambda peer, _: _finished(peer, "died"))
 
     with pytest.raises(KernelDied):
@@ -185,7 +185,7 @@ def test_a_dead_kernel_is_an_error(guest: Any) -> None:
 
 @pytest.mark.parametrize("payload", [b"[]", b"{", b'{"data": 3}', b"\xff"])
 def test_a_hostile_display_is_refused(guest: Any, payload: Any) -> None:
-    """A payload that is not what was agreed ends the call."""
+    """A payload of another form ends the call."""
     guest(lambda peer, _: peer.send(payload, event="display_data", seq=1))
 
     with pytest.raises(ProtocolError):

@@ -10,7 +10,7 @@ from holdfast.runtime.guest_rpc.reconnect import Persistence
 
 
 def _lost(times: int) -> Callable[[], str]:
-    """An attempt that loses its connection so many times, then ends."""
+    """Return an attempt that loses its connection this many times, then ends."""
     left = [times]
 
     def attempt() -> str:
@@ -33,13 +33,13 @@ def test_calls_from_before_a_rewind_are_not_continued() -> None:
         Persistence(lambda: None, lambda: time.time() + 1).run(_lost(1))
 
 
-def test_a_session_that_went_back_long_ago_is_one_like_others() -> None:
-    """Only what lies between the beginning of a call and its lost connection counts."""
+def test_an_earlier_rewind_does_not_matter() -> None:
+    """Only a rewind between the beginning of a call and its lost connection counts."""
     assert Persistence(lambda: None, lambda: time.time() - 100).run(_lost(3)) == "done"
 
 
 def test_calls_that_can_start_again_do() -> None:
-    """An attached terminal shows what the session shows then."""
+    """An attached terminal shows the session's current screen."""
     begun: list[str] = []
     persistence = Persistence(lambda: None, lambda: time.time() + 1)
     persistence.again = lambda: begun.append("anew")

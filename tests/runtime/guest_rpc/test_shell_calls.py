@@ -85,8 +85,8 @@ def test_a_command_yields_its_output_uncooked(guest: Any) -> None:
     ) == (b"make", "exec", 1, 5.0)
 
 
-def test_text_is_given_by_whole_characters(guest: Any) -> None:
-    """However the frames cut them; what is no UTF-8 shows as one; bytes come as they were."""
+def test_text_is_cut_between_characters(guest: Any) -> None:
+    """However the frames cut them; invalid UTF-8 shows as one; bytes come unchanged."""
     cut = "a€\u0301\r\n".encode() + b"\xff" + b"\xe2\x82"
 
     def answer(peer: Any, request: Any) -> None:
@@ -104,8 +104,8 @@ def test_text_is_given_by_whole_characters(guest: Any) -> None:
     assert b"".join(pieces) == result.output == cut.replace(b"\r", b"")
 
 
-def test_patience_begins_with_the_command(guest: Any) -> None:
-    """For the shell it waits by other rules; then the result is that the command still runs."""
+def test_the_wait_begins_with_the_command(guest: Any) -> None:
+    """The wait for the shell has other rules; then the result is that the command still runs."""
     asked: list[Any] = []
 
     def answer(peer: Any, request: Any) -> None:
@@ -170,7 +170,7 @@ def test_a_lost_connection_continues_where_it_stopped(guest: Any) -> None:
 
 
 def test_a_supervisor_that_comes_back_later_is_awaited(guest: Any) -> None:
-    """While nobody listens, as in a snapshot, the call waits."""
+    """While nothing listens, as in a snapshot, the call waits."""
 
     def answer(peer: Any, request: Any) -> None:
         peer.send(event="started", id=request.head["id"], offset=0)
@@ -194,7 +194,7 @@ def test_a_dead_session_ends_the_call(guest: Any) -> None:
 
 
 def test_silence_has_an_end(guest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A container that runs without a supervisor is not waited for for ever."""
+    """A container that runs without a supervisor is not waited for indefinitely."""
     monkeypatch.setattr(reconnect, "SILENCE_SECONDS", 0.05)
 
     with pytest.raises(GuestDisconnected):
@@ -229,7 +229,7 @@ def test_a_gap_is_counted(guest: Any) -> None:
     ],
 )
 def test_errors_come_from_a_closed_table(guest: Any, code: Any, kind: Any) -> None:
-    """The guest names an error; which class it becomes is decided here, and its text is made plain."""
+    """The guest names an error; its class is decided here, and its text is made plain."""
     guest(lambda peer, _: peer.send(event="error", code=code, message="no\x1b[2J way\n", end=True))
 
     with pytest.raises(kind) as raised:
@@ -254,7 +254,7 @@ def test_errors_come_from_a_closed_table(guest: Any, code: Any, kind: Any) -> No
     ],
 )
 def test_a_hostile_guest_is_refused(guest: Any, head: Any) -> None:
-    """A field that is not what was agreed ends the call."""
+    """A field of another form ends the call."""
     guest(lambda peer, _: peer.send(**head))
 
     with pytest.raises(ProtocolError):
@@ -297,7 +297,7 @@ def test_a_folder_with_a_long_path_can_be_reached(tmp_path: Path, guest: Any) ->
 
 
 def test_a_callback_that_fails_ends_the_call(guest: Any) -> None:
-    """An error of the one who takes the output is his; it is not mistaken for a lost connection."""
+    """An error of the output's receiver is passed on; it is not mistaken for a lost connection."""
 
     def answer(peer: Any, request: Any) -> None:
         peer.send(event="started", id=request.head["id"], offset=0)
@@ -343,7 +343,7 @@ def test_an_interrupt_is_passed_on_and_raised_after_the_end(guest: Any) -> None:
 
 
 def test_a_joined_command_is_followed_and_never_interrupted(guest: Any) -> None:
-    """Who only waits gets all of the output, over cuts too; his Ctrl-C is not the command's."""
+    """A caller that only waits gets all of the output, also across cuts; its Ctrl-C is not the command's."""
 
     def first(peer: Any, request: Any) -> None:
         peer.send(event="started", id="aa", offset=10)
@@ -383,7 +383,7 @@ def test_the_supervisors_report_of_a_shell(guest: Any) -> None:
 
 
 @pytest.mark.parametrize("patience", [None, 5.0])
-def test_a_frame_that_drips_is_not_awaited(
+def test_a_slowly_sent_frame_is_not_awaited(
     guest: Any, monkeypatch: pytest.MonkeyPatch, patience: float | None
 ) -> None:
     """A supervisor that sends one byte now and then ends the call when the time of a frame is over."""
@@ -405,7 +405,7 @@ def test_a_frame_that_drips_is_not_awaited(
 
 
 def test_an_answer_in_slow_frames_ends_with_its_time(guest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks again after a silence must not ask for ever: this is none."""
+    """A caller that asks again after a silence must not do so forever: this is not silence."""
     monkeypatch.setattr(guest_client, "WHOLE_SECONDS", 0.3)
 
     def answer(peer: Any, _request: Any) -> None:
@@ -422,7 +422,7 @@ def test_an_answer_in_slow_frames_ends_with_its_time(guest: Any, monkeypatch: py
         list(connection.events(bounded=True))
 
 
-def test_an_answer_that_does_not_end_is_not_kept(guest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_answer_is_not_kept(guest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A flood of legal events where one answer is due ends with an error, by its count or its bytes."""
     monkeypatch.setattr(guest_client, "MAX_ANSWER_FRAMES", 1000)
     monkeypatch.setattr(guest_client, "MAX_ANSWER_BYTES", 1 << 20)
@@ -445,7 +445,7 @@ def test_an_answer_that_does_not_end_is_not_kept(guest: Any, monkeypatch: pytest
 
 
 def test_a_time_limit_is_kept_without_the_session(guest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A supervisor that never ends a command holds its caller for as long as was asked for, and a while."""
+    """A supervisor that never ends a command holds its caller for the requested time, and a while."""
     monkeypatch.setattr(call_deadline, "OVERDUE", 0.1)
 
     def answer(peer: Any, _request: Any) -> None:

@@ -1,4 +1,4 @@
-"""States as the session tells them."""
+"""Wait states as the session reports them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest_rpc import wait_state
 
 
-def test_a_state_comes_as_it_was_sent() -> None:
-    """What the guest says about a program that waits arrives whole."""
+def test_a_state_is_received_unchanged() -> None:
+    """The guest's report on a waiting program arrives complete."""
     sent = State("waiting", "password", 42, "su - anna", 1000.25, "Password: ")
 
     assert wait_state.state(sent.as_dict()) == sent
@@ -40,12 +40,12 @@ def test_control_sequences_are_removed() -> None:
     ],
 )
 def test_malformed_states_are_refused(wrong: object) -> None:
-    """A session that says something else than agreed is not believed."""
+    """A session that reports another form is not believed."""
     with pytest.raises(ProtocolError):
         wait_state.state(wrong)
 
 
 @pytest.mark.parametrize("detail", ["line", "password", "key", "pager", "repl"])
 def test_there_is_advice_for_every_kind(detail: str) -> None:
-    """Whoever is told that something waits is told how to answer."""
+    """A user who learns that something waits also learns how to answer."""
     assert "holdfast send work" in wait_state.advice("work", State("waiting", detail))  # type: ignore[arg-type]

@@ -39,7 +39,7 @@ def _read(home: Home, store: Store, session: SessionRow, **how: Any) -> list[tup
 
 
 def test_a_rewound_session_continues_from_there(home: Home, store: Store) -> None:
-    """Its journal has what led to the snapshot and what came since; the rest is another timeline of it."""
+    """Its journal has the entries before the snapshot and those since; the rest is another timeline."""
     work = store.add_session("work", "i", {}, state="running")
     _ran(store, work.id, 1, 2)
     first = _taken(store, work, 2)
@@ -60,8 +60,8 @@ def test_a_rewound_session_continues_from_there(home: Home, store: Store) -> Non
     assert past_lives.journal_of(store.snapshot(last.id)) == now.details["lives"][0]["id"]
 
 
-def test_forks_of_a_life_that_was_left_keep_their_past(home: Home, store: Store) -> None:
-    """Those made before and those made after it was left."""
+def test_forks_of_an_abandoned_life_keep_their_past(home: Home, store: Store) -> None:
+    """Those made before and those made after it was abandoned."""
     work = store.add_session("work", "i", {}, state="running")
     _ran(store, work.id, 1, 2)
     first = _taken(store, work, 1)
@@ -82,7 +82,7 @@ def test_forks_of_a_life_that_was_left_keep_their_past(home: Home, store: Store)
 
 
 def test_a_snapshot_without_a_moment_starts_a_new_journal(home: Home, store: Store) -> None:
-    """Nothing of what was left is taken for the new life's past."""
+    """Nothing of the abandoned life is taken for the new life's past."""
     work = store.add_session("work", "i", {}, state="running")
     _ran(store, work.id, 1)
     old = store.update_snapshot(store.add_snapshot(work.id, "filesystem").id, state="ready")

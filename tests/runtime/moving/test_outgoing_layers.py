@@ -44,7 +44,7 @@ class There:
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Which layers an engine was asked for; it has two, and gives another out, too."""
+    """Record the layers requested from an engine; it has two, and also delivers another."""
     asked: list[str] = []
 
     def each(_engine: Any, _ref: str, wanted: Sequence[str], take: Callable[[Hashed], None]) -> None:
@@ -64,7 +64,7 @@ def _layers(tmp_path: Path, seal: Sealing | None = None, compression: str = "gzi
 
 @pytest.mark.parametrize("compression", ["gzip", "zstd"])
 def test_layers_arrive_in_the_order_of_the_image(tmp_path: Path, read: list[str], compression: str) -> None:
-    """Whatever the order the engine gives them out in; others are passed over."""
+    """Whatever the order in which the engine delivers them; others are skipped."""
     there = There()
     told: list[int] = []
     found = _layers(tmp_path, compression=compression).send("x", IDS, there, told.append)
@@ -77,7 +77,7 @@ def test_layers_arrive_in_the_order_of_the_image(tmp_path: Path, read: list[str]
 
 
 def test_existing_blobs_are_not_even_read(tmp_path: Path, read: list[str]) -> None:
-    """What a layer became is remembered, also by the next who sends it."""
+    """The result for a layer is remembered, also for the next sender."""
     there = There()
     first = _layers(tmp_path).send("x", IDS, there, lambda _: None)
     read.clear()
@@ -102,7 +102,7 @@ def test_an_invalid_note_is_not_believed(tmp_path: Path, read: list[str]) -> Non
 
 
 def test_encrypted_layers_are_not_shared(tmp_path: Path, read: list[str]) -> None:
-    """They are new each time, are remembered by nobody, and say what they are."""
+    """They are new each time, are not remembered, and say what they are."""
     sealing = Sealing(os.urandom(32))
     there = There()
     first = _layers(tmp_path, sealing).send("x", IDS, there, lambda _: None)

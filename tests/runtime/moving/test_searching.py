@@ -1,4 +1,4 @@
-"""Layers are searched once for each set of rules; memory is told by whose it is."""
+"""Layers are searched once for each set of rules; memory is reported by process."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _searched(tmp_path: Path, matcher: Matcher, besides: tuple[str, ...] = ()) -
 
 
 def test_a_layer_passes_unchanged_and_is_known_from_then_on(tmp_path: Path) -> None:
-    """With the paths of what was found; by other rules it is not."""
+    """With the paths of the findings; under other rules it is not known."""
     data = _layer()
     layer = Hashed([data[:700], data[700:9900], data[9900:]])
     matcher = Matcher(RULES, wide=True)
@@ -62,7 +62,7 @@ def test_a_layer_passes_unchanged_and_is_known_from_then_on(tmp_path: Path) -> N
 
 
 def test_a_path_that_is_a_secret_is_not_shown(tmp_path: Path) -> None:
-    """A session names its files as it likes; programs name what they fetched by its address."""
+    """A session names its files as it likes; programs name downloads by their address."""
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w") as archive:
         member = tarfile.TarInfo(f"srv/{TOKEN}/\x1b[31mb")
@@ -80,7 +80,7 @@ def test_a_path_that_is_a_secret_is_not_shown(tmp_path: Path) -> None:
 
 
 def test_a_layer_of_our_own_image_is_not_searched(tmp_path: Path) -> None:
-    """By what it should be: another one under its name is no layer that anybody takes."""
+    """By its expected digest: another one under its name is a layer that no one accepts."""
     data = _layer()
     searched = _searched(tmp_path, Matcher(RULES), ("sha256:ours",))
 
@@ -90,7 +90,7 @@ def test_a_layer_of_our_own_image_is_not_searched(tmp_path: Path) -> None:
 
 
 def test_the_cache_contains_no_secret_and_no_rule(tmp_path: Path) -> None:
-    """A known value is part of the rules; whoever reads the file can at most guess slowly."""
+    """A known value is part of the rules; a reader of the file can at most guess slowly."""
     known = [*values.rules({"A": "hunter22-hunter22"}, ["A"]), *RULES]
     searched = _searched(tmp_path, Matcher(known))
     searched.read(Hashed([_layer()]))
@@ -117,8 +117,8 @@ def test_a_damaged_record_counts_as_missing(tmp_path: Path, text: str) -> None:
     assert _searched(tmp_path, Matcher(RULES)).found(layer.digest)
 
 
-def test_entries_that_are_none_are_searched_again(tmp_path: Path) -> None:
-    """Of a form that another version wrote."""
+def test_invalid_entries_are_searched_again(tmp_path: Path) -> None:
+    """Such as those of another version."""
     layer = Hashed([_layer()])
     searched = _searched(tmp_path, Matcher(RULES))
     searched.read(layer)
@@ -130,7 +130,7 @@ def test_entries_that_are_none_are_searched_again(tmp_path: Path) -> None:
 
 
 def test_memory_is_reported_by_program_and_pid(tmp_path: Path) -> None:
-    """As CRIU's tables say; a name that a program gave itself is fit to be shown."""
+    """According to CRIU's tables; a name that a program gave itself is made safe to show."""
     (tmp_path / "images").mkdir()
     names = ["images/pages-1.img", "images/pages-300.img", "images/pages-7.img", "images/pages-9.img"]
     for table, number in (

@@ -27,7 +27,7 @@ def _gone(rows: list[SnapshotRow], policy: Policy, needs: set[str] | None = None
 
 
 def test_the_newest_are_kept() -> None:
-    """So many as the policy says, whatever the order they come in."""
+    """As many as the policy says, whatever the order they come in."""
     assert _gone(_hours(5), Policy(keep=2)) == ["h4", "h3", "h2"]
     assert _gone(_hours(5)[::-1], Policy(keep=2)) == ["h4", "h3", "h2"]
     assert _gone(_hours(5), Policy(keep=9)) == []
@@ -35,7 +35,7 @@ def test_the_newest_are_kept() -> None:
 
 
 def test_only_automatic_snapshots_expire() -> None:
-    """Those taken by hand, those that are pinned, those needed stay, and do not count as kept ones."""
+    """Manual, pinned and needed ones stay, and do not count as kept ones."""
     rows = [
         _row("manual", timedelta(9), auto=False),
         _row("pinned", timedelta(8), pinned=True),
@@ -47,14 +47,14 @@ def test_only_automatic_snapshots_expire() -> None:
 
 
 def test_young_ones_are_kept_for_their_time() -> None:
-    """What one rule keeps is kept; what comes from the future is young."""
+    """One kept by any rule is kept; one from the future is young."""
     rows = [_row("tomorrow", timedelta(days=-1)), *_hours(6)]
 
     assert _gone(rows, Policy(keep=1, keep_for=2.5 * 3600)) == ["h5", "h4", "h3"]
 
 
 def test_older_ones_are_thinned() -> None:
-    """The last of an hour and of a day stands for it, in the latest of those in which there are any."""
+    """The last of an hour and of a day stands for it, in the latest hours and days that have any."""
     rows = [
         _row(f"{day}-{minute}", timedelta(days=day, minutes=minute)) for day in range(4) for minute in (0, 5)
     ]
@@ -89,7 +89,7 @@ def _sized(identity: str, size: int, age: int, *, auto: bool = True, pinned: boo
 
 
 def test_the_oldest_automatic_ones_make_room() -> None:
-    """As many as are needed and no more; nothing goes where there is room."""
+    """As many as needed and no more; nothing goes where there is room."""
     rows = [_sized("a", 10, 4), _sized("b", 10, 3, auto=False), _sized("c", 10, 2), _sized("d", 10, 1)]
 
     assert expiry.room(rows, 50, 10, set()) == ([], 0)
@@ -99,7 +99,9 @@ def test_the_oldest_automatic_ones_make_room() -> None:
 
 
 def test_a_snapshot_that_cannot_fit_removes_nothing() -> None:
-    """If the manual and pinned ones are too many already, the rest stays, and what is missing is told."""
+    """If the manual and pinned ones are too many already, the rest stays, and the missing bytes are
+    reported.
+    """
     rows = [_sized("a", 10, 4), _sized("b", 30, 3, auto=False), _sized("c", 10, 2, pinned=True)]
 
     assert expiry.room(rows, 45, 10, set()) == ([], 5)

@@ -53,13 +53,13 @@ def test_an_unused_old_image_of_ours_may_be_removed() -> None:
         (_image("holdfast/session:abc"), set(), {"sha256:1"}),
     ],
 )
-def test_anything_else_stays(image: Any, needed: set[str], used: set[str]) -> None:
-    """Of others, named by others, young, wanted, or in use."""
+def test_any_other_image_stays(image: Any, needed: set[str], used: set[str]) -> None:
+    """Foreign ones, those with other names, young, wanted, or in use."""
     assert _stale(image, needed, used) == []
 
 
 def test_a_quota_is_set_and_lifted(home: Home) -> None:
-    """There is none before; one that cannot be read is not taken for none."""
+    """There is none at first; an unreadable one does not count as none."""
     assert home_settings.quota(home) is None
     home_settings.set_quota(home, 5)
     assert home_settings.quota(home) == 5
@@ -84,7 +84,7 @@ def _taken(controller: Any) -> Any:
 
 
 def test_a_snapshot_in_use_by_many_is_not_removed(controller: Any) -> None:
-    """Restores do not wait for each other; a removal is refused meanwhile, and goes afterwards."""
+    """Restores do not wait for each other; a removal is refused meanwhile, and succeeds afterwards."""
     row = _taken(controller)
     with ExitStack() as restores:
         for _ in range(3):
@@ -101,7 +101,7 @@ def test_a_snapshot_in_use_by_many_is_not_removed(controller: Any) -> None:
 
 
 def test_removed_snapshots_cannot_be_used(controller: Any) -> None:
-    """Who waited for its turn is told, and leaves no lock behind."""
+    """A caller that waited learns of the removal, and leaves no lock behind."""
     row = _taken(controller)
     controller.store.forget_snapshot(row.id)
 
@@ -110,8 +110,8 @@ def test_removed_snapshots_cannot_be_used(controller: Any) -> None:
     assert list(controller.home.locks.iterdir()) == []
 
 
-def test_work_in_the_background_is_done_one_after_the_other() -> None:
-    """What is begun waits for what was begun before; `settle` waits for all, and from within for nothing."""
+def test_background_work_is_done_in_order() -> None:
+    """Each job waits for earlier ones; `settle` waits for all, and from within a job for nothing."""
     background, done = Background(), []
     gate = threading.Event()
 
@@ -144,7 +144,7 @@ Background().start(work)
 
 
 def test_background_work_at_the_end_of_a_process_is_completed() -> None:
-    """A process that has nothing more to do waits for it, and thread pools still take work."""
+    """A process with nothing more to do waits for it, and thread pools still take work."""
     done = subprocess.run(
         [sys.executable, "-c", AT_THE_END], capture_output=True, text=True, check=False, timeout=60
     )
@@ -153,7 +153,7 @@ def test_background_work_at_the_end_of_a_process_is_completed() -> None:
 
 
 def test_abandoned_downloads_may_be_removed(controller: Any) -> None:
-    """What is between here and a registry stays while somebody is at it."""
+    """Data on its way to or from a registry stays while a process uses it."""
     now = time.time()
     for name, age in (("downloads/old", 7200), ("downloads/new.part", 60), ("uploads/old.json", 7200)):
         path = controller.home.root / name

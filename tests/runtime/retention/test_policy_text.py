@@ -38,7 +38,7 @@ def test_unknown_fields_are_named(text: str) -> None:
 
 
 def test_a_policy_is_described_in_words() -> None:
-    """All that holds, and that nothing does if it does not."""
+    """Every rule that applies, and that no rule does if none applies."""
     lines = policy_text.told(
         parse(policy_text.policy("every=20,idle=90s,risky=deploy,before-risky,keep-for=2d,daily=7,quota=1k"))
     )

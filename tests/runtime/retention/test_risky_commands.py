@@ -140,8 +140,8 @@ def test_reading_and_building_is_not_risky(command: str) -> None:
     assert risky(command) is None
 
 
-def test_it_is_named_in_few_words() -> None:
-    """What is shown is the beginning of the very command, without its way."""
+def test_a_risky_command_has_a_short_name() -> None:
+    """The name is the beginning of the very command, without its path."""
     assert risky("cd /x && sudo /bin/rm -rf build dist cache more") == "rm -rf build dist"
     assert len(risky("rm -r " + "x" * 1000) or "") <= 60
 
@@ -152,8 +152,8 @@ def test_a_line_that_continues_is_one_command() -> None:
     assert risky("echo a\nrm -r x")
 
 
-def test_patterns_of_ones_own_are_searched() -> None:
-    """In the text as it is; the first that is found is the name."""
+def test_the_users_patterns_are_searched() -> None:
+    """In the text as it is; the first match is the name."""
     assert risky("./deploy prod", [r"deploy\s+prod"]) == r"deploy\s+prod"
     assert risky("./deploy test", [r"deploy\s+prod"]) is None
 
@@ -162,14 +162,14 @@ def test_patterns_of_ones_own_are_searched() -> None:
     "text", ["rm " * 20000, "sudo " * 13000, "'\"" * 30000, "git " + "-c " * 20000, "$(" * 9999]
 )
 def test_no_command_takes_long(text: str) -> None:
-    """The time grows with the length only."""
+    """The time only grows with the length."""
     begin = time.process_time()
     risky(text)
 
     assert time.process_time() - begin < 5  # processor time; a quadratic walk would take minutes
 
 
-def test_only_known_programs_are_looked_at() -> None:
+def test_only_known_programs_are_checked() -> None:
     """Words within others are not commands."""
     assert re.search("rm", "alarm -r")
     assert risky("alarm -r") is None

@@ -60,7 +60,7 @@ IN_CONTEXT = {
     "aws secret key": ["aws_secret_access_key = {}", 'AWS_SECRET_ACCESS_KEY="{}"', '"awsSecretKey": "{}"'],
     "password in a url": ["https://me:{}@example.org/x", "postgres://app:{}@db:5432/x", "amqp://:{}@[::1]/"],
 }
-"""Secrets that only what is around them tells."""
+"""Secrets that only their context reveals."""
 
 MISSES = [
     "ghp_" + of(ALNUM, 35),

@@ -22,7 +22,7 @@ NAMES = [
 
 
 def _archive(form: int) -> tuple[bytes, dict[str, int]]:
-    """Return an archive, and where the content of each file is."""
+    """Return an archive, and the offset of each file's content."""
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w", format=form) as archive:
         for number, name in enumerate(NAMES):

@@ -1,4 +1,4 @@
-"""Which texts count as secrets, and that no text makes the search slow."""
+"""The texts that count as secrets, and that no text makes the search slow."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_the_users_own_rules_come_first_and_may_have_groups() -> None:
     assert _scrubbed("STAFF-1234 other-abc", matcher) == "STAFF-[scrubbed: staff] other-[scrubbed: other]"
 
 
-def test_a_rule_that_ends_within_a_character_harms_no_text() -> None:
+def test_a_rule_that_ends_within_a_character_damages_no_text() -> None:
     """Rules match bytes; the rest of a cut character is shown as a replacement."""
     assert _scrubbed("key-é é", Matcher([checked("own", "key-.")])) == "[scrubbed: own]\ufffd é"
 
@@ -140,7 +140,7 @@ def test_values_of_variables_are_found_in_all_their_forms() -> None:
 
 
 def test_no_text_makes_an_expression_backtrack() -> None:
-    """Expressions are RE2's: what would take others longer than the universe is over at once."""
+    """Expressions are RE2's: one that would take others longer than the universe is over at once."""
     hostile = checked("hostile", "(a+)+b")
     pieces = ["sk-", "eyJ", ".", "://", ":", "-----BEGIN ", "PRIVATE KEY-----", "gl", "pat-", "a", "AKIA"]
     text = "".join(random.Random(1).choices(pieces, k=200_000)) + "a" * 100_000

@@ -32,7 +32,7 @@ def test_without_a_file_the_built_in_rules_count(home: Home) -> None:
     assert rules_file.read(home).action == "warn"
 
 
-def test_a_file_adds_rules_and_takes_some_away(home: Home) -> None:
+def test_a_file_adds_and_removes_rules(home: Home) -> None:
     """Its own come first."""
     told = {
         "action": "refuse",
@@ -72,7 +72,7 @@ def test_a_file_adds_rules_and_takes_some_away(home: Home) -> None:
     ],
 )
 def test_an_invalid_file_is_refused(home: Home, text: str, why: str) -> None:
-    """In one line that names the file and the place; a typing mistake must not send what was to stay."""
+    """In one line that names the file and the place; a typing mistake must not export a secret."""
     _write(home, text)
 
     with pytest.raises(InvalidArgument, match=f"scrub.json: .*({why})") as told:
@@ -94,7 +94,7 @@ def test_an_error_shows_nothing_of_the_file(home: Home) -> None:
 
 @pytest.mark.parametrize("mode", [0o644, 0o620, 0o604])
 def test_a_file_that_others_can_read_or_change_is_refused(home: Home, mode: int) -> None:
-    """It defines what is secret, and what is let out."""
+    """It defines which texts are secret, and which are let out."""
     _write(home, "{}", mode)
 
     with pytest.raises(StoreError, match="others can read or change it") as told:

@@ -1,4 +1,4 @@
-"""Where data is cut makes no difference: neither to what is found in it, nor to what is removed."""
+"""Cuts in the data make no difference: neither to the findings in it, nor to the removals."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def test_an_image_with_volumes_is_refused() -> None:
 
 
 def test_labels_of_an_image_are_emptied() -> None:
-    """Programs on the host act upon labels; those of ours are set anyway, and count layers of our images."""
+    """Programs on the host act upon labels; ours are set anyway, and count layers of our images."""
     config = {"Labels": {"traefik.enable": "true", "holdfast.base": "3", "holdfast.home": "forged"}}
 
     made = image_settings.without_labels(config, {"holdfast.home": "h"})

@@ -7,8 +7,8 @@ from pathlib import Path
 from holdfast.runtime.sessions import init_program
 
 
-def test_two_processes_that_write_it_at_once_keep_the_first(tmp_path: Path) -> None:
-    """A container was started from that, and is known by its inode."""
+def test_of_two_concurrent_writers_the_first_wins(tmp_path: Path) -> None:
+    """A container was started from that file, and is known by its inode."""
     first = init_program._write(tmp_path / "image", b"program")
     inode = first.stat().st_ino
 

@@ -1,4 +1,4 @@
-"""What a person may open, as text, and what that opens."""
+"""Exceptions a user may open, as text, and their effect."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from holdfast.snapshots.checkpointer.netrules import Opening
     ],
 )
 def test_items_are_normalized(text: str, normal: str) -> None:
-    """Equal ones are equal texts, and a text is read back as what it was."""
+    """Equal ones are equal texts, and a text is read back unchanged."""
     assert str(Allowed.parse(text)) == normal
     assert Allowed.parse(normal) == Allowed.parse(text)
 
@@ -56,14 +56,14 @@ def test_items_are_normalized(text: str, normal: str) -> None:
         f"{'a' * 254}:80",
     ],
 )
-def test_anything_else_is_refused_in_one_line(text: str) -> None:
-    """It says what was meant."""
+def test_invalid_items_are_refused_in_one_line(text: str) -> None:
+    """With the valid forms."""
     with pytest.raises(InvalidArgument, match=r"^cannot allow '[^\n]*$"):
         Allowed.parse(text)
 
 
 def test_a_name_opens_its_addresses_and_nothing_if_it_has_none() -> None:
-    """IPv4 and IPv6, each once; who has none is told apart."""
+    """IPv4 and IPv6, each once; a name without any is reported separately."""
     known = {"both": ["10.0.0.1", "fd00::1", "10.0.0.1"]}
     items = [Allowed.parse(text) for text in ("both:80", "gone:80", "10.0.0.0/8:443")]
 

@@ -73,7 +73,7 @@ def test_chosen_options_arrive() -> None:
 
 
 def test_options_survive_the_store() -> None:
-    """What the store keeps of the options is read back as the same options."""
+    """The store's options are read back as the same options."""
     chosen = SessionOptions.parse(memory="1g", mounts=["/tmp:/data"], env=["A=1"])
 
     assert chosen == SessionOptions.parse(**json.loads(json.dumps(chosen.model_dump(mode="json"))))
@@ -104,20 +104,22 @@ def test_options_survive_the_store() -> None:
     ],
 )
 def test_wrong_options_are_one_line(option: Any, value: Any) -> None:
-    """What cannot be is refused in one line that begins with cannot."""
+    """An impossible option is refused in one line that begins with cannot."""
     with pytest.raises(InvalidArgument, match=r"^cannot [^\n]+$"):
         SessionOptions.parse(**{option: value})
 
 
-def test_a_relative_source_is_meant_from_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The source of a mount may be relative to the current folder."""
+def test_a_relative_source_starts_at_the_current_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The source of a mount may be relative."""
     monkeypatch.chdir(tmp_path)
 
     assert str(tmp_path / "data") == Mount.parse("data:/data").source
 
 
-def test_an_option_that_there_is_not_is_named() -> None:
-    """In words of this program, with those there are."""
+def test_an_unknown_option_is_named() -> None:
+    """In the words of this program, with the known ones."""
     with pytest.raises(InvalidArgument, match="there is no option 'memroy'") as raised:
         SessionOptions.parse(memroy="1g")
 

@@ -1,4 +1,4 @@
-"""What travels as text of ours has no secrets in it, whatever field they are in."""
+"""Our own texts in a bundle have no secrets in them, whatever field they are in."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _manifest(label: str | None, session: str) -> Manifest:
 
 @pytest.mark.parametrize("named", [TOKEN, "plain"])
 def test_no_field_of_a_config_has_a_secret(named: str) -> None:
-    """Options, labels, names, what failed; numbers and everything else are as they were."""
+    """Options, labels, names, failures; numbers and everything else are unchanged."""
     kept = _manifest(named, named)
     stored = [StoredFile(name="record.json.gz", bytes=2, blake3="1" * 64)]
     details = SnapshotDetails({"failure": {"message": f"with {TOKEN}"}, "memory_bytes": 5, "other": 1})
@@ -64,14 +64,14 @@ def test_no_field_of_a_config_has_a_secret(named: str) -> None:
 
 
 def test_variables_of_an_image_are_scrubbed() -> None:
-    """Those of the session do not travel at all."""
+    """Those of the session are not sent at all."""
     config = json.loads(describe.image_config(_manifest(None, "x"), IMAGE, Scrubber(Matcher(RULES))))
 
     assert config["config"]["Env"] == ["PATH=/bin", "TOKEN=[scrubbed: github token]"]
 
 
 def test_values_of_secrets_that_the_gateway_has_do_not_leave(tmp_path: Path) -> None:
-    """A session has none of them, unless a server said one in a form that the gateway did not know again."""
+    """A session has none of them, unless a server sent one in a form that the gateway did not recognize."""
     home = Home(tmp_path / "home").create()
     first, second = (secret.parse(f"DEPLOY@a.example={word}-by-hand-4711") for word in ("one", "two"))
     vault.keep(home, [first, second])

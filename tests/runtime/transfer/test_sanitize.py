@@ -15,7 +15,7 @@ def _parsed(given: dict[str, Any], **chosen: Any) -> SessionOptions:
     return SessionOptions.parse(**sanitize.options(given, chosen))
 
 
-def test_a_bundle_cannot_ask_for_more_than_a_session_gets_by_itself() -> None:
+def test_a_bundle_gets_no_more_than_a_default_session() -> None:
     """Neither memory, processes and processors, nor folders of this host, variables, or another image."""
     default = SessionOptions()
     given = {
@@ -32,7 +32,7 @@ def test_a_bundle_cannot_ask_for_more_than_a_session_gets_by_itself() -> None:
 
 
 def test_limits_of_a_session_are_kept() -> None:
-    """And what its supervisor needs to know."""
+    """And the facts its supervisor needs."""
     found = _parsed({"memory": 512 << 20, "pids": 100, "network": "none", "user": "alice", "workdir": "/srv"})
 
     assert (found.memory, found.pids, found.network) == (512 << 20, 100, "none")
@@ -40,7 +40,7 @@ def test_limits_of_a_session_are_kept() -> None:
 
 
 def test_an_import_does_not_open_the_network() -> None:
-    """Neither the host nor any place: only who imports it can do that."""
+    """Neither to the host nor to any place: only the importer can do that."""
     found = _parsed({"network": "open", "allow": ["10.0.0.1:80"]})
 
     assert (found.network, found.allow) == ("internet", ())
@@ -66,15 +66,15 @@ def test_the_importer_has_the_last_word() -> None:
         {"pids": -1},
     ],
 )
-def test_options_that_cannot_be_are_refused(given: dict[str, Any]) -> None:
+def test_impossible_options_are_refused(given: dict[str, Any]) -> None:
     """They are forged: no session has them."""
     with pytest.raises(BundleRefused):
         sanitize.options(given, {})
 
 
 @pytest.mark.parametrize("given", [{"memory": True}, {"memory": "lots"}, {"network": "host"}, {"pids": None}])
-def test_options_of_other_kinds_are_passed_over(given: dict[str, Any]) -> None:
-    """The defaults do."""
+def test_unknown_options_are_ignored(given: dict[str, Any]) -> None:
+    """The defaults are used."""
     assert _parsed(given) == SessionOptions()
 
 
@@ -91,15 +91,15 @@ def test_options_of_other_kinds_are_passed_over(given: dict[str, Any]) -> None:
     ],
 )
 def test_only_shared_memory_is_unpacked(data: bytes) -> None:
-    """Anything else would be written where the bundle says."""
+    """Anything else would be written to a path of the bundle's choice."""
     with pytest.raises(BundleRefused):
         sanitize.facts(data)
     sanitize.facts(b'{"tmpfs": [], "last_pid": 7}')
     sanitize.facts(b'{"tmpfs": ["/dev/shm"]}')
 
 
-def test_of_what_the_store_knew_only_what_is_understood_is_kept() -> None:
-    """Numbers where the journal stood; a failure as far as it is one."""
+def test_only_understood_details_are_kept() -> None:
+    """The numbers of the journal; a failure record as far as it is valid."""
     found = sanitize.details(
         {
             "moment": {"journal_seq": 5, "at": 7.5, "offsets": {"../x": 1}},
@@ -123,7 +123,7 @@ def test_of_what_the_store_knew_only_what_is_understood_is_kept() -> None:
         assert sanitize.details({"moment": moment}) == {}
 
 
-def test_trust_is_of_a_key_or_not_needed() -> None:
+def test_trust_is_in_a_key_or_not_needed() -> None:
     """A hint says what to do in each case."""
     bundle_trust.check("x", KEY, "friend", files_only=False)
     bundle_trust.check("x", None, None, files_only=True)

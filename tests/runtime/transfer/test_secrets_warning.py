@@ -44,7 +44,7 @@ def _entry(kind: str, **details: object) -> Entry:
 
 
 def test_programs_and_variables_are_reported_by_name_and_pid() -> None:
-    """What keeps keys, and what was started with what looks like one."""
+    """Those that keep keys, and those started with text that looks like one."""
     found = secrets_warning.warnings(
         _manifest(),
         _record((5, "ssh-agent", []), (6, "bash", ["API_TOKEN", "KEYBOARD"]), (7, "node", ["API_TOKEN"])),
@@ -57,7 +57,7 @@ def test_programs_and_variables_are_reported_by_name_and_pid() -> None:
 
 
 def test_exported_variables_are_reported(tmp_path: Path) -> None:
-    """Its programs were not started with it; where a program was, that is told instead."""
+    """Its programs were not started with it; where a program was, that is reported instead."""
     entries = [
         _entry("changed", variables={"DEPLOY_KEY": [None, ["x", 3, "ab", "***"]], "EDITOR": []}),
         _entry("changed", names={"TOKEN": []}),
@@ -75,7 +75,7 @@ def test_exported_variables_are_reported(tmp_path: Path) -> None:
 
 
 def test_a_live_snapshot_holds_memory_and_one_of_files_does_not() -> None:
-    """The first thing to know about it."""
+    """It is the first thing to know about it."""
     assert any("memory" in text for text in secrets_warning.warnings(_manifest(), None, []))
     assert secrets_warning.warnings(_manifest("filesystem"), None, []) == []
 
@@ -101,7 +101,7 @@ def test_files_with_credentials_are_found_in_any_layer(tmp_path: Path, place: st
 
 
 def test_no_link_of_a_session_leads_to_files_of_the_host(tmp_path: Path) -> None:
-    """And what is empty is no secret."""
+    """And an empty file is not a secret."""
     layer, host = tmp_path / "layer", tmp_path / "host"
     (layer / "root").mkdir(parents=True)
     (host / ".ssh").mkdir(parents=True)
@@ -114,7 +114,7 @@ def test_no_link_of_a_session_leads_to_files_of_the_host(tmp_path: Path) -> None
     assert secrets_warning.warnings(_manifest("filesystem"), None, [layer]) == []
 
 
-def test_of_many_only_some_are_named() -> None:
+def test_only_some_of_many_are_named() -> None:
     """The rest is counted."""
     [_, text] = secrets_warning.warnings(
         _manifest(), _record(*((n, "gpg-agent", []) for n in range(2, 30))), []

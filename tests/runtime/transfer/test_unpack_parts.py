@@ -20,7 +20,7 @@ from holdfast.snapshots.manifest import Manifest, StoredFile
 
 
 class Blobs:
-    """An origin of some bytes, which notes what is asked for."""
+    """An origin of some bytes, which records the requests."""
 
     name = "somewhere"
 
@@ -82,7 +82,7 @@ def _config(sizes: Mapping[str, int] | None = None, kind: str = "live") -> Confi
 
 
 def test_a_file_is_put_together_of_parts_and_zeros(origin: Blobs, tmp_path: Path) -> None:
-    """Zeros are holes, at its end, too."""
+    """Zeros are holes, also at its end."""
     segments = _segments(origin, b"hello", b"world")
     file = InParts(
         name="x",
@@ -99,7 +99,7 @@ def test_a_file_is_put_together_of_parts_and_zeros(origin: Blobs, tmp_path: Path
     assert (tmp_path / "x").stat().st_blocks * 512 < 1 << 20
 
 
-def test_a_segment_that_is_not_what_it_should_be_is_refused(origin: Blobs, tmp_path: Path) -> None:
+def test_a_wrong_segment_is_refused(origin: Blobs, tmp_path: Path) -> None:
     """Changed on its way, exchanged for another of the same size, of another kind, or beyond its end."""
     for change in ("bytes", "other", "kind", "beyond"):
         segments = _segments(origin, b"hello")
@@ -121,8 +121,8 @@ def test_a_segment_that_is_not_what_it_should_be_is_refused(origin: Blobs, tmp_p
             segments.write(InParts(name="x", parts=[part]), path)
 
 
-def test_files_that_jump_between_segments_are_given_up(origin: Blobs, tmp_path: Path) -> None:
-    """Each jump would open a segment again; what an ordinary bundle repeats is within bounds."""
+def test_files_that_jump_between_segments_are_refused(origin: Blobs, tmp_path: Path) -> None:
+    """Each jump would open a segment again; an ordinary bundle's repetitions are within bounds."""
     segments = _segments(origin, b"hello", b"world")
     ordinary = [Part(segment=number, bytes=5) for number in (0, 1, 0, 1)]
     segments.write(InParts(name="x", parts=ordinary), tmp_path / "ordinary")
@@ -132,8 +132,8 @@ def test_files_that_jump_between_segments_are_given_up(origin: Blobs, tmp_path: 
         segments.write(InParts(name="y", parts=jumping), tmp_path / "jumping")
 
 
-def test_a_layer_is_compared_before_and_after_it_is_opened(origin: Blobs, tmp_path: Path) -> None:
-    """With its digest, its size, and the diff id; what follows its end counts, too."""
+def test_a_layer_is_verified_before_and_after_it_is_opened(origin: Blobs, tmp_path: Path) -> None:
+    """With its digest, its size, and the diff id; data after its end also counts."""
     data = os.urandom(300_000)
     packed = b"".join(segment_packing.gzip([data]))
     size = {media.RAW_BYTES: str(len(data))}
@@ -160,8 +160,8 @@ def test_a_layer_is_compared_before_and_after_it_is_opened(origin: Blobs, tmp_pa
         unpack_parts.layer(Source(origin), good, diff_id, tmp_path / "last", lambda _count: None)
 
 
-def test_a_document_is_bounded_and_compared(origin: Blobs) -> None:
-    """Before it is read, where that can be."""
+def test_a_document_is_bounded_and_verified(origin: Blobs) -> None:
+    """Before it is read, where possible."""
     found = origin.add(media.MANIFEST, b"{}")
 
     assert Source(origin).document(found, 100) == b"{}"
@@ -175,14 +175,14 @@ def test_a_document_is_bounded_and_compared(origin: Blobs) -> None:
 
 
 def test_a_download_larger_than_the_disk_is_not_started(tmp_path: Path) -> None:
-    """Said in advance, with what it takes."""
+    """The error comes in advance, with the size."""
     with pytest.raises(StoreError, match="MiB are free"):
         unpack_parts.check_room(tmp_path, 1 << 60)
     unpack_parts.check_room(tmp_path, 1)
 
 
 def test_a_bundle_has_the_files_of_its_manifest_and_no_others() -> None:
-    """Under names that files of a snapshot can have, each once; processes only if it is live."""
+    """Under valid names of snapshot files, each once; processes only if it is live."""
     unpack_parts.check_names(_config({"record.json.gz": 5, "images/core-5.img": 7}), "journal")
     for config in (
         _config({"images/core-5.img": 7}, "filesystem"),

@@ -34,7 +34,7 @@ PROGRAMS: tuple[Program, ...] = (
 
 
 def chosen(only: Sequence[str] = ()) -> list[Program]:
-    """The programs of these names or families, in the order of the catalog; all if none is named.
+    """Return the programs of these names or families, in the order of the catalog; all if none is named.
 
     Raises:
         InvalidArgument: one of them is not in the catalog.

@@ -1,11 +1,11 @@
-"""Tools that build, install and rewrite, stopped in the middle by nothing but the capture."""
+"""Tools that build, install and rewrite, interrupted only by the capture."""
 
 from __future__ import annotations
 
 from tests.compat.programs.program import Program, Run
 
 _FAMILY = "building"
-# The step that is in the middle waits for the file `go`.
+# The step in the middle waits for the file `go`.
 _HOLD = "touch $W/half; until [ -e $W/go ]; do sleep 0.05; done"
 
 PROGRAMS = (

@@ -1,4 +1,4 @@
-"""What may be refused, if it is in advance and by name: sandboxes in the sandbox, debuggers, file systems of users."""
+"""Programs that may be refused, in advance and by name: nested sandboxes, debuggers, FUSE file systems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python, by itself and in the kernel."""
+"""Python, standalone and in the kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Node.js, and what serves pages while one works on them."""
+"""Node.js, and development servers."""
 
 from __future__ import annotations
 

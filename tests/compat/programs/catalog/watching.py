@@ -1,4 +1,4 @@
-"""What looks at a project's files all the time, and acts when one changes: each with some hundred files."""
+"""Programs that watch a project's files and act on changes: each with some hundred files."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ for folder in $(seq 30); do
     done
 done
 """
-# Each line of `acts` is one time that the program acted. It has settled when it has acted, and not again for
-# two seconds: some look once more at files that are as new as they are themselves.
+# Each line of `acts` is one action of the program. It has settled when it has acted, and not again for
+# two seconds: some check files once more that are as new as they are themselves.
 _SETTLED = 'n=$(wc -l <acts) && [ "$n" -gt 0 ] && sleep 2 && [ "$n" = "$(wc -l <acts)" ] && echo $n >settled'
 _CHECK = """
 [ "$(wc -l <acts)" = "$(cat settled)" ] || bad "it was woken: $(tail -3 acts | tr "\\n" " ")"
@@ -29,7 +29,7 @@ patiently acted && ok 'was not woken by the capture, acts on a change' || bad "t
 
 
 def _watching(name: str, does: str, module: str, start: str) -> Program:
-    """One that adds a line with the word of a module to `../acts` when that module was changed."""
+    """Return a program that appends a module's word to `../acts` when that module was changed."""
     return Program(
         name=name,
         family=_FAMILY,

@@ -1,4 +1,4 @@
-/* Channels between processes: FIFOs, pipes with data in them, socket pairs of three kinds, descriptors on their way. */
+/* Channels between processes: FIFOs, pipes with data in them, socket pairs of three kinds, descriptors in flight. */
 #include "probe.h"
 #include <stddef.h>
 #include <sys/socket.h>
@@ -30,7 +30,7 @@ static int received(char *tag) {
 }
 
 static void send_one_more(void) {
-    /* On its way through every round, also through a capture: an open file nobody else has. */
+    /* In flight through every round, also through a capture: an open file that no other process has. */
     int fd = open("passed", O_RDWR | O_CREAT | O_TRUNC, 0600);
     char text[24];
     snprintf(text, sizeof text, "%ld", rounds + 1);

@@ -1,4 +1,4 @@
-/* eventfd, epoll (level, edge, one-shot, nested), signalfd, poll: values that are pending go on being pending. */
+/* eventfd, epoll (level, edge, one-shot, nested), signalfd, poll: pending values stay pending. */
 #include "probe.h"
 #include <poll.h>
 #include <sys/epoll.h>
@@ -38,7 +38,7 @@ static void step(void) {
     char text[16];
     unsigned seen = 0;
     int count;
-    /* What was left pending by the round before. */
+    /* Values left pending by the previous round. */
     while ((count = epoll_wait(outer, found, 8, 0)) > 0) {
         unsigned before = seen;
         for (int n = 0; n < count; n++) seen |= 1u << found[n].data.u64;

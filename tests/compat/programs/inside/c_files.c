@@ -1,4 +1,4 @@
-/* Open files: locks of three kinds, without a name or by one they have no more, shared offsets, holes, listings. */
+/* Open files: locks of three kinds, files without a name or renamed, shared offsets, holes, listings. */
 #include "probe.h"
 #include <dirent.h>
 #include <sys/file.h>
@@ -23,7 +23,7 @@ static void setup(void) {
     unlinked_folder_file = open("gone/file", O_RDWR | O_CREAT, 0600);
     MUST(unlinked_folder_file >= 0 && write(unlinked_folder_file, "kept", 4) == 4);
     MUST(!unlink("gone/file") && !rmdir("gone"));
-    /* As POSIX semaphores are: opened by one name, known by another. */
+    /* Like POSIX semaphores: opened by one name, known by another. */
     snprintf(here, sizeof here, "/dev/shm/probe-%d", getpid());
     const char *opened[2] = {here, "opened"};
     for (int n = 0; n < 2; n++) {
@@ -41,7 +41,7 @@ static void setup(void) {
     MUST(listing && readdir(listing));
 }
 
-/* Whether somebody else finds the file locked. */
+/* Return whether another process finds the file locked. */
 static int locked_for_others(const char *name, int kind) {
     pid_t child = fork();
     if (child == 0) {

@@ -40,7 +40,7 @@ static void setup(void) {
     semaphores = semget(IPC_PRIVATE, 2, IPC_CREAT | 0600);
     MUST(semaphores >= 0);
     MUST(!semctl(semaphores, 0, SETVAL, 1));
-    /* Another user's, which not even root may look at without a capability for it. */
+    /* Another user's, which not even root may read without a capability for it. */
     if (fork() == 0) {
         MUST(!setgid(65534) && !setuid(65534));
         volatile long *own = shmat(shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600), NULL, 0);

@@ -44,7 +44,7 @@ static void setup(void) {
     timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     MUST(timer_fd >= 0);
     MUST(!timerfd_settime(timer_fd, 0, &every, NULL));
-    /* Queued and held back all the time: it must neither get lost nor doubled. */
+    /* Queued and blocked all the time: it must be neither lost nor doubled. */
     sigemptyset(&held);
     sigaddset(&held, SIGRTMIN + 1);
     MUST(!sigprocmask(SIG_BLOCK, &held, NULL));

@@ -1,4 +1,4 @@
-/* inotify: files and folders that are watched go on being watched, by the same numbers. */
+/* inotify: watched files and folders stay watched, by the same numbers. */
 #include "probe.h"
 #include <sys/inotify.h>
 

@@ -1,4 +1,6 @@
-"""asyncio with all it has open: a server and its clients on loopback, timers, a child, an executor."""
+"""asyncio with everything it can have open: a server and its clients on loopback, timers, a child, an
+executor.
+"""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What is looked at in debuggers: a loop with names to ask for."""
+"""The program for debuggers: a loop with names to ask for."""
 
 total = 0
 for number in range(1, 1000):

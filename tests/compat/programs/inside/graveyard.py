@@ -1,4 +1,4 @@
-"""Five dead children that nobody has collected; told by SIGUSR1, it collects them and says how they ended."""
+"""Five dead children that are not collected; on SIGUSR1, it collects them and prints how they ended."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""SQLite with a rollback journal, in a transaction that is committed later; then there is another."""
+"""SQLite with a rollback journal, in a transaction that is committed later; then another begins."""
 
 import os
 import sqlite3

@@ -1,5 +1,5 @@
-# What starts and checks of programs have in common; read by bash before each of them.
-# A check ends with one of ok and bad.
+# Functions for starts and checks of programs; read by bash before each of them.
+# A check ends with ok or bad.
 ok() { echo "ok: $*"; exit 0; }
 bad() { echo "not ok: $*"; exit 0; }
 
@@ -18,7 +18,7 @@ first() { local n; read -r n _ <"$1" 2>/dev/null && [ -n "$n" ] && echo "$n"; }
 
 beyond() { [ "$(first "$1")" -gt "$2" ]; }
 
-# grows FILE [BY]: the number at its beginning grows from what it is now.
+# grows FILE [BY]: the number at its beginning grows from its present value.
 grows() {
     local now
     patiently first "$1" || return 1

@@ -1,6 +1,6 @@
-/* A C program that works in rounds and finds out by itself whether something is not as it was.
+/* A C program that works in rounds and notices on its own if its state has changed.
  *
- * setup() opens things; step() uses them all once and says FAULT("what") about each surprise.
+ * setup() opens things; step() uses them all once and reports each surprise by FAULT("what").
  * The file "state" holds the number of rounds, of faults, and the first fault.
  */
 #define _GNU_SOURCE

@@ -21,7 +21,7 @@ Path("half").touch()
 while not Path("go").exists():
     time.sleep(0.02)
 
-# The half that was captured is finished; the reader still has its view of before.
+# The half that was captured is finished; the reader still has its earlier view.
 database.execute("update account set amount = amount + 7 where id = 2")
 old = reader.execute("select amount from account where id in (1, 2) order by id").fetchall()
 database.execute("commit")

@@ -21,10 +21,10 @@ KNOWN = {project.name: project.known for project in PROJECTS if project.known}
 
 
 def chosen(names: Sequence[str]) -> list[Project]:
-    """Those of these names or kinds, in the order of the declarations; all if none is named.
+    """Return the projects of these names or kinds, in the order of the declarations; all if none is named.
 
     Raises:
-        InvalidArgument: there is none of a name.
+        InvalidArgument: a name is not known.
     """
     known = {project.name for project in PROJECTS} | {project.kind for project in PROJECTS}
     for name in names:

@@ -12,7 +12,7 @@ PROJECTS = (
         fetch="debian_orig node-ws; packages mocha",
         version='sed -n \'s/.*"version": "\\(.*\\)".*/\\1/p\' package.json',
         # mocha measures by the time of day how long a case took (Runnable.run): in a copy, the case that was
-        # running has taken as long as the snapshot lay there.
+        # running has also taken the time that the snapshot waited.
         run="for n in 1 2 3; do mocha --reporter tap --exit --timeout 3600000 'test/*.test.js' || exit; done",
         reads="tap",
         stack="node",

@@ -1,4 +1,4 @@
-"""Every project: nothing differs in the run that was captured, nor in the copies that went on from it."""
+"""Every project: nothing differs in the captured run, nor in the copies that continued from it."""
 
 import os
 import secrets
@@ -18,7 +18,7 @@ SNAPSHOTS = int(os.environ.get("HOLDFAST_COMPAT_SNAPSHOTS") or running.SNAPSHOTS
 
 
 @pytest.mark.parametrize("project", catalog.PROJECTS, ids=lambda project: project.name)
-def test_a_project_comes_to_the_same_end(project: Project, tmp_path: Path) -> None:
+def test_a_project_ends_the_same(project: Project, tmp_path: Path) -> None:
     """Case by case, byte by byte and by its exit code; and nothing is left of it."""
     with Holdfast(Home(tmp_path / "home")) as controller:
         [found] = running.run(controller, [project], seed=SEED, snapshots=SNAPSHOTS, say=print)

@@ -1,7 +1,7 @@
-"""Reads what a test runner wrote into cases, each with its outcome. Pure.
+"""Reads the output of a test runner into cases, each with its outcome. Pure.
 
-A reader takes the text and gives the outcome of each case by its name: `passed`, `failed`, `skipped`, or the
-runner's own word if it is none of these. Names that occur more than once are counted, so that none is lost.
+A reader takes the text and returns the outcome of each case by its name: `passed`, `failed`, `skipped`, or
+any other word of the runner. Names that occur more than once are counted, so that none is lost.
 """
 
 from __future__ import annotations

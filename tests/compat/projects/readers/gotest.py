@@ -1,4 +1,4 @@
-"""`go test -json`: events, one to a line; between them a compiler may say something. Pure."""
+"""`go test -json`: events, one to a line; between them a compiler may print lines. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _WORDS = {"pass": "passed", "fail": "failed", "skip": "skipped"}
 
 
 def read(text: str) -> dict[str, str]:
-    """Outcomes by `package.Test`, and one for each package as a whole."""
+    """Return outcomes by `package.Test`, and one for each package as a whole."""
     cases: dict[str, str] = {}
     for line in text.splitlines():
         try:

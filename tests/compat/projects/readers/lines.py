@@ -11,9 +11,9 @@ from tests.compat.projects.readers.naming import counted
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """`case` finds the groups `name` and `word` in a line; `words` says what a word means.
+    """A format: `case` finds the groups `name` and `word` in a line; `words` maps words to outcomes.
 
-    `section`, if a line has it, is the beginning of the names that follow.
+    `section`, if a line matches it, is the beginning of the names that follow.
     """
 
     case: re.Pattern[str]
@@ -54,7 +54,7 @@ _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 
 def reader(name: str) -> Callable[[str], dict[str, str]]:
-    """The reader of a format."""
+    """Return the reader of a format."""
     chosen = FORMATS[name]
     return lambda text: counted(_cases(chosen, text))
 

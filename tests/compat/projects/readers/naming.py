@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def counted(found: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Outcomes by name; the second case of a name is `name (2)`, and so on."""
+    """Return outcomes by name; the second case of a name is `name (2)`, and so on."""
     cases: dict[str, str] = {}
     seen: dict[str, int] = {}
     for name, outcome in found:

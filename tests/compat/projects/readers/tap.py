@@ -15,7 +15,7 @@ _SUBTEST = re.compile(r"^(?P<indent> *)# Subtest: (?P<name>.*)$")
 
 
 def read(text: str) -> dict[str, str]:
-    """Outcomes by name; a subtest's name has those of the tests around it before it."""
+    """Return outcomes by name; a subtest's name begins with the names of the tests around it."""
     return counted(_cases(text))
 
 

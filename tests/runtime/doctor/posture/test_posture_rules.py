@@ -1,4 +1,4 @@
-"""What facts about a machine mean for who runs untrusted code on it."""
+"""The meaning of facts about a machine for users who run untrusted code on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.engine.machine_facts import (
 )
 from holdfast.runtime.doctor.posture.posture_rules import Finding, judge
 
-# What Docker 26 on Debian 13 with AppArmor says, shortened.
+# The answer of Docker 26 on Debian 13 with AppArmor, shortened.
 INFO: dict[str, Any] = {
     "ServerVersion": "26.1.5",
     "SecurityOptions": ["name=apparmor", "name=seccomp,profile=builtin", "name=cgroupns"],
@@ -59,8 +59,8 @@ def line(facts: MachineFacts, name: str) -> Finding:
     return next(found for found in judge(facts) if found.name == name)
 
 
-def test_a_machine_that_has_it_all_is_left_with_what_nothing_can_be_done_about() -> None:
-    """No advice where there is none to give; the shared kernel is said, whatever else is good."""
+def test_a_hardened_machine_only_has_unavoidable_weaknesses() -> None:
+    """No advice where there is none to give; the shared kernel is reported, whatever else is good."""
     found = judge(GOOD)
 
     assert {each.name for each in found if each.level != "ok"} == {
@@ -126,7 +126,7 @@ def test_the_kernels_apparmor_is_distinguished_from_the_engines() -> None:
 
 
 def test_members_of_the_sockets_group_are_named() -> None:
-    """They are root on the machine; nobody else need know of them where the group cannot write."""
+    """They are root on the machine; where the group cannot write, its members do not matter."""
     open_to_group = replace(GOOD, socket=SocketFacts("/s", 0o660, "docker", ("ann", "ben")))
     closed = replace(GOOD, socket=SocketFacts("/s", 0o600, "docker", ("ann", "ben")))
 
@@ -134,8 +134,8 @@ def test_members_of_the_sockets_group_are_named() -> None:
     assert line(closed, "engine's socket").level == "ok"
 
 
-def test_nothing_known_is_nothing_good() -> None:
-    """An engine that says nothing has no filter, no profile and no quota."""
+def test_unknown_facts_do_not_count_as_good() -> None:
+    """An engine that reports nothing has no filter, no profile and no quota."""
     found = {each.name: each.level for each in judge(MachineFacts(engine=EngineFacts.parse({})))}
 
     assert found["seccomp"] == "weak"
@@ -144,7 +144,7 @@ def test_nothing_known_is_nothing_good() -> None:
 
 
 def test_engines_that_remap_users_are_known() -> None:
-    """By what they say of themselves, with or without options of the option."""
+    """By their own report, with or without arguments of the option."""
     assert remaps_users({"SecurityOptions": ["name=seccomp,profile=default", "name=userns"]})
     assert remaps_users({"SecurityOptions": ["name=rootless"]})
     assert not remaps_users({"SecurityOptions": ["name=seccomp,profile=/userns", "name=cgroupns"]})

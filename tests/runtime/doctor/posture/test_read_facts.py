@@ -16,7 +16,7 @@ MOUNTS = [
 
 
 def test_quotas_are_those_of_the_mount_a_folder_is_on() -> None:
-    """Neither of a mount above it nor of one whose name only begins alike."""
+    """Neither of a mount above it nor of one with a similar prefix."""
     assert read_facts.has_quota(Path("/var/lib/docker"), MOUNTS)
     assert read_facts.has_quota(Path("/var/lib/docker/overlay2"), MOUNTS)
     assert not read_facts.has_quota(Path("/var/lib/docker two"), MOUNTS)
@@ -30,15 +30,15 @@ def test_the_last_mount_on_a_folder_counts() -> None:
 
 
 def test_switches_are_read_by_name(tmp_path: Path) -> None:
-    """What the kernel does not have is left out."""
+    """Switches that the kernel lacks are left out."""
     (tmp_path / "kernel/yama").mkdir(parents=True)
     (tmp_path / "kernel/yama/ptrace_scope").write_text("1\n")
 
     assert read_facts.sysctls(tmp_path) == {"kernel.yama.ptrace_scope": "1"}
 
 
-def test_only_what_is_not_mitigated_is_a_weakness(tmp_path: Path) -> None:
-    """As the kernel words it; a kernel that does not tell is not one without weaknesses."""
+def test_only_unmitigated_vulnerabilities_are_weaknesses(tmp_path: Path) -> None:
+    """As the kernel words it; a kernel without a report is not one without weaknesses."""
     for name, text in (("mds", "Not affected"), ("l1tf", "Mitigation: PTE"), ("srbds", "Vulnerable: x")):
         (tmp_path / name).write_text(text + "\n")
 
@@ -47,7 +47,7 @@ def test_only_what_is_not_mitigated_is_a_weakness(tmp_path: Path) -> None:
 
 
 def test_the_home_is_seen_with_its_mode(tmp_path: Path) -> None:
-    """And whether it belongs to the user who asks."""
+    """And whether it belongs to the calling user."""
     tmp_path.chmod(0o750)
     found = read_facts.home_facts(tmp_path)
 
@@ -57,7 +57,7 @@ def test_the_home_is_seen_with_its_mode(tmp_path: Path) -> None:
 
 
 def test_a_socket_is_seen_with_its_group(tmp_path: Path) -> None:
-    """A group without a name is known by its number; a socket that is not there is nobody's."""
+    """A group without a name is known by its number; a missing socket belongs to no one."""
     path = tmp_path / "s"
     path.touch(0o660)
     os.chown(path, -1, 54321)

@@ -36,7 +36,7 @@ def test_a_new_difference_is_a_change() -> None:
 
 
 def test_an_earlier_difference_counts_if_its_times_changed() -> None:
-    """A file that the earlier table has is judged by its time of change and size, not by the image."""
+    """A file in the earlier table is judged by its change time and size, not by the image."""
     before = {
         "/same": entry("new", 5),
         "/again": entry("new", 5),
@@ -49,7 +49,7 @@ def test_an_earlier_difference_counts_if_its_times_changed() -> None:
 
 
 def test_a_deletion_is_reported_once() -> None:
-    """What was gone before is not told again, and a folder that is gone stands for what was in it."""
+    """Earlier deletions are not reported again, and a deleted folder stands for its content."""
     before = {
         "/old": entry("deleted"),
         "/d": folder(1, "new"),
@@ -63,15 +63,15 @@ def test_a_deletion_is_reported_once() -> None:
     assert found["/d"].folder
 
 
-def test_folders_are_reported_only_on_their_own() -> None:
-    """A changed folder is no news; a new one is, if nothing is in it."""
+def test_folders_are_reported_only_when_new_and_empty() -> None:
+    """A changed folder is not reported; a new one is, if it is empty."""
     now = {"/w": folder(), "/w/new": folder(1, "new"), "/w/full": folder(1, "new"), "/w/full/x": entry("new")}
 
     assert changes_of(compare({}, now)) == {"/w/new": "new", "/w/full/x": "new"}
 
 
 def test_since_a_time() -> None:
-    """With a time, earlier changes are left out; for what is gone, the time of its folder counts."""
+    """With a time, earlier changes are left out; for deleted files, the time of their folder counts."""
     now = {
         "/w": folder(20),
         "/w/early": entry("new", 5),
@@ -85,7 +85,7 @@ def test_since_a_time() -> None:
 
 
 def test_spans_are_joined() -> None:
-    """What came and went in between is nothing; what was new stays new; what came back is changed."""
+    """A file made and deleted in between is no change; a new one stays new; a restored one is changed."""
     earlier = {
         "/a": FileChange("/a", "new"),
         "/b": FileChange("/b", "new"),
@@ -116,8 +116,8 @@ def test_spans_are_joined() -> None:
         "/w/node_modules/.package-lock.json",
     ],
 )
-def test_noise(path: str) -> None:
-    """Caches, histories, books of package managers and our own state are nobody's work."""
+def test_noise_is_left_out(path: str) -> None:
+    """Caches, histories, databases of package managers and our own state are no one's work."""
     assert noise(path)
 
 
@@ -126,12 +126,12 @@ def test_noise(path: str) -> None:
     ["/w/app.py", "/root/.bashrc", "/etc/hosts", "/tmp/x", "/w/cache/a", "/var/log/app.log", "/srv/dev/a"],
 )
 def test_work_is_not_noise(path: str) -> None:
-    """What somebody may have written by hand is always told."""
+    """Files that a person may have written by hand are always reported."""
     assert not noise(path)
     assert sift([FileChange(path, "new")]) == ([FileChange(path, "new")], 0)
 
 
-def test_few_files_are_named() -> None:
+def test_a_few_files_are_all_listed() -> None:
     """Below the limit, every file has its line."""
     lines = collapse([FileChange("/w/a", "new", 5), FileChange("/w/d/b", "changed")], 10)
 
@@ -139,7 +139,7 @@ def test_few_files_are_named() -> None:
 
 
 def test_many_files_become_folders_and_single_edits_stay_visible() -> None:
-    """A folder of hundreds is one line with counts and bytes; what lies apart keeps its name."""
+    """A folder of hundreds is one line with counts and bytes; files elsewhere keep their names."""
     many = [FileChange(f"/w/build/{n // 10}/{n}", "new", 10) for n in range(300)]
     lines = collapse([*many, FileChange("/w/src/app.py", "changed"), FileChange("/etc/hosts", "changed")], 8)
 
@@ -151,14 +151,14 @@ def test_many_files_become_folders_and_single_edits_stay_visible() -> None:
 
 
 def test_the_inside_of_a_repository_is_one_line() -> None:
-    """Nobody reads the objects of git or the files of a virtual environment one by one."""
+    """No one reads the objects of git or the files of a virtual environment one by one."""
     lines = collapse([FileChange(f"/w/.git/objects/{n}", "new", 1) for n in range(3)], 20)
 
     assert [(line.path, line.new) for line in lines] == [("/w/.git/", 3)]
 
 
 def test_a_limit_of_one_still_says_something() -> None:
-    """However small the limit, the number of files is told."""
+    """However small the limit, the number of files is reported."""
     (line,) = collapse([FileChange(f"/{n}/x", "new") for n in range(9)], 1)
 
     assert (line.path, line.new) == ("/", 9)

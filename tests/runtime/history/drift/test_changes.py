@@ -49,7 +49,7 @@ SERVER = process(20, "node server.js", 50.0, (3000,), origin="c2")
 
 
 def test_processes_that_began_and_ended() -> None:
-    """New ones are told with their ports, those that are gone, too; the session's own are not."""
+    """New ones are reported with their ports, ended ones as well; the session's own are not."""
     before = held(process(1, "init", role="supervisor"), process(10, "python3", 5.0, (8000,)))
     now = held(process(1, "init", role="supervisor"), SERVER, process(9, "bash", role="shell"))
 
@@ -60,8 +60,8 @@ def test_processes_that_began_and_ended() -> None:
     ]
 
 
-def test_a_number_that_was_given_out_again() -> None:
-    """In one generation the start time tells; after a restore only the command can."""
+def test_a_reused_pid_is_another_process() -> None:
+    """In one generation the start time decides; after a restore only the command can."""
     old, new = process(20, "sleep 5", 1.0), process(20, "sleep 6", 90.0)
 
     assert [one.change for one in changes.processes(held(old), held(new))] == ["new", "deleted"]
@@ -70,8 +70,8 @@ def test_a_number_that_was_given_out_again() -> None:
     assert len(changes.processes(held(old), held(new, generation=1))) == 2
 
 
-def test_ports_of_a_process_that_stays() -> None:
-    """A server that listens elsewhere is told with what it opened and closed."""
+def test_changed_ports_of_a_process_are_reported() -> None:
+    """A server that listens elsewhere is reported with the ports it opened and closed."""
     before, now = held(process(20, "node", 1.0, (1, 2))), held(process(20, "node", 1.0, (2, 3)))
 
     (found,) = changes.processes(before, now)
@@ -79,7 +79,7 @@ def test_ports_of_a_process_that_stays() -> None:
 
 
 def test_changes_in_a_shell() -> None:
-    """Directory, umask, variables and functions, with both values; the daily ones follow from others."""
+    """Directory, umask, variables and functions, with both values; ordinary ones follow from others."""
     before = shell(7, "/a", 0o022, {"A": value("1"), "B": value("1"), "PWD": value("/a")}, {"f": value(None)})
     now = shell(7, "/b", 0o077, {"A": value("2"), "C": value("3", "x"), "PWD": value("/b")}, {})
 
@@ -97,8 +97,8 @@ def test_changes_in_a_shell() -> None:
     ]
 
 
-def test_long_values_and_arrays_are_reported_by_what_they_are() -> None:
-    """A digest tells that they changed; their size is what there is to show."""
+def test_long_values_and_arrays_are_reported_by_size() -> None:
+    """A digest shows that they changed; their size is all there is to show."""
     before = shell_with(a=Value("a", 3, "x"), s=value("***", digest="1"))
     now = shell_with(a=Value("a", 4, "y"), s=value("***", digest="2"))
 
@@ -106,13 +106,13 @@ def test_long_values_and_arrays_are_reported_by_what_they_are() -> None:
     assert [(one.old, one.new) for one in found] == [("(3 elements)", "(4 elements)"), ("***", "***")]
 
 
-def test_a_shell_nothing_is_known_of_is_not_compared() -> None:
+def test_a_shell_without_known_state_is_not_compared() -> None:
     """A shell of another kind writes no state; that is not the loss of all variables."""
     assert changes.shells({"m": shell_with(A=value("1"))}, {"m": shell(9)}) == []
 
 
 def test_names_of_kernels() -> None:
-    """Names that are new, gone or something else; a restart is told; a busy kernel's are not known."""
+    """New, removed and changed names; a restart is reported; a busy kernel's names are not known."""
     before = held(kernel=HeldKernel(epoch=1, names={"x": ("int", "1"), "gone": ("str", "")}))
     now = held(kernel=HeldKernel(epoch=2, names={"x": ("int", "2"), "df": ("DataFrame 3x4", "")}))
 
@@ -127,7 +127,7 @@ def test_names_of_kernels() -> None:
 
 
 def test_holdings_survive_the_wire() -> None:
-    """What is kept with a snapshot is what was told."""
+    """The state kept with a snapshot is the reported one."""
     all_of_it = held(
         SERVER,
         shell=shell_with(A=value("1", "x")),
@@ -183,7 +183,7 @@ ENTRIES: list[dict[str, Any]] = [
 
 
 def test_authors_by_time() -> None:
-    """A time belongs to all that ran then; without any, nobody is named."""
+    """All commands running at a time are its authors; without any, there is no author."""
     known = authors(ENTRIES)
 
     assert known.at(11.0) == (1,)
@@ -194,14 +194,14 @@ def test_authors_by_time() -> None:
     assert (known.by_seq[1].text, known.by_seq[4].actor) == ("make …", "person:ann")
 
 
-def test_the_tick_of_the_kernel_is_allowed_for() -> None:
+def test_times_may_be_off_by_a_tick() -> None:
     """A file's time may be a tick older than the command that wrote it, but an exact match is preferred."""
     assert authors(ENTRIES).at(9.99) == (1,)
     assert authors(ENTRIES).at(20.0) == (4,)
 
 
 def test_people_are_named_where_no_command_ran() -> None:
-    """Somebody who was attached did it, if nothing else was at work."""
+    """An attached person is the author, if nothing else was at work."""
     attached = [{"seq": 1, "at": 1.0, "kind": "attached", "shell": "main", "actor": "person:ann"}]
 
     assert authors(attached).at(5.0) == (1,)
@@ -209,7 +209,7 @@ def test_people_are_named_where_no_command_ran() -> None:
 
 
 def test_the_author_of_a_name() -> None:
-    """The last command that touched a variable or name, after the moment."""
+    """The last command that touched a variable or name, after the starting point."""
     found = by_name(ENTRIES, 3, authors(ENTRIES))
 
     assert found == {
@@ -219,8 +219,8 @@ def test_the_author_of_a_name() -> None:
     }
 
 
-def test_the_past_is_the_present_with_its_changes_taken_back() -> None:
-    """At an entry, variables, directory and names were as before all later entries; processes, too."""
+def test_the_past_is_the_present_without_later_changes() -> None:
+    """At an entry, variables, directory and names were as before all later entries; also processes."""
     now = held(
         SERVER,
         process(7, "init", 1.0),
@@ -237,7 +237,7 @@ def test_the_past_is_the_present_with_its_changes_taken_back() -> None:
 
 
 def test_a_restore_gives_processes_new_start_times() -> None:
-    """What runs without a known command, and has the time of the restore, may be older than the moment."""
+    """A process without a known command, started at the restore, may be older than the starting point."""
     restored = {"seq": 11, "at": 90.0, "kind": "woken", "event": "restored"}
     now = held(process(7, "old", 89.9), process(8, "new", 95.0))
     past = rewind(now, [*ENTRIES, restored], 3, 12.0, authors(ENTRIES))
@@ -246,7 +246,7 @@ def test_a_restore_gives_processes_new_start_times() -> None:
 
 
 def test_entries_of_another_form_are_passed_over() -> None:
-    """The journal lies in the session: what is wrong in it is not believed and breaks nothing."""
+    """The journal is writable by the session: invalid entries are not believed and break nothing."""
     wrong: list[dict[str, Any]] = [
         {"seq": "1", "at": 0, "kind": "command_started"},
         {"seq": 2, "kind": "command_started", "at": None},

@@ -53,7 +53,7 @@ TYPICAL = Drift(
 )
 
 
-def test_a_typical_change_in_few_words() -> None:
+def test_a_typical_change_is_a_short_text() -> None:
     """A package with its dependencies, a server and three edits: everything named once, in few words."""
     text = TYPICAL.text()
 
@@ -75,8 +75,8 @@ def test_a_typical_change_in_few_words() -> None:
     assert len(text) / 4 < 200
 
 
-def test_nothing_changed() -> None:
-    """That is said, too."""
+def test_no_change_is_reported() -> None:
+    """In words."""
     empty = Drift("work", Moment("#12", 1.0, 12), 2.0)
 
     assert empty.empty
@@ -158,13 +158,13 @@ NOW = datetime(2026, 3, 4, 12, 0, 0, tzinfo=UTC)
     ],
 )
 def test_times(text: str, seconds: int) -> None:
-    """How long ago, a time of today, a date, a moment."""
+    """How long ago, a time of today, a date, a point in time."""
     assert since.time_of(text, NOW) == NOW.timestamp() + seconds
 
 
 @pytest.mark.parametrize("text", ["", "soon", "m10", "25:00:00", "abc123", "10 x", "-5m"])
 def test_malformed_times(text: str) -> None:
-    """Names are not taken for times."""
+    """Names are not mistaken for times."""
     assert since.time_of(text, NOW) is None
 
 
@@ -191,7 +191,7 @@ POINTS = trail.points_by_id(
 )
 
 
-def test_the_way_from_a_snapshot_to_now() -> None:
+def test_the_path_from_a_snapshot_to_now() -> None:
     """In one container from the snapshot, in a restored one from its start, else over those in between."""
     assert trail.to_snapshot(POINTS["a1"], "a", None, POINTS) == [Span("a1", None)]
     assert trail.to_snapshot(POINTS["a1"], "b", "a1", POINTS) == [Span(None, None)]
@@ -203,13 +203,13 @@ def test_the_way_from_a_snapshot_to_now() -> None:
     ("wanted", "session", "base"), [("a2", "b", "a1"), ("b1", "a", None), ("a2", "c", "b1")]
 )
 def test_a_snapshot_of_another_timeline(wanted: str, session: str, base: str | None) -> None:
-    """What lies not in the past of the session is refused: there is nothing to compare."""
+    """A snapshot outside of the session's past is refused: there is nothing to compare."""
     with pytest.raises(InvalidArgument, match="not in the past"):
         trail.to_snapshot(POINTS[wanted], session, base, POINTS)
 
 
 def test_a_gap_in_the_lineage() -> None:
-    """A snapshot in between that was removed, and one of an older version, are named."""
+    """A removed snapshot in between, and one of an older version, are named."""
     without = {key: point for key, point in POINTS.items() if key != "b1"}
     with pytest.raises(InvalidArgument, match="b1, which lies in between, was removed"):
         trail.to_snapshot(POINTS["a1"], "c", "b1", without)
@@ -217,7 +217,7 @@ def test_a_gap_in_the_lineage() -> None:
         trail.to_snapshot(POINTS["old"], "a", None, POINTS)
 
 
-def test_the_way_from_a_time_to_now() -> None:
+def test_the_path_from_a_time_to_now() -> None:
     """From the last point that is not later; from the image if there is none."""
     assert trail.to_time(15.0, "a", None, POINTS) == [Span("a1", None)]
     assert trail.to_time(7.0, "a", None, POINTS) == [Span(None, None)]
@@ -228,7 +228,7 @@ def test_the_way_from_a_time_to_now() -> None:
 
 
 def test_a_baseline_is_kept(tmp_path: object) -> None:
-    """What was written is read; without one there is none; a damaged one is an error that says so."""
+    """The written one is read; without one there is none; a damaged one is an error that says so."""
     from pathlib import Path
 
     folder = Path(str(tmp_path))
@@ -249,7 +249,7 @@ def test_a_baseline_is_kept(tmp_path: object) -> None:
 
 
 def test_an_entry_of_the_journal_in_one_line() -> None:
-    """What a command changed is told by names, also where the session put something else there."""
+    """Changes by a command are reported by name, also where the session wrote something else there."""
 
     def line_of(told: dict[str, object]) -> str:
         return entry_text.line(

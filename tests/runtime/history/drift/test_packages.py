@@ -43,7 +43,7 @@ def test_an_uninstalled_package() -> None:
 
 
 def test_packages_of_other_managers() -> None:
-    """Debian's, npm's top level, gems and binaries of cargo and go are told by their paths."""
+    """Debian's, npm's top level, gems and binaries of cargo and go are recognized by their paths."""
     found = find(
         [
             change("/var/lib/dpkg/info/jq.list"),
@@ -68,7 +68,7 @@ def test_packages_of_other_managers() -> None:
 
 
 def test_versions_are_filled_in() -> None:
-    """The guest tells new versions and what a log says; what was known at the moment tells old ones."""
+    """The guest reports new versions and those of a log; the snapshot's record has the old ones."""
     found = find([change("/var/lib/dpkg/info/jq.list", "changed"), change("/w/node_modules/a/package.json")])
     jq, a = found
 
@@ -84,7 +84,7 @@ def test_a_removed_debian_package() -> None:
 
 
 def test_files_of_packages_are_counted_not_listed() -> None:
-    """What a package brought is its own; what was edited in it has no owner and is told."""
+    """A package owns the files it brought; edits in it have no owner and are reported."""
     found = find([change(f"{SITE}/idna-3.4.dist-info/RECORD")])
     key = found[0].key
     owned = FileChange(f"{SITE}/idna/core.py", "new", owner=key)

@@ -27,12 +27,12 @@ def test_commands_are_counted_and_the_first_are_shown() -> None:
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
-    """What a session wrote is made fit to be shown."""
+    """Output of a session is made safe to show."""
     assert "\x1b" not in summed([_entry(1, "echo \x1b]0;x\x07")]).text
 
 
-def test_a_stretch_goes_through_the_sessions_of_a_line() -> None:
-    """From behind one entry up to another; what happened in other timelines is not in it."""
+def test_a_stretch_crosses_the_sessions_of_a_line() -> None:
+    """From after one entry to another; events of other timelines are not in it."""
     entries = [_entry(n, f"s{n}") for n in range(1, 8)] + [_entry(n, f"t{n}", "t") for n in range(5, 9)]
     told = Told(entries, {"t": Branch("s", 4, 4.0)})
 

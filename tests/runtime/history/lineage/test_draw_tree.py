@@ -41,7 +41,7 @@ def _lineage(snapshots: list[Any], sessions: list[Any], **ran: Ran) -> Lineage:
 
 
 def test_successors_are_below_and_branches_to_the_right() -> None:
-    """The session's own line stays in its column, whatever was made of it in between."""
+    """The session's own line stays in its column, whatever copies were made in between."""
     found = _lineage(
         [_taken("a", None, at=1), _taken("b", "a", at=5), _taken("t1", "a", "t", at=3)],
         [_session("s", "b"), _session("t", "t1", at=2), _session("old", "a", at=2, state="dead")],
@@ -66,7 +66,7 @@ def test_successors_are_below_and_branches_to_the_right() -> None:
 
 
 def test_a_snapshot_says_why_it_is_there() -> None:
-    """Somebody's reason, or what its policy saw; pins and damage, too."""
+    """A person's reason, or its policy's trigger; also pins and damage."""
     rows = [
         _taken("a", None, details=SnapshotDetails({"auto": {"trigger": "risky", "what": "rm -r x"}})),
         _taken("b", "a", reason="before the \x1b[31mmigration", pinned=True),
@@ -82,8 +82,8 @@ def test_a_snapshot_says_why_it_is_there() -> None:
     assert why(odd) == "automatic: ?"
 
 
-def test_many_sessions_that_did_nothing_are_one_line() -> None:
-    """A fork into fifty does not hide the tree; those that did something are told apart."""
+def test_many_idle_sessions_are_one_line() -> None:
+    """A fork into fifty does not hide the tree; active ones are listed separately."""
     forks = [_session(f"try-{n}", "a", n, "running" if n % 2 else "suspended") for n in range(50)]
     found = _lineage([_taken("a", None)], [*forks, _session("s", "a")], **{"try-7": Ran(1, samples=("ls",))})
 
@@ -108,7 +108,7 @@ def test_a_line_of_hundreds_stays_a_column() -> None:
 
 @pytest.mark.parametrize("width", [80, 40, 20])
 def test_no_tree_is_wider_than_the_terminal(width: int) -> None:
-    """Branches of branches go on further down when there is no room; nothing is left out."""
+    """Branches of branches continue further down when there is no room; nothing is left out."""
     rows, at = [], 0
     for depth in range(60):
         rows.append(_taken(f"n{depth}", f"n{depth - 1}" if depth else None, f"s{depth}", at := at + 1))
@@ -127,14 +127,14 @@ def test_no_tree_is_wider_than_the_terminal(width: int) -> None:
 
 
 def test_a_damaged_lineage_is_drawn() -> None:
-    """Parents that are gone leave roots; a snapshot that is its own parent is a root."""
+    """Missing parents leave roots; a snapshot that is its own parent is a root."""
     lines = draw(_lineage([_taken("a", "gone"), _taken("b", "b")], [_session("s", "gone")]), _form())
 
     assert len(lines) == 3
 
 
 def test_the_part_of_a_session() -> None:
-    """Its past, what was taken of it, and what continues from these; not what others did elsewhere."""
+    """Its past, its snapshots, and what continues from these; not the work of others elsewhere."""
     found = _lineage(
         [_taken("a", None), _taken("b", "a", at=1), _taken("x", "a", "t", at=2), _taken("z", None, "u")],
         [_session("s", "b"), _session("t", "x"), _session("u", "z")],

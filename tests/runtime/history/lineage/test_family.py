@@ -26,7 +26,7 @@ CHAIN = [_taken("a", None), _taken("b", "a"), _taken("c", "b"), _taken("x", "a",
 
 
 def test_the_past_of_a_session_is_the_way_up_from_its_last_snapshot() -> None:
-    """The last one first; what was taken in a life that was left is not in it."""
+    """The last one first; snapshots of an abandoned life are not in it."""
     assert [row.id for row in family.line(_session(), CHAIN)] == ["c", "b", "a"]
     assert [row.id for row in family.line(_session("a", 1), CHAIN)] == ["a"]
 
@@ -36,8 +36,8 @@ def test_a_circle_in_the_store_ends() -> None:
     assert len(family.line(_session(), [_taken("a", "b"), _taken("b", "a")])) == 2
 
 
-def test_a_session_goes_back_to_its_own_snapshots_and_their_past() -> None:
-    """Also to those of a life that was left; those of others are refused."""
+def test_a_session_is_rewound_to_its_own_snapshots_and_their_past() -> None:
+    """Also to those of an abandoned life; those of others are refused."""
     fork = SessionRow("f", "fork", "running", "i", NOW, None, "b", 1)
     family.check(_session("a", 1), CHAIN[2], CHAIN)
     family.check(fork, CHAIN[0], CHAIN)
@@ -46,8 +46,8 @@ def test_a_session_goes_back_to_its_own_snapshots_and_their_past() -> None:
             family.check(fork, row, CHAIN)
 
 
-def test_a_snapshot_is_meant_by_its_place_in_the_past() -> None:
-    """@-1 is the last one; other texts are no places; there may be too few."""
+def test_a_snapshot_is_named_by_its_place_in_the_past() -> None:
+    """@-1 is the last one; other texts are not places; there may be too few."""
     found = [family.relative(text, _session(), CHAIN) for text in ("@-1", "@-3", "before", "@-0", "@1")]
 
     assert [row and row.id for row in found] == ["c", "a", None, None, None]

@@ -21,7 +21,7 @@ def _taken(identity: str, generation: int, of: str = "s") -> SnapshotRow:
 
 
 def test_the_first_snapshot_of_a_fresh_session_has_no_parent() -> None:
-    """There is nothing before it, whatever there is of other sessions."""
+    """There is nothing before it, whatever other sessions have."""
     assert parent.before(_session(), [_taken("a", 0, "other")]) is None
 
 
@@ -30,8 +30,8 @@ def test_a_snapshot_comes_after_the_last_one_of_its_session() -> None:
     assert parent.before(_session(), [_taken("a", 0), _taken("b", 0)]) == "b"
 
 
-def test_after_going_back_the_later_ones_are_not_before_it() -> None:
-    """The snapshot gone back to is the parent, not what was taken in the life that was left."""
+def test_after_a_rewind_later_snapshots_are_not_ancestors() -> None:
+    """The snapshot rewound to is the parent, not one of the abandoned life."""
     found = [_taken("a", 0), _taken("b", 0)]
 
     assert parent.before(_session(parent_snapshot_id="a", generation=1), found) == "a"
@@ -39,7 +39,7 @@ def test_after_going_back_the_later_ones_are_not_before_it() -> None:
 
 
 def test_a_removed_parent_is_replaced_by_the_one_before_it() -> None:
-    """The nearest that is still there is the parent."""
+    """The nearest that still exists is the parent."""
     session = _session(parent_snapshot_id="gone", generation=1, details=SessionDetails({"ancestor": "a"}))
 
     assert parent.before(session, [_taken("a", 0)]) == "a"
