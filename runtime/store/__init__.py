@@ -1,1 +1,1 @@
-"""What is known about sessions, snapshots and operations, on disk."""
+"""The records of sessions, snapshots and operations, on disk."""

@@ -1,6 +1,6 @@
-"""The database of a home: opened, brought to the present shape, read and written in transactions.
+"""The database of a home: opened, migrated to the present schema, read and written in transactions.
 
-Owns SQLite and its errors; knows nothing of what is kept.
+Owns SQLite and its errors; knows nothing of the contents.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine, event
 from holdfast.errors import StoreError
 from holdfast.runtime.store import faults, schema
 
-# A writer holds the lock for one small transaction and an fsync; a minute means trouble.
+# # A writer holds the lock for one small transaction and an fsync; a minute means trouble.
 BUSY_SECONDS = 60
 
 
@@ -46,13 +46,13 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection to read by."""
+        """Open a connection for reading."""
         with faults.translated(self._path), self._engine.connect() as db:
             yield db
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction, which nobody else writes meanwhile."""
+        """Open a transaction; no other process writes meanwhile."""
         # The lock is taken at the start: two writers that both began by reading could only fail.
         with (
             faults.translated(self._path),
@@ -73,7 +73,7 @@ def _prepare(engine: Engine, path: Path) -> None:
             hint="upgrade holdfast, or set HOLDFAST_HOME to another folder",
         )
     with engine.connect() as db, db.execution_options(immediate=True).begin():
-        # Another process may have been faster.
+        # # Another process may have been faster.
         version = db.exec_driver_sql("PRAGMA user_version").scalar_one()
         if version == 0:
             schema.metadata.create_all(db, checkfirst=True)

@@ -1,6 +1,6 @@
-"""One entry of a journal, and how one is read from what a session wrote.  Pure.
+"""One entry of a journal, and its parsing from what a session wrote.  Pure.
 
-The session is not trusted: a line of another form is no entry.
+The session is not trusted: a line of another form is not an entry.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ _OWN = ("seq", "at", "kind", "actor")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing that happened.
+    """Something that happened.
 
-    `seq` numbers the entries of a line of sessions; what this host wrote down itself (`host`) has the number
-    of the entry it came after. `at` is in seconds of the Unix clock. `current` is false for what happened in
-    another timeline: after the moment the asked session was restored from, or in a fork. `details` depend on
-    the kind.
+    `seq` numbers the entries of a line of sessions; entries of this host (`host`) have the number of the
+    entry they came after. `at` is in Unix seconds. `current` is false for what happened in another timeline:
+    after the point that the session was restored from, or in a fork. `details` depend on the kind.
     """
 
     session_id: str
@@ -44,7 +43,7 @@ class Entry:
         return datetime.fromtimestamp(self.at, UTC)
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it in one table."""
+        """Return all fields in one table."""
         return {
             "seq": self.seq,
             "at": self.at,
@@ -71,7 +70,7 @@ class Told:
 
 
 def told(line: bytes) -> Told | None:
-    """The entry that a line holds, or None if it holds none."""
+    """Parse a line; None if it is not an entry."""
     if len(line) > MAX_LINE:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Errors of the database, said in one line that names the file and the way out."""
+"""Errors of the database, in one line that names the file and the remedy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from holdfast.errors import HoldfastError, StoreError
 
-# What SQLite says, and what to do about it; the first that fits.
+# # SQLite's messages, and what to do; the first match counts.
 ADVICE = (
     ("disk is full", "free some disk space; `holdfast rm`, `rmi` and `gc` work on a full disk"),
     ("disk i/o error", "check the disk: free space, quota, health"),
@@ -25,7 +25,7 @@ ADVICE = (
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Turn what SQLAlchemy raises into StoreError. What breaks a uniqueness rule passes."""
+    """Turn what SQLAlchemy raises into StoreError. Violations of uniqueness pass."""
     try:
         yield
     except (IntegrityError, HoldfastError):

@@ -1,4 +1,4 @@
-"""Entries of journals in the store, and where sessions branched off."""
+"""Journal entries in the store, and the points where sessions branched off."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from holdfast.runtime.store.entry import Told
 from holdfast.runtime.store.timelines import Branch
 
 BATCH = 2000
-"""Entries that are written in one transaction, about 20 ms."""
+"""Entries written in one transaction, about 20 ms."""
 PAGE = 500
-"""Entries that are in memory while they are read."""
+"""Entries held in memory while reading."""
 ROW = 64
-"""Bytes of an entry besides its body, in the table and its index."""
+"""Bytes of an entry in addition to its body, in the table and its index."""
 
 
 @dataclass(frozen=True, slots=True)
 class EntryRow:
-    """One entry as it is kept; `id` grows with the order of writing."""
+    """One entry as it is stored; `id` grows with the order of writing."""
 
     id: int
     session_id: str
@@ -39,10 +39,10 @@ class EntryRow:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which entries are read; what is None is not asked for.
+    """A filter of entries; None does not filter.
 
-    `after`: behind that number; what the host did has the number of the entry before it, so it comes behind.
-    `actor`: that one, or all of that kind. `since`: seconds of the Unix clock.
+    `after`: later than that number; a host entry has the number of the entry before it, so it comes after it.
+    `actor`: that one, or all of that kind. `since`: Unix seconds.
     """
 
     after: int | None = None
@@ -51,7 +51,7 @@ class Wanted:
     since: float | None = None
 
     def conditions(self) -> list[ColumnElement[bool]]:
-        """As the database takes them."""
+        """Return the filter as conditions for the database."""
         table = schema.entries
         found: list[ColumnElement[bool]] = []
         if self.after is not None:
@@ -67,21 +67,21 @@ class Wanted:
 
 
 class Entries:
-    """What the store knows of journals."""
+    """The journals in the store."""
 
     def __init__(self, database: Database) -> None:
         self._reading = database.reading
         self._writing = database.writing
 
     def last(self, session_id: str) -> int:
-        """Number of the newest entry that is kept of what a session wrote; 0 if there is none."""
+        """Return the number of the newest entry of a session's own; 0 if there is none."""
         with self._reading() as db:
             return self._last(db, session_id)
 
     def take(self, session_id: str, found: Iterable[Told]) -> int:
-        """Keep what a session wrote, except what is kept already. Returns how many are new.
+        """Store a session's entries, except those that are stored already. Return how many are new.
 
-        In several transactions: others write to the database, too.
+        Uses several transactions, since others also write to the database.
         """
         count, source = 0, iter(found)
         while batch := list(islice(source, BATCH)):
@@ -121,7 +121,7 @@ class Entries:
         body: Mapping[str, Any],
         position: int | None = None,
     ) -> None:
-        """Write down what this host did, behind an entry of the session or its newest."""
+        """Record what this host did, after an entry of the session or its newest."""
         with self._writing() as db:
             seq = self._place(db, session_id) if position is None else position
             values = {"session_id": session_id, "seq": seq, "host": True, "at": at, "kind": kind}
@@ -137,9 +137,9 @@ class Entries:
         actor: str,
         most: int,
     ) -> None:
-        """Write down times and bodies behind the session's newest entry, in one transaction.
+        """Record times and bodies after the session's newest entry, in one transaction.
 
-        The host's entries of that kind beyond the newest `most` are forgotten.
+        Of the host's entries of that kind, only the newest `most` are kept.
         """
         table = schema.entries
         mine = (table.c.session_id == session_id) & table.c.host & (table.c.kind == kind)
@@ -155,15 +155,15 @@ class Entries:
             db.execute(delete(table).where(mine & table.c.id.not_in(kept)))
 
     def of(self, session_ids: Iterable[str], kinds: Iterable[str] | None = None) -> list[EntryRow]:
-        """The entries of some sessions, of some kinds or all, each session's in order."""
+        """Return the entries of some sessions, of some kinds or all, each session's in order."""
         return list(self.stream(session_ids, Wanted(kinds=kinds)))
 
     def stream(
         self, session_ids: Iterable[str], wanted: Wanted, *, by_time: bool = False, newest_first: bool = False
     ) -> Generator[EntryRow]:
-        """The entries of some sessions one after the other, in the order of their numbers or of time.
+        """Yield the entries of some sessions one by one, ordered by number or by time.
 
-        The database is read meanwhile, and not written: an iteration that is left early should be closed.
+        The database is read meanwhile, and cannot be written: close an iteration that is left early.
         """
         table = schema.entries
         order: list[Column[Any]] = [table.c.seq, table.c.host, table.c.id]
@@ -176,7 +176,7 @@ class Entries:
                 yield EntryRow(**{**row._mapping, "body": json.loads(row.body)})
 
     def weight(self, session_id: str) -> tuple[int, int]:
-        """How many entries are kept of what a session wrote, and how many bytes they take."""
+        """Return how many entries of a session's own are stored, and the bytes they take."""
         table = schema.entries
         mine = (table.c.session_id == session_id) & table.c.host.is_(False)
         total = func.coalesce(func.sum(func.length(table.c.body) + ROW), 0)
@@ -185,7 +185,7 @@ class Entries:
             return int(count), int(weight)
 
     def number_of(self, session_id: str, place: int) -> int:
-        """The number of the entry at a place, from 0, among those a session wrote; 0 if there is none."""
+        """Return the number of the entry at a position, from 0, among a session's own; 0 if there is none."""
         table = schema.entries
         mine = (table.c.session_id == session_id) & table.c.host.is_(False)
         query = select(table.c.seq).where(mine).order_by(table.c.seq).offset(place).limit(1)
@@ -193,14 +193,14 @@ class Entries:
             return int(db.execute(query).scalar() or 0)
 
     def drop(self, session_id: str, before: int) -> int:
-        """Forget what a session wrote before an entry. Returns how many entries that were."""
+        """Delete a session's entries before a number. Return how many."""
         table = schema.entries
         old = (table.c.session_id == session_id) & table.c.host.is_(False) & (table.c.seq < before)
         with self._writing() as db:
             return db.execute(delete(table).where(old)).rowcount
 
     def bytes(self) -> int:
-        """Bytes the whole database uses."""
+        """Return the bytes that the whole database uses."""
         with self._reading() as db:
             pages, free, size = (
                 int(db.exec_driver_sql(f"PRAGMA {name}").scalar_one())
@@ -209,14 +209,14 @@ class Entries:
         return (pages - free) * size
 
     def forget(self, session_id: str) -> None:
-        """Forget all entries of a session, also the host's."""
+        """Delete all entries of a session, including the host's."""
         with self._writing() as db:
             db.execute(delete(schema.entries).where(schema.entries.c.session_id == session_id))
 
     # Branches.
 
     def branch(self, session_id: str, snapshot_id: str, branch: Branch) -> None:
-        """Write down where a new session goes on from."""
+        """Record where a new session continues from."""
         with self._writing() as db:
             db.execute(delete(schema.branches).where(schema.branches.c.session_id == session_id))
             values = {"parent_session_id": branch.parent, "position": branch.position, "at": branch.at}
@@ -225,13 +225,13 @@ class Entries:
             )
 
     def moved(self, session_id: str, position: int) -> None:
-        """Correct where a session branched off: its first own entry tells it exactly."""
+        """Correct where a session branched off: its own first entry is exact."""
         table = schema.branches
         with self._writing() as db:
             db.execute(update(table).where(table.c.session_id == session_id).values(position=position))
 
     def branches(self) -> dict[str, Branch]:
-        """Where sessions branched off, by session."""
+        """Return where sessions branched off, by session."""
         with self._reading() as db:
             return {
                 row.session_id: Branch(row.parent_session_id, row.position, row.at)
@@ -244,7 +244,7 @@ class Entries:
         return int(db.execute(select(func.coalesce(func.max(table.c.seq), 0)).where(mine)).scalar_one())
 
     def _place(self, db: Connection, session_id: str) -> int:
-        """Where a session without an entry of its own begins is where it branched off."""
+        """Return where a session without entries of its own begins: where it branched off."""
         table = schema.branches
         begun = select(table.c.position).where(table.c.session_id == session_id)
         return self._last(db, session_id) or int(db.execute(begun).scalar() or 0)

@@ -1,8 +1,8 @@
-"""Sessions that went back to an earlier moment: what they did since then is an earlier life of theirs.
+"""Sessions that went back to an earlier point: what they did since then is an earlier life of theirs.
 
-The numbers of journal entries go on from the moment gone back to, so the entries of the life that is left get
-an id of their own: `lives` in the session's details tells which, `life` in the details of a snapshot in which
-of them it was taken, if not in the present one.
+Journal entries are numbered from the point gone back to, so the entries of the old life get an id of their
+own. `lives` in the session's details lists these; `life` in the details of a snapshot is the one it was taken
+in, if not the present one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Lives:
-    """Where sessions go back, in one step each."""
+    """Starts new lives of sessions, each in one step."""
 
     def __init__(self, database: Database) -> None:
         self._writing = database.writing
@@ -33,9 +33,9 @@ class Lives:
         """Begin a session's new life, from a snapshot; return the id of the old one.
 
         Args:
-            session: as it was.
-            snapshot: what it goes back to.
-            columns: of the session, in its new life.
+            session: its old row.
+            snapshot: the snapshot it goes back to.
+            columns: columns of the session in its new life.
         """
         old, now = ids.new_id(), time.time()
         with self._writing() as db:
@@ -74,7 +74,7 @@ class Lives:
                 db.execute(update(snapshots).where(snapshots.c.id == row.id).values(details=changed))
 
     def _branch(self, db: Connection, snapshot: SnapshotRow, now: float) -> Branch | None:
-        """Where the new life branches off; None if the snapshot does not tell."""
+        """Return where the new life branches off; None if the snapshot does not say."""
         table = schema.snapshots
         details = SnapshotDetails(
             db.execute(select(table.c.details).where(table.c.id == snapshot.id)).scalar_one()

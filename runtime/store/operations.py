@@ -1,6 +1,6 @@
-"""Operations: what a process set out to do with sessions and snapshots, until it is done or undone.
+"""Operations: what a process intends to do with sessions and snapshots, until it is done or undone.
 
-Knows nothing of how anything is undone.
+Knows nothing of how operations are undone.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Operations:
         return row
 
     def update(self, operation_id: str, **changes: Any) -> OperationRow:
-        """Change session_id, snapshot_id or details of an operation that is under way."""
+        """Change session_id, snapshot_id or details of an operation in progress."""
         table = schema.operations
         with self._db.writing() as db:
             db.execute(update(table).where(table.c.id == operation_id).values(**changes))
@@ -68,7 +68,7 @@ class Operations:
         """Make what an operation made valid and end it, in one step: from here on there is nothing to undo.
 
         Args:
-            operation_id: of an operation that is under way.
+            operation_id: an operation in progress.
             sessions: columns to change, by the session's id.
             snapshots: columns to change, by the snapshot's id.
         """
@@ -81,25 +81,25 @@ class Operations:
             db.execute(ended.values(state="done", ended_at=datetime.now(UTC)))
 
     def end(self, operation_id: str, state: OperationState) -> None:
-        """Record that an operation is done, or failed and was undone; one that has ended stays as it is."""
+        """Record that an operation is done, or failed and was undone; an ended one stays unchanged."""
         table = schema.operations
         with self._db.writing() as db:
             ended = update(table).where((table.c.id == operation_id) & (table.c.state == "intent"))
             db.execute(ended.values(state=state, ended_at=datetime.now(UTC)))
 
     def count_ended(self, before: datetime) -> int:
-        """How many ended before a time: they are kept for a while, so that people can see what happened."""
+        """Count the operations that ended before a time: they are kept for a while, for people."""
         with self._db.reading() as db:
             found = db.execute(select(func.count()).select_from(schema.operations).where(_ended(before)))
             return int(found.scalar_one())
 
     def forget_ended(self, before: datetime) -> None:
-        """Delete those that ended before a time."""
+        """Delete operations that ended before a time."""
         with self._db.writing() as db:
             db.execute(delete(schema.operations).where(_ended(before)))
 
     def open(self) -> list[OperationRow]:
-        """Operations that neither ended nor were undone, oldest first."""
+        """Return operations that have neither ended nor been undone, oldest first."""
         table = schema.operations
         query = select(table).where(table.c.state == "intent").order_by(table.c.started_at)
         with self._db.reading() as db:

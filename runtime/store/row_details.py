@@ -1,6 +1,6 @@
-"""What is kept about a session, a snapshot or an operation beside its columns.  Pure.
+"""Details of sessions, snapshots and operations that have no column of their own.  Pure.
 
-Each is a JSON object of its row. Rows of older versions lack what was not kept then.
+Each is a JSON object in its row. Rows of older versions lack later keys.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ class _Details(dict[str, Any]):
 
 
 class SnapshotKeys(TypedDict, total=False):
-    """What is kept about a snapshot. None drops it.
+    """The keys of a snapshot's details. None removes one.
 
-    `auto` says what took it if nobody asked; `base` the snapshot its container was made from, empty for the
-    plain image; `life` the earlier life of its session it is of; `note` how its session stood still.
+    `auto` names the trigger of an automatic snapshot; `base` is the snapshot its container was made from,
+    empty for the plain image; `life` the earlier life of its session it belongs to; `note` how its session
+    was still.
     """
 
     generation: int
@@ -58,20 +59,20 @@ class SnapshotKeys(TypedDict, total=False):
 
 
 class SnapshotDetails(_Details):
-    """Those of a snapshot."""
+    """The details of a snapshot."""
 
     @classmethod
     def of(cls, **kept: Unpack[SnapshotKeys]) -> SnapshotDetails:
-        """Those of a new one."""
+        """Return the details of a new snapshot."""
         return cls()._with(kept)
 
     def plus(self, **changes: Unpack[SnapshotKeys]) -> SnapshotDetails:
-        """Those and others."""
+        """Return these details and others."""
         return self._with(changes)
 
     @property
     def moment(self) -> Moment:
-        """Empty if it was taken by an old version."""
+        """The end of the session's records; empty if an old version took the snapshot."""
         found = self._table("moment") or {}
         seq, at, offsets = found.get("journal_seq"), found.get("at"), found.get("offsets")
         return Moment(
@@ -82,12 +83,12 @@ class SnapshotDetails(_Details):
 
     @property
     def generation(self) -> int:
-        """The restores before it."""
+        """The number of restores before it."""
         return int(self.get("generation", 0))
 
     @property
     def auto(self) -> dict[str, Any] | None:
-        """What took it, if nobody asked."""
+        """The trigger of an automatic snapshot."""
         return self._table("auto")
 
     @property
@@ -97,12 +98,12 @@ class SnapshotDetails(_Details):
 
     @property
     def storage(self) -> dict[str, Any] | None:
-        """Bytes it takes: `raw`, `own`, `shared`, `besides`; and whether it is `packed`."""
+        """The bytes it takes: `raw`, `own`, `shared`, `besides`; and whether it is `packed`."""
         return self._table("storage")
 
     @property
     def damage(self) -> str:
-        """Why it cannot be used; empty if nothing is wrong."""
+        """Why it cannot be used; empty if it is intact."""
         return str(self.get("damage") or "")
 
     @property
@@ -112,7 +113,7 @@ class SnapshotDetails(_Details):
 
     @property
     def has_base(self) -> bool:
-        """Whether it is known what its container was made from."""
+        """True if it is known what its container was made from."""
         return "base" in self
 
     @property
@@ -127,41 +128,42 @@ class SnapshotDetails(_Details):
 
     @property
     def note(self) -> dict[str, Any] | None:
-        """How its session stood still."""
+        """How its session was still."""
         return self._table("note")
 
     @property
     def dropped(self) -> bool:
-        """Whether something of the session was left out."""
+        """True if some state of the session was left out."""
         return bool(self.get("dropped"))
 
     @property
     def inherited(self) -> SnapshotDetails:
-        """What is also true of a snapshot with the same content."""
+        """The details that also apply to a snapshot with the same content."""
         own = ("storage", "moment", "generation", "actor", "auto", "life", "failure")
         return SnapshotDetails({key: value for key, value in self.items() if key not in own})
 
     @property
     def listed(self) -> dict[str, Any]:
-        """What programs are told of it; what is not known is None.
+        """The details for programs; unknown ones are None.
 
-        Its session was frozen for `frozen_seconds`: None of files only, 0 if it was as in the last one.
+        Its session was frozen for `frozen_seconds`: None for files only, 0 if nothing had changed since the
+        last one.
         """
         names = ("actor", "auto", "failure", "generation", "frozen_seconds")
         return {key: self.get(key) for key in names}
 
     @property
     def portable(self) -> dict[str, Any]:
-        """What goes with it to another host."""
+        """The details that travel with it to another host."""
         names = ("moment", "failure", "dropped", "base", "frozen_seconds", "memory_bytes")
         return {key: self[key] for key in names if key in self}
 
 
 class SessionKeys(TypedDict, total=False):
-    """What is kept about a session. None drops it.
+    """The keys of a session's details. None removes one.
 
     `ancestor` is the snapshot before it, if the one its container was made from is gone; `capture_failed` the
-    code of the error of its last automatic capture; `refused` destinations it did not reach.
+    code of the error of its last automatic capture; `refused` destinations it was refused.
     """
 
     policy: Table | None
@@ -176,35 +178,35 @@ class SessionKeys(TypedDict, total=False):
 
 
 class SessionDetails(_Details):
-    """Those of a session."""
+    """The details of a session."""
 
     def plus(self, **changes: Unpack[SessionKeys]) -> SessionDetails:
-        """Those and others."""
+        """Return these details and others."""
         return self._with(changes)
 
     @property
     def policy(self) -> dict[str, Any] | None:
-        """What differs from the default policy."""
+        """The differences from the default policy."""
         return self._table("policy")
 
     @property
     def verification(self) -> dict[str, Any] | None:
-        """What was kept of its last restore."""
+        """The verification of its last restore."""
         return self._table("verification")
 
     @property
     def hooks(self) -> list[str]:
-        """What went wrong with its hooks."""
+        """The failures of its hooks."""
         return self._texts("hooks")
 
     @property
     def capture_failed(self) -> str | None:
-        """Why its last automatic capture failed, as a code."""
+        """The error code of its last automatic capture, if that failed."""
         return self.get("capture_failed")
 
     @property
     def refused(self) -> dict[str, Any] | None:
-        """Destinations it did not reach."""
+        """Destinations it was refused."""
         return self._table("refused")
 
     @property
@@ -219,22 +221,22 @@ class SessionDetails(_Details):
 
     @property
     def rewound(self) -> dict[str, Any]:
-        """When it last went back (`at`), and to which journal entry (`position`)."""
+        """When it was last rewound (`at`), and to which journal entry (`position`)."""
         return self._table("rewound") or {}
 
     @property
     def marked_unhealthy(self) -> bool:
-        """Whether a container of it did not answer."""
+        """True if a container of it did not answer."""
         return "unhealthy" in self
 
     def trouble(self, container: str | None) -> str:
-        """Why a container cannot be reached; empty if that is not known, or was so of an earlier one."""
+        """Return why a container cannot be reached; empty if it can, or if that was an earlier one."""
         mark = self._table("unhealthy")
         return str(mark["why"]) if mark and mark["container"] == container else ""
 
 
 class OperationKeys(TypedDict, total=False):
-    """What an operation needs to be finished or undone, also by another process."""
+    """The keys of an operation's details: what it takes to finish or undo it, even in another process."""
 
     session: str
     session_ids: list[str]
@@ -250,15 +252,15 @@ class OperationKeys(TypedDict, total=False):
 
 
 class OperationDetails(_Details):
-    """Those of an operation."""
+    """The details of an operation."""
 
     @classmethod
     def of(cls, **kept: Unpack[OperationKeys]) -> OperationDetails:
-        """Those of a new one."""
+        """Return the details of a new operation."""
         return cls()._with(kept)
 
     def plus(self, **changes: Unpack[OperationKeys]) -> OperationDetails:
-        """Those and others."""
+        """Return these details and others."""
         return self._with(changes)
 
     @property
@@ -268,45 +270,45 @@ class OperationDetails(_Details):
 
     @property
     def session_ids(self) -> list[str]:
-        """Sessions it makes."""
+        """The sessions it makes."""
         return self._texts("session_ids")
 
     @property
     def snapshot_ids(self) -> list[str]:
-        """Snapshots it makes."""
+        """The snapshots it makes."""
         return self._texts("snapshot_ids")
 
     @property
     def copies(self) -> tuple[str | None, list[str]]:
-        """The snapshot that sessions are made from to try something, and their names."""
+        """The snapshot of trial sessions, and their names."""
         return self.get("of"), self._texts("names")
 
     @property
     def aside(self) -> str:
-        """What is added to the names of what a rewind makes; empty before there is any."""
+        """The suffix of the names of what a rewind makes; empty before there is any."""
         return str(self.get("aside", ""))
 
     @property
     def snapshot(self) -> str:
-        """What a rewind goes back to."""
+        """The snapshot that a rewind goes back to."""
         return str(self["snapshot"])
 
     @property
     def old(self) -> str | None:
-        """The container a rewind replaces."""
+        """The container that a rewind replaces."""
         return self.get("old")
 
     @property
     def addresses(self) -> list[str]:
-        """Those of the session, which the new container gets."""
+        """The addresses of the session, which the new container gets."""
         return self._texts("addresses")
 
     @property
     def proven(self) -> str | None:
-        """The container that was restored; None before it is."""
+        """The restored container once it answers."""
         return self.get("proven")
 
     @property
     def columns(self) -> Table:
-        """Those of the session in its new life."""
+        """The columns of the session in its new life."""
         return self._table("columns") or {}

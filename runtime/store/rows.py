@@ -1,4 +1,4 @@
-"""Rows of the store as values.  Nothing here knows how they are kept."""
+"""Rows of the store as values. Knows nothing of how they are stored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OperationState = Literal["intent", "done", "failed"]
 
 
 class OperationKind(StrEnum):
-    """What takes several steps and is undone if it is cut short."""
+    """Kinds of operations: several steps that are undone if they are cut short."""
 
     NEW = "new"
     REMOVE = "remove"
@@ -55,7 +55,7 @@ class SessionRow:
 class SnapshotRow:
     """One snapshot. `parent_snapshot_id` is the snapshot its session was restored from, or its last one.
 
-    One that is `pinned` is never removed by a policy. `reason` is why it was taken, in somebody's words.
+    A policy never removes one that is `pinned`. `reason` is the caller's reason for it.
     """
 
     id: str
@@ -73,13 +73,13 @@ class SnapshotRow:
 
     @property
     def name(self) -> str:
-        """What a person calls it: its label, or its id."""
+        """The name for people: its label, or its id."""
         return self.label or self.id
 
 
 @dataclass(frozen=True, slots=True)
 class OperationRow:
-    """Something that takes several steps; while it is `intent`, it may have to be undone."""
+    """Several steps; while the state is `intent`, they may have to be undone."""
 
     id: str
     kind: OperationKind
@@ -94,5 +94,5 @@ class OperationRow:
 
 
 def columns(row: SessionRow | SnapshotRow | OperationRow) -> dict[str, Any]:
-    """Its values by name."""
+    """Return the values by column."""
     return {name: getattr(row, name) for name in row.__slots__}

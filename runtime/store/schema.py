@@ -1,6 +1,6 @@
-"""The tables, and the version of their shape.
+"""The tables, and the version of their schema.
 
-The version is kept in SQLite's user_version.  A change of shape adds a step to `MIGRATIONS`, never edits one.
+The version is stored in SQLite's user_version. A change adds a step to `MIGRATIONS`, and never edits one.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ metadata = MetaData()
 
 
 class UtcTime(TypeDecorator[datetime]):
-    """A moment, kept as ISO 8601 text in UTC, so that it reads the same in any tool."""
+    """A time, stored as ISO 8601 text in UTC, so that it reads the same in any tool."""
 
     impl = String
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Any) -> str | None:
-        """To the database."""
+        """Convert for the database."""
         return None if value is None else value.astimezone(UTC).isoformat(timespec="microseconds")
 
     def process_result_value(self, value: str | None, dialect: Any) -> datetime | None:
-        """From the database."""
+        """Convert from the database."""
         return None if value is None else datetime.fromisoformat(value)
 
 

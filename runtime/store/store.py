@@ -1,7 +1,6 @@
-"""The store: what is known about sessions, snapshots and operations, in SQLite.
+"""The store: records of sessions, snapshots and operations, in SQLite.
 
-Methods are named after what happens to a session or a
-snapshot; nothing here knows engines or guests.
+Methods are named after what happens to a session or a snapshot; nothing here knows engines or guests.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class Store:
         generation: int = 0,
         state: SessionState = "creating",
     ) -> SessionRow:
-        """Take the name and record a session that is about to be made.
+        """Reserve the name and record a session that is about to be made.
 
         Raises:
             SessionExists: the name is taken.
@@ -89,16 +88,16 @@ class Store:
         return row
 
     def session(self, ref: str) -> SessionRow:
-        """The session with this name, id or unique prefix of an id.
+        """Return the session with this name, id or unique prefix of an id.
 
         Raises:
-            SessionNotFound, InvalidArgument: none or several fit.
+            SessionNotFound, InvalidArgument: none or several match.
         """
         rows = {row.id: row for row in self.sessions()}
         return rows[resolve(ref, ((row.id, row.name) for row in rows.values()))]
 
     def find_session(self, session_id: str | None, *, removed: bool = False) -> SessionRow | None:
-        """The session with exactly this id, or None; a removed one only if asked for."""
+        """Return the session with exactly this id, or None; a removed one only if requested."""
         table = schema.sessions
         query = select(table).where(table.c.id == session_id)
         if not removed:
@@ -108,7 +107,7 @@ class Store:
         return None if row is None else _session(row)
 
     def sessions(self, *, removed: bool = False) -> list[SessionRow]:
-        """All sessions, oldest first; those that were removed only if asked for."""
+        """Return all sessions, oldest first; removed ones only if requested."""
         query = select(schema.sessions).order_by(schema.sessions.c.created_at, schema.sessions.c.id)
         if not removed:
             query = query.where(schema.sessions.c.state != "removed")
@@ -135,15 +134,15 @@ class Store:
         return _session(row)
 
     def keep_details(self, session_id: str, **changes: Unpack[SessionKeys]) -> None:
-        """Change some of the details of a session, also of a removed one; None drops one."""
+        """Change some details of a session, even of a removed one; None removes a detail."""
         self._change_details(session_id, lambda found: found.plus(**changes))
 
     def change_detail(self, session_id: str, key: str, how: Callable[[Any], Any]) -> None:
-        """Change one detail of a session by what it is now, while nobody else changes any."""
+        """Change one detail of a session by a function of its value, while no other process changes any."""
         self._change_details(session_id, lambda found: SessionDetails({**found, key: how(found.get(key))}))
 
     def _change_details(self, session_id: str, how: Callable[[SessionDetails], SessionDetails]) -> None:
-        """In one step, so that parts lose nothing of each other. A session that is gone is passed over."""
+        """Change details in one step, so that no change is lost. A session that is gone is skipped."""
         table = schema.sessions
         with self._db.writing() as db:
             row = db.execute(select(table.c.details).where(table.c.id == session_id)).first()
@@ -167,7 +166,7 @@ class Store:
         """Record a snapshot that is about to be taken: `pending`, and not listed before it is `ready`.
 
         Raises:
-            InvalidArgument: the label is taken or is no valid name.
+            InvalidArgument: the label is taken or not a valid name.
         """
         if label is not None:
             ids.check_name(label, "snapshot")
@@ -193,26 +192,26 @@ class Store:
         return row
 
     def snapshot(self, ref: str) -> SnapshotRow:
-        """The snapshot with this label, id or unique prefix of an id.
+        """Return the snapshot with this label, id or unique prefix of an id.
 
         Raises:
-            SnapshotNotFound, InvalidArgument: none or several fit.
+            SnapshotNotFound, InvalidArgument: none or several match.
         """
         exact = self.find_snapshot(ref)
-        if exact is not None:  # an exact id wins (`resolve`), and is how the library asks
+        if exact is not None:  # # an exact id wins (`resolve`), and is what the library uses
             return exact
         rows = {row.id: row for row in self.snapshots()}
         return rows[resolve(ref, ((row.id, row.name) for row in rows.values()), "snapshot")]
 
     def find_snapshot(self, snapshot_id: str | None) -> SnapshotRow | None:
-        """The snapshot with exactly this id, unfinished ones left out; None if there is none."""
+        """Return the snapshot with exactly this id, unfinished ones left out; None if there is none."""
         table = schema.snapshots
         with self._db.reading() as db:
             row = db.execute(select(table).where((table.c.id == snapshot_id) & _VALID)).one_or_none()
         return None if row is None else _snapshot(row)
 
     def latest_snapshot(self, session_id: str) -> SnapshotRow | None:
-        """The newest snapshot of a session, unfinished ones left out; None if it has none."""
+        """Return the newest snapshot of a session, unfinished ones left out; None if it has none."""
         table = schema.snapshots
         query = select(table).where((table.c.session_id == session_id) & _VALID)
         newest = query.order_by(table.c.created_at.desc(), table.c.id.desc()).limit(1)
@@ -221,7 +220,7 @@ class Store:
         return None if row is None else _snapshot(row)
 
     def snapshots(self, *, pending: bool = False) -> list[SnapshotRow]:
-        """All snapshots, oldest first; unfinished ones only if asked for."""
+        """Return all snapshots, oldest first; unfinished ones only if requested."""
         query = select(schema.snapshots).order_by(schema.snapshots.c.created_at, schema.snapshots.c.id)
         if not pending:
             query = query.where(_VALID)
@@ -243,7 +242,7 @@ class Store:
         return _snapshot(row)
 
     def forget_snapshot(self, snapshot_id: str) -> None:
-        """Delete the row of a snapshot that is gone or never came to be; what came after it gets its parent.
+        """Delete the row of a snapshot that is gone or was never completed; its successors get its parent.
 
         Does nothing the second time.
         """
@@ -253,7 +252,7 @@ class Store:
 
     @property
     def operations(self) -> Operations:
-        """What is under way, and what was."""
+        """Operations in progress, and ended ones."""
         return Operations(self._db)
 
     @property
@@ -263,7 +262,7 @@ class Store:
 
     @property
     def database(self) -> Database:
-        """For what is kept beside: `lives`."""
+        """The database, for `lives`."""
         return self._db
 
 

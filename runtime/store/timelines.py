@@ -1,7 +1,7 @@
-"""Which entries of which sessions make up the past of a session.  Pure.
+"""The entries of sessions that make up the past of a session.  Pure.
 
-A session that was restored goes on where its snapshot was taken: its past is that of the captured session up
-to that moment, and so on up. What came later there is another timeline.
+A restored session continues where its snapshot was taken: its past is that of the captured session up to that
+point, and so on. What came later there is another timeline.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Where a session branched off: behind entry `position` of its parent, at a time."""
+    """Where a session branched off: after entry `position` of its parent, at a time."""
 
     parent: str
     position: int
@@ -28,14 +28,14 @@ class Part:
     at: float | None = None
 
     def covers(self, seq: int, at: float, *, host: bool) -> bool:
-        """Whether an entry of the session belongs to the line."""
+        """Check whether an entry of the session belongs to the line."""
         if self.position is None or self.at is None:
             return True
         return at <= self.at if host else seq <= self.position
 
 
 def line_of(session_id: str, branches: Mapping[str, Branch]) -> list[Part]:
-    """The parts of a session's line, oldest first; the last is all of its own."""
+    """Return the parts of a session's line, oldest first; the last is all of its own."""
     parts = [Part(session_id)]
     seen = {session_id}
     branch = branches.get(session_id)
@@ -47,7 +47,7 @@ def line_of(session_id: str, branches: Mapping[str, Branch]) -> list[Part]:
 
 
 def family_of(session_id: str, branches: Mapping[str, Branch]) -> set[str]:
-    """All sessions that have a past in common with this one."""
+    """Return all sessions that share a past with this one."""
     root = line_of(session_id, branches)[0].session_id
     return {
         other for other in {session_id, root, *branches} if line_of(other, branches)[0].session_id == root

@@ -1,1 +1,1 @@
-"""Snapshots on their way between homes: rows and images here, bundles there."""
+"""Transfer of snapshots between homes: rows and images here, bundles there."""

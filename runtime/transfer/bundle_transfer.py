@@ -1,4 +1,4 @@
-"""Snapshots to files and registries, and from them: which end it is, and what is said of it."""
+"""Snapshots to and from files and registries: chooses the end, and describes the result."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from holdfast.runtime.transfer.transfer_options import ReceiveOptions, SendOptions
 
 PLAIN_HTTP = "HOLDFAST_PLAIN_HTTP"
-"""Names registries that are used without TLS, as `host:port,host:port`; for verbs without an option."""
+"""Names the registries that are used without TLS, as `host:port,host:port`; for verbs without an option."""
 
 
 DOWNLOADS = "HOLDFAST_DOWNLOADS"
-"""Names how many bytes of memory that was pulled are kept for later pulls, as `512m` or `8g`."""
+"""Sets how many bytes of pulled memory are kept for later pulls, as `512m` or `8g`."""
 LIMIT = 1 << 30
 
 
@@ -38,9 +38,9 @@ LIMIT = 1 << 30
 class Exported:
     """A snapshot in a file: its path, the digest of the bundle, bytes, and the key that signed it.
 
-    `warnings` say what is in it that others should perhaps not have, in words; `findings` which secrets were
-    found where, `scrubbed` how many of each rule were taken out of texts. `new_key`: there was no key, and
-    this one was made for it.
+    `warnings` list in words what others should perhaps not have; `findings` say which secrets were found
+    where, `scrubbed` how many of each rule were removed from texts. `new_key`: there was no key, and this one
+    was made for it.
     """
 
     path: Path
@@ -57,7 +57,7 @@ class Exported:
 class Pushed:
     """A snapshot in a registry: its reference, the digest of the bundle, and the key that signed it.
 
-    `bytes` is what it takes there altogether, `sent` what was not there before. The rest as in `Exported`.
+    `bytes` is what it takes there in total, `sent` what was not there before. The rest as in `Exported`.
     """
 
     reference: str
@@ -72,12 +72,12 @@ class Pushed:
 
     @property
     def pinned(self) -> str:
-        """The reference with the digest: this very snapshot, also when the tag has gone on."""
+        """The reference with the digest: this very snapshot, even after the tag has moved."""
         return f"{self.reference}@{self.digest}"
 
 
 def export(context: Context, snapshot: SnapshotRow, path: Path, options: SendOptions) -> Exported:
-    """Write a snapshot to a file. Raises as `send`."""
+    """Write a snapshot to a file; raises as `send` does."""
     rules = rules_file.read(context.home)
     scrubs = rules_file.action(options.secrets, rules) != "ignore"
     name = Scrubber(rules.matcher()).text(snapshot.name) if scrubs else snapshot.name
@@ -88,7 +88,7 @@ def export(context: Context, snapshot: SnapshotRow, path: Path, options: SendOpt
 
 
 def push(context: Context, snapshot: SnapshotRow, wire: Wire, options: SendOptions) -> Pushed:
-    """Send a snapshot to a registry. Raises as `send`, InvalidArgument, and RegistryError."""
+    """Send a snapshot to a registry; raises as `send` does, InvalidArgument, and RegistryError."""
     with RegistryDestination(wire, context.home.root / "uploads") as destination:
         sent = send(context, snapshot, destination, options)
     about = (sent.signed_by or "", sent.warnings, sent.findings, sent.scrubbed, options.new_key)
@@ -96,13 +96,13 @@ def push(context: Context, snapshot: SnapshotRow, wire: Wire, options: SendOptio
 
 
 def import_(context: Context, path: Path, options: ReceiveOptions) -> SnapshotRow:
-    """Take a snapshot in from a file. Raises as `receive`."""
+    """Import a snapshot from a file; raises as `receive` does."""
     with FileOrigin(path) as origin:
         return receive(context, origin, options)
 
 
 def pull(context: Context, wire: Wire, options: ReceiveOptions) -> SnapshotRow:
-    """Take a snapshot in from a registry. Raises as `receive`."""
+    """Import a snapshot from a registry; raises as `receive` does."""
     with Resuming(RegistryOrigin(wire), context.home.root / "downloads") as origin:
         row = receive(context, origin, options)
         origin.discard(keep=raw.size_of(DOWNLOADS, LIMIT))
@@ -110,7 +110,11 @@ def pull(context: Context, wire: Wire, options: ReceiveOptions) -> SnapshotRow:
 
 
 def way(text: str, *, plain_http: bool) -> Wire:
-    """The way to the registry of a reference. Raises InvalidArgument."""
+    """Return the way to the registry of a reference.
+
+    Raises:
+        InvalidArgument: the reference is not valid.
+    """
     reference = Reference.parse(text)
     listed = {host.strip() for host in os.environ.get(PLAIN_HTTP, "").split(",")}
     return Wire(reference, plain_http=plain_http or reference.host in listed)

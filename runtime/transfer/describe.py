@@ -1,7 +1,7 @@
-"""What of a snapshot travels with its parts: its manifest without what is of this host only. Pure.
+"""The description that travels with a snapshot: its manifest without what belongs to this host only. Pure.
 
-Environment and mounts of a session stay here: the first is where secrets are put, the second are folders of
-this host. What failed, and where the journal stood, go along.
+Environment and mounts of a session stay here: the former is where secrets are put, the latter are folders of
+this host. The failure, and the position in the journal, travel along.
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ def config(
     scrubber: Scrubber,
     stored: Sequence[StoredFile],
 ) -> bytes:
-    """The config of the snapshot's manifest, without secrets; `stored` are its files as they are sent."""
+    """Return the config of the snapshot's manifest, without secrets; `stored` are its files as they
+    are sent.
+    """
     count = str((image.config.get("Labels") or {}).get(BASE_LABEL, ""))
     options = {key: scrubber.value(kept.options[key]) for key in OPTIONS if key in kept.options}
     changed = {
         "options": options,
         "files": list(stored),
         "failure": scrubber.failure(kept.failure) if kept.failure is not None else None,
-        # Names have a form of their own, which what stands for a secret has not.
+        # # Names have a form of their own, which replacements of secrets do not have.
         "label": kept.label if kept.label is None or scrubber.text(kept.label) == kept.label else None,
         "session_name": kept.session_name
         if scrubber.text(kept.session_name) == kept.session_name
@@ -55,7 +57,9 @@ def config(
 
 
 def image_config(kept: Manifest, image: Image, scrubber: Scrubber) -> bytes:
-    """The config of the ordinary image: a shell in the files of the session; no value in it is a secret."""
+    """Return the config of the ordinary image: a shell in the files of the session, without any
+    secret value.
+    """
     chosen = kept.options.get("env")
     names = set(chosen) if isinstance(chosen, dict) else set()
     given = [str(each) for each in image.config.get("Env") or ()]
@@ -75,5 +79,5 @@ def image_config(kept: Manifest, image: Image, scrubber: Scrubber) -> bytes:
 
 
 def layer(packed: Descriptor, size: int) -> Descriptor:
-    """The descriptor of a layer that says how large it is when it is opened."""
+    """Return the descriptor of a layer with its uncompressed size."""
     return Descriptor(packed.media_type, packed.digest, packed.size, {media.RAW_BYTES: str(size)})

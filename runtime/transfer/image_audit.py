@@ -1,7 +1,7 @@
-"""Has the processes of a foreign snapshot judged, before any of its files is where restores look.
+"""Judges the processes of a foreign snapshot before any of its files is where restores look.
 
-What counts is what CRIU's images say, not what the bundle says of them: they are decoded here, by the
-checkpointer, and its record must tell of the same processes.
+What counts are CRIU's images, not the bundle's description of them: the checkpointer decodes them here, and
+the bundle's record must describe the same processes.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
 
 def judge(context: Context, staging: Path, kept: Manifest) -> None:
-    """Look at the images below a folder of `staging/`.
+    """Judge the images below a folder of `staging/`.
 
     Raises:
-        BundleRefused: they give processes more than a session may have, or are not what the bundle says.
+        BundleRefused: they give processes more than a session may have, or do not match the bundle's
+            record.
     """
     try:
         with service.ask(
@@ -56,7 +57,7 @@ def judge(context: Context, staging: Path, kept: Manifest) -> None:
 
 
 def _weak(tree: Tree, programs: Mapping[str, bytes], machine: str) -> list[Violation]:
-    """Processes whose oldest filter, the container's own, lets through what no session may do."""
+    """Return processes whose oldest filter, the container's own, permits what no session may do."""
     used: dict[str, tuple[int, str]] = {}
     for process in tree.processes:
         for thread in process.threads:
@@ -66,7 +67,7 @@ def _weak(tree: Tree, programs: Mapping[str, bytes], machine: str) -> list[Viola
 
 
 def _check_told(staging: Path, tree: Tree, kept: Manifest) -> None:
-    """See that manifest and record are of these images."""
+    """Check that manifest and record describe these images."""
     assert kept.processes is not None
     if kept.processes.root_pid not in {process.pid for process in tree.processes}:
         raise BundleRefused("cannot import: its manifest names a root that is not among its processes")

@@ -1,7 +1,7 @@
-"""Looks through a snapshot for secrets before or while it leaves, by the rules of its home.
+"""Searches a snapshot for secrets before or while it leaves, by the rules of its home.
 
-Text of ours is scrubbed. What cannot be altered without breaking it, memory and files, is searched; what is
-found is told, or has the export refused. Archives and compressed files in it are not looked into.
+Our own texts are scrubbed. Memory and files cannot be altered without breaking them, so they are searched;
+what is found is reported, or makes the export fail. Archives and compressed files are not opened.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _MAX_RECORD = 256 << 20
 
 
 class Inspection:
-    """Of one snapshot on its way out.
+    """The inspection of one outgoing snapshot.
 
     Args:
-        home: whose rules count.
+        home: the home whose rules apply.
         kept: the snapshot's manifest.
         secrets: warn, refuse or ignore; None for what the rules say.
         host: variables of this host, whose values may be secret.
-        ours: layers of Holdfast's own image, which is made of packages only; they are not searched.
+        ours: layers of Holdfast's own image, which contain packages only; they are not searched.
 
     Raises:
         StoreError, InvalidArgument: the rules cannot be used.
@@ -79,25 +79,25 @@ class Inspection:
 
     @property
     def refuses(self) -> bool:
-        """Whether nothing may leave that holds a secret."""
+        """True if nothing that holds a secret may leave."""
         return self._action == "refuse"
 
     @property
     def passing(self) -> SearchedLayers | None:
-        """What layers are to pass through; None if they are not searched."""
+        """The filter that layers pass through; None if they are not searched."""
         return None if self._action == "ignore" else self._layers
 
     @property
     def found(self) -> tuple[Finding, ...]:
-        """What was found so far."""
+        """The findings so far."""
         return secret_finding.ordered(self._found)
 
     def warnings(self) -> list[str]:
-        """What was found and scrubbed, in words."""
+        """Describe the findings and scrubbed secrets in words."""
         return secret_finding.sentences(self.found, self.scrubber.counts)
 
     def layers(self, engine: Engine, ref: str, diff_ids: Sequence[str]) -> None:
-        """Search those layers of an image that did not pass by."""
+        """Search those layers of an image that did not pass through the filter."""
         if self._action == "ignore":
             return
         image_layers.each(engine, ref, self._layers.missing(diff_ids), self._layers.read)
@@ -105,7 +105,7 @@ class Inspection:
             self._found += self._layers.found(diff_id) or []
 
     def files(self, folder: Path, known: record.Record | None) -> None:
-        """Search the files of a snapshot, but for those that `rewritten` is for."""
+        """Search the files of a snapshot, except those that `rewritten` handles."""
         if self._action == "ignore":
             return
         names = [entry.name for entry in self._kept.files]
@@ -123,7 +123,7 @@ class Inspection:
                 self._found += secret_finding.of(search.found, "shared memory", self._wide, search.more)
 
     def rewritten(self, folder: Path) -> dict[str, bytes]:
-        """The records beside the images that hold a secret, without it."""
+        """Return the records beside the images that hold a secret, with the secret removed."""
         found: dict[str, bytes] = {}
         for name in (record.FILE, baseline.FILE):
             if self._action == "ignore" or not any(entry.name == name for entry in self._kept.files):
@@ -136,18 +136,23 @@ class Inspection:
         return found
 
     def refuse(self, name: str) -> None:
-        """Say no if anything was found. Raises SecretsFound."""
+        """Refuse if anything was found.
+
+        Raises:
+            SecretsFound: with the findings.
+        """
         if found := self.found:
             raise SecretsFound(
-                f"cannot let {self.scrubber.text(name)} leave: it holds secrets: "
-                f"{secret_finding.listed(found)}",
+                f"cannot export {self.scrubber.text(name)}: it holds secrets: {secret_finding.listed(found)}",
                 hint="remove them from the session and capture it again; `allow` in scrub.json exempts "
                 "what is not secret, --secrets warn lets it leave",
                 findings=tuple(one.as_dict() for one in found),
             )
 
     def _without_commands(self, told: Any) -> Any:
-        """A record without secrets in command lines; names, which a restore compares, are only searched."""
+        """Remove secrets from command lines of a record; names, which a restore compares, are only
+        searched.
+        """
         processes = [
             {**one, "command": self.scrubber.text(str(one["command"]))[:4200]} if one.get("command") else one
             for one in told["tree"]["processes"]
@@ -162,7 +167,7 @@ class Inspection:
 
 
 def _at(where: str, search: Search) -> dict[tuple[str, str], int]:
-    """What was found in a source that is one place."""
+    """Return the findings in a source that is one place."""
     return {(rule, where): count for (rule, _), count in search.found.items()}
 
 
@@ -175,7 +180,7 @@ def _told(path: Path) -> Any:
 
 
 def _read(path: Path, search: Search, members: Members | None) -> None:
-    """Feed a file; holes of a sparse one are not read."""
+    """Feed a file to the search, skipping holes of a sparse one."""
     try:
         with path.open("rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
@@ -198,7 +203,7 @@ def _read(path: Path, search: Search, members: Members | None) -> None:
 
 
 def _data_after(descriptor: int, at: int, size: int) -> int:
-    """Where the next bytes are that are no hole (lseek(2)); the end if there are none."""
+    """Return the offset of the next bytes that are not a hole (lseek(2)); the end if there are none."""
     try:
         return min(size, os.lseek(descriptor, at, os.SEEK_DATA))
     except OSError:

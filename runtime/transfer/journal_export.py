@@ -1,6 +1,6 @@
-"""The past of a session as it travels with a snapshot: the entries of its journal up to that moment.
+"""The history that travels with a snapshot: the entries of its session's journal up to that point.
 
-A bundle from elsewhere is not trusted with it: entries are read as those of any session are, and limited.
+A bundle from elsewhere is not trusted with it: entries are parsed like those of any session, and limited.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 FILE = "journal.jsonl.gz"
 MOST = 50_000
-"""Entries; of more, the newest."""
+"""The most entries; of more, the newest."""
 MAX_BYTES = 64 << 20
 
 
 def collect(
     context: Context, snapshot: SnapshotRow, scrubbed: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> bytes:
-    """The entries before a snapshot, as they are put into a bundle without secrets; always the same."""
+    """Return the entries before a snapshot for a bundle, without secrets; deterministic."""
     entries = before(context, snapshot)
     lines: list[bytes] = []
     room = MAX_BYTES
@@ -46,7 +46,7 @@ def collect(
 
 
 def before(context: Context, snapshot: SnapshotRow) -> list[Entry]:
-    """The entries of a session's line up to a snapshot, without what this host wrote down itself."""
+    """Yield the entries of a session's line up to a snapshot, without those of this host."""
     journal = journal_of(snapshot)
     last = snapshot.details.moment.journal_seq
     return [
@@ -57,7 +57,7 @@ def before(context: Context, snapshot: SnapshotRow) -> list[Entry]:
 
 
 def variables(entries: Iterable[Entry]) -> set[str]:
-    """Names of all variables that shells were ever seen to have."""
+    """Return the names of all variables that shells were ever seen to have."""
     found: set[str] = set()
     for entry in entries:
         changed = entry.details.get("variables") if entry.kind == "changed" else None
@@ -67,7 +67,11 @@ def variables(entries: Iterable[Entry]) -> set[str]:
 
 
 def read(packed: bytes) -> list[Told]:
-    """The entries of a bundle. Raises BundleRefused."""
+    """Parse the entries of a bundle.
+
+    Raises:
+        BundleRefused: they are not valid, or too many.
+    """
     try:
         opening = zlib.decompressobj(wbits=31)
         data = opening.decompress(packed, MAX_BYTES + 1)

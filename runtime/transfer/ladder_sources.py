@@ -1,7 +1,7 @@
-"""Finds what somebody means by a snapshot, a file or a reference, and asks for its ladder.
+"""Finds the snapshot, file or reference that a caller names, and returns its ladder.
 
-Of what is elsewhere only the description is read. It is not believed: it can make a rung look possible that
-is not, and then taking it in or restoring refuses.
+Of remote ones only the description is read. It is not trusted: it can make a rung look possible that is not,
+and then the import or the restore refuses.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 def ladder(context: Context, source: str, *, plain_http: bool = False) -> Ladder:
-    """The ladder of what `source` names.
+    """Return the ladder of what `source` names.
 
     Raises:
         SnapshotNotFound, InvalidArgument: it names nothing.
-        BundleRefused: what is there is no bundle, or cannot be opened.
+        BundleRefused: it is not a bundle, or cannot be decrypted.
         RegistryError, StoreError: it cannot be read.
     """
     if "/" not in source:

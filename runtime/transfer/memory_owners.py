@@ -1,7 +1,7 @@
-"""Whose memory is in which process image, as CRIU's own tables say. Only for naming a place.
+"""The owners of memory in process images, according to CRIU's own tables. Used only to name a place.
 
 Reads the head of `pagemap-PID.img`: two magic numbers, a length, and a message whose first field is the
-number of the file with the pages (criu/images/pagemap.proto). What cannot be read has no owner.
+number of the file with the pages (criu/images/pagemap.proto). Memory that cannot be attributed has no owner.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _KINDS = (
 
 
 def owners(folder: Path, names: Sequence[str], known: Record | None) -> dict[str, str]:
-    """Files with pages of memory, and in words whose they are."""
+    """Return the files with pages of memory, and their owners in words."""
     commands = {one.pid: one.name for one in known.tree.processes} if known is not None else {}
     found: dict[str, str] = {}
     for name in names:
@@ -45,7 +45,7 @@ def owners(folder: Path, names: Sequence[str], known: Record | None) -> dict[str
 
 
 def place(name: str, owned: dict[str, str]) -> tuple[str, str]:
-    """Where something is that was found in a file of a snapshot, and of which kind that is."""
+    """Return the place of a finding in a file of a snapshot, and the kind of that file."""
     if name in owned or _PAGES.fullmatch(name):
         return owned.get(name, "memory of programs"), "memory"
     for begin, words in _KINDS:

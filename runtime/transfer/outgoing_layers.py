@@ -1,7 +1,7 @@
-"""Image layers on their way out: read from the engine, compressed, and put where they are missing.
+"""Outgoing image layers: read from the engine, compressed, and sent where they are missing.
 
-Compressing takes longest of all; what a layer became is remembered, so that one the other side has already is
-not even read. Knows no snapshots.
+Compressing takes longest; its result is remembered, so that a layer which the other side has is not even
+read. Knows no snapshots.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ KINDS = {
     "gzip": (media.LAYER_GZIP, segment_packing.gzip, f"gzip-{segment_packing.GZIP_LEVEL}"),
     "zstd": (media.LAYER_ZSTD, segment_packing.zstd, f"zstd-{segment_packing.ZSTD_LEVEL}"),
 }
-"""Media type, how it is made, and what it is remembered as: another level makes other bytes."""
+"""Media type, command, and name in the cache: another level gives other bytes."""
 
 
 class Remembered:
-    """What layers became when they were compressed, by diff id: digest, size, and size before. A cache."""
+    """A cache of compressed layers by diff id: digest, size, and size before."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -40,14 +40,14 @@ class Remembered:
                 self._known = found
 
     def get(self, key: str, media_type: str) -> Descriptor | None:
-        """A layer as it was compressed before."""
+        """Return a layer's earlier compressed form."""
         match self._known.get(key):
             case [str(digest), int(size), int(raw)] if DIGEST.fullmatch(digest):
                 return Descriptor(media_type, digest, size, {media.RAW_BYTES: str(raw)})
         return None
 
     def add(self, key: str, made: Descriptor) -> None:
-        """Remember one. Losing it costs time only."""
+        """Remember one. Losing it only costs time."""
         self._known[key] = [made.digest, made.size, int(made.annotations[media.RAW_BYTES])]
         with suppress(OSError):
             self._path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -68,7 +68,8 @@ class Layers:
     ) -> None:
         if compression not in KINDS:
             raise InvalidArgument(
-                f"cannot compress layers with {compression[:40]!r}: it is not known here", hint="gzip or zstd"
+                f"cannot compress layers with {compression[:40]!r}: it is not a known compression",
+                hint="gzip or zstd",
             )
         self._engine = engine
         self._scratch = scratch
@@ -86,9 +87,9 @@ class Layers:
         destination: Destination,
         told: Callable[[int], None],
     ) -> list[Descriptor]:
-        """Put what the destination lacks; all of them, as descriptors, the lowest first.
+        """Send the layers that the destination lacks; return descriptors of all of them, the lowest first.
 
-        `told` is called with the sizes of layers as they are when they are open, when each is done.
+        `told` is called with the uncompressed size of each layer when it is done.
         """
         done: dict[str, Descriptor] = {}
         for diff_id in diff_ids:
@@ -113,7 +114,7 @@ class Layers:
         return [done[diff_id] for diff_id in diff_ids]
 
     def _known(self, diff_id: str) -> Descriptor | None:
-        """What was encrypted is another each time."""
+        """Return an earlier compressed form; never for encrypted layers, which differ each time."""
         return None if self._seal else self._remembered.get(f"{self._name} {diff_id}", self._media_type)
 
     def _compress(self, layer: Hashed) -> Descriptor:

@@ -1,9 +1,9 @@
-"""Takes a snapshot from elsewhere into this home, all of it or nothing.
+"""Imports a snapshot into this home, completely or not at all.
 
     index, signature, trust → manifests, config → room → files of live state → judged → layers → image → row
 
-Nothing reaches the engine or CRIU before all that it consists of has matched its digest, and the process
-images have been judged. Only what `admitting` lets through of the description is written down.
+Nothing reaches the engine or CRIU before all parts of it have matched their digests, and the process images
+have been judged. Only what `sanitize` lets through of the description is recorded.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def receive(context: Context, origin: Origin, options: ReceiveOptions | None = N
     """Import a snapshot; `origin` has been entered.
 
     Raises:
-        BundleUntrusted, BundleRefused: it may not come in, or is not what it says.
-        InvalidArgument: the label is taken or is none, or an option cannot be.
-        EngineError, StoreError, RegistryError: it cannot be had, or not be kept.
+        BundleUntrusted, BundleRefused: it may not be imported, or does not match its description.
+        InvalidArgument: the label is taken or not valid, or an option is not valid.
+        EngineError, StoreError, RegistryError: it cannot be read, or not be stored.
         QuotaExceeded: there is no room for it.
     """
     options = options or ReceiveOptions()
@@ -76,11 +76,12 @@ def receive(context: Context, origin: Origin, options: ReceiveOptions | None = N
 
 
 def described(context: Context, origin: Origin) -> manifest.Manifest:
-    """What a bundle says its snapshot is; `origin` has been entered. Nothing is taken in, or trusted.
+    """Return a bundle's description of its snapshot; `origin` has been entered. Nothing is imported, or
+    trusted.
 
     Raises:
-        BundleRefused: it is none, or cannot be opened with a key of this home.
-        StoreError, RegistryError: it cannot be had.
+        BundleRefused: it is not valid, or cannot be decrypted with a key of this home.
+        StoreError, RegistryError: it cannot be read.
     """
     opened = _Opened(origin)
     opened.unseal(Keys(context.home).opener())
@@ -88,7 +89,7 @@ def described(context: Context, origin: Origin) -> manifest.Manifest:
 
 
 def _check_label(context: Context, label: str) -> None:
-    """Before anything is fetched."""
+    """Check the label before anything is fetched."""
     ids.check_name(label, "snapshot")
     if any(row.label == label for row in context.store.snapshots(pending=True)):
         raise InvalidArgument(
@@ -111,12 +112,16 @@ class _Opened:
         self.digest = form.described("", self.raw).digest
 
     def unseal(self, opener: Opener) -> None:
-        """Get the key to it, if it takes one. Raises BundleRefused."""
+        """Obtain the key of the bundle, if it is encrypted.
+
+        Raises:
+            BundleRefused: no key of this home opens it.
+        """
         if self._seal is not None:
             self.source = Source(self.origin, Sealing.opened(sealing.parse(self._seal), opener))
 
     def image(self) -> tuple[form.ImageManifest, form.ImageConfig]:
-        """The image's manifest and config."""
+        """Return the image's manifest and config."""
         data = self.source.document(self.both[0], form.MAX_MANIFEST)
         found = form.parse(form.ImageManifest, data, "the manifest of its image")
         data = self.source.document(found.config.descriptor(), form.MAX_MANIFEST)
@@ -126,7 +131,7 @@ class _Opened:
         return found, config
 
     def snapshot(self) -> tuple[form.Config, list[Descriptor]]:
-        """The snapshot's config, and its segments."""
+        """Return the snapshot's config, and its segments."""
         data = self.source.document(self.both[1], form.MAX_MANIFEST)
         found = form.parse(form.ImageManifest, data, "the manifest of its snapshot")
         if found.subject is None or found.subject.digest != self.both[0].digest:
@@ -137,7 +142,7 @@ class _Opened:
 
 
 class _Wanted:
-    """What a bundle says it is, checked as far as that can be without the rest of it."""
+    """The description of a bundle, checked as far as possible without the rest of it."""
 
     def __init__(self, opened: _Opened, *, files_only: bool, options: Mapping[str, Any]) -> None:
         self.opened = opened
@@ -158,7 +163,7 @@ class _Wanted:
 
 
 def _here(context: Context, opened: _Opened) -> SnapshotRow | None:
-    """The same, if it was imported before and is whole."""
+    """Return the same snapshot if it was imported before and is intact."""
     for row in context.store.snapshots():
         known = row.details.origin
         if row.state == "ready" and known is not None and known.get("digest") == opened.digest:
@@ -189,7 +194,7 @@ class _Receiving:
         self._all = max(1, state + grown)
         self._staging.mkdir(mode=0o700)
         whole = sum(entry.bytes for entry in wanted.foreign.files) if wanted.live else 0
-        # Layers are there twice for a moment: as archives, and as the engine unpacks them.
+        # # Layers exist twice for a while: as archives, and as the engine unpacks them.
         unpack_parts.check_room(self._staging, whole + 2 * grown)
 
         if isinstance(wanted.opened.origin, Resuming):
@@ -222,14 +227,14 @@ class _Receiving:
         return self._finish(row, made, grown)
 
     def _past(self, parts: Segments) -> list[Told]:
-        """The journal; it tells of what ran, and is not taken from who is not trusted."""
+        """Store the journal; it describes what ran, so it is not accepted from untrusted signers."""
         found = next((file for file in self._wanted.config.files if file.name == journal_export.FILE), None)
         if found is None or self._wanted.files_only:
             return []
         return journal_export.read(parts.text(found, journal_export.MAX_BYTES))
 
     def _live_files(self, config: form.Config, parts: Segments) -> None:
-        """Put the files together, compare them, and have the processes in them judged."""
+        """Assemble the files, compare them, and have the processes in them judged."""
         (self._staging / raw.IMAGES).mkdir(mode=0o700)
         for file in config.files:
             if file.name != journal_export.FILE:
@@ -244,7 +249,7 @@ class _Receiving:
         image_audit.judge(self._context, self._staging, config.snapshot)
 
     def _layers(self, missing: list[tuple[str, Descriptor]]) -> dict[str, Path]:
-        """Write the archives of layers, each compared and looked through before the engine gets any."""
+        """Write the archives of layers, each compared and checked before the engine gets any."""
         found: dict[str, Path] = {}
         for number, (diff_id, blob) in enumerate(missing):
             path = self._staging / f"layer-{number}.tar"
@@ -254,7 +259,7 @@ class _Receiving:
         return found
 
     def _row(self, label: str | None) -> SnapshotRow:
-        """The pending row, of a session that is not here and counts as removed."""
+        """Return the pending row, of a session that does not exist here and counts as removed."""
         store, wanted, foreign = self._context.store, self._wanted, self._wanted.foreign
         session = store.add_session(
             foreign.session_name, "", {}, generation=foreign.generation, state="removed"

@@ -1,7 +1,7 @@
-"""Decides what of a foreign snapshot's description is taken over: as little as will do. Pure.
+"""Decides what is taken over from a foreign snapshot's description: as little as possible. Pure.
 
-A container that is made from it gets this host's defaults. What is kept can only make it smaller, or is
-needed inside: the user and the folder its supervisor gives to new shells.
+A container made from it gets this host's defaults. What is kept can only restrict it, or is needed inside:
+the user and the folder that its supervisor gives to new shells.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ MEMORY_TMPFS = "/dev/shm"  # noqa: S108 - the session's, by its well-known name
 
 
 def options(given: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of the sessions to be made; `chosen` are those of whoever imports it, and count as they are.
+    """Return options of sessions to be made; `chosen` are the importer's, and apply as they are.
 
     Raises:
-        InvalidArgument: what was chosen cannot be.
-        BundleRefused: what was given cannot be.
+        InvalidArgument: an option that was chosen is not valid.
+        BundleRefused: an option of the bundle is not valid.
     """
     default = SessionOptions()
     kept: dict[str, Any] = {}
@@ -55,7 +55,11 @@ def options(given: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, An
 
 
 def check(kept: Manifest) -> None:
-    """See that the manifest of a foreign snapshot says what one can say. Raises BundleRefused."""
+    """Check that the manifest of a foreign snapshot is plausible.
+
+    Raises:
+        BundleRefused: it is not.
+    """
     if (kept.kind == "live") != (kept.processes is not None):
         raise _refused("it has processes, or has none, other than its kind says")
     if not _ID.fullmatch(kept.id) or not _ID.fullmatch(kept.session):
@@ -65,20 +69,20 @@ def check(kept: Manifest) -> None:
         if kept.label is not None:
             ids.check_name(kept.label, "snapshot")
     except InvalidArgument as error:
-        raise _refused("it has a name that cannot be") from error
+        raise _refused("it has an impossible name") from error
     if not 0 <= kept.generation < 1 << 20:
-        raise _refused("it has a generation that cannot be")
+        raise _refused("it has an impossible generation")
     if kept.processes is not None:
         _check_processes(kept.processes)
 
 
 def _check_processes(told: Processes) -> None:
     if not 1 < told.root_pid < _LAST_PID or not 1 < told.last_pid < _LAST_PID:
-        raise _refused("it has process ids that cannot be")
+        raise _refused("it has impossible process ids")
     if not _TOKEN.fullmatch(told.token):
-        raise _refused("it has a token that cannot be")
+        raise _refused("it has an impossible token")
     if len(told.addresses) > 16 or told.memory_bytes < 0:
-        raise _refused("it has addresses or a size that cannot be")
+        raise _refused("it has impossible addresses or an impossible size")
     for address in told.addresses:
         try:
             ipaddress.ip_address(address)
@@ -87,7 +91,11 @@ def _check_processes(told: Processes) -> None:
 
 
 def facts(data: bytes) -> None:
-    """See that a session can have these file systems in memory. Raises BundleRefused."""
+    """Check that a session can have these file systems in memory.
+
+    Raises:
+        BundleRefused: it cannot.
+    """
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -97,7 +105,7 @@ def facts(data: bytes) -> None:
 
 
 def details(given: Mapping[str, Any]) -> SnapshotDetails:
-    """What the store is told: where the journal stood, and what had failed."""
+    """Return the details for the store: the position in the journal, and the failure."""
     moment, found = given.get("moment"), failure.of_row(given)
     if isinstance(moment, dict) and _number(moment.get("journal_seq")) and _number(moment.get("at")):
         moment = Moment(int(moment["journal_seq"]), float(moment["at"]))._asdict()
@@ -107,7 +115,7 @@ def details(given: Mapping[str, Any]) -> SnapshotDetails:
 
 
 def origin(name: str, index: bytes, key: str | None, kept: Manifest) -> dict[str, Any]:
-    """What is remembered of where a snapshot came from."""
+    """Return the record of where a snapshot came from."""
     return {
         "from": plain(name, 500),
         "digest": form.described("", index).digest,

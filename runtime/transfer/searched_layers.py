@@ -1,7 +1,7 @@
-"""Searches the layers of an image while they pass by on their way out, and remembers what was found.
+"""Searches the layers of an image on their way out, and remembers the findings.
 
-A layer is known by its digest: what was searched once with the same rules is not read again. Of what was
-found only rules, places and numbers are kept.
+A layer is identified by its digest: one that was searched with the same rules is not read again. Of findings
+only rules, places and counts are kept.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _SALT = re.compile(r"[0-9a-f]{32}")
 CREDENTIALS = "credential file"
 MOST_REMEMBERED = 2000
 FORMAT = 1
-"""Goes into what rules are known by: with other built-in ways of searching all is searched again."""
+"""Part of the identity of rules: a change of the built-in searches makes all layers be searched again."""
 
 
 class SearchedLayers:
-    """Of one home, with one set of rules.
+    """The searched layers of one home, for one set of rules.
 
     Args:
-        matcher: what is looked for.
+        matcher: finds the secrets.
         files: an expression for paths that hold credentials, or None.
-        path: where it is remembered.
+        path: the file of the cache.
         besides: layers that need no search.
     """
 
@@ -57,7 +57,7 @@ class SearchedLayers:
         self._key = self._named(matcher, files)
 
     def found(self, diff_id: str) -> list[Finding] | None:
-        """What is in a layer; None if it has not been searched."""
+        """Return the findings in a layer; None if it has not been searched."""
         if diff_id in self._besides:
             return []
         told = self._all.get(f"{self._key} {diff_id}")
@@ -67,11 +67,11 @@ class SearchedLayers:
             return None
 
     def missing(self, diff_ids: Sequence[str]) -> list[str]:
-        """Those that have not been searched."""
+        """Return the layers that have not been searched."""
         return [each for each in dict.fromkeys(diff_ids) if self.found(each) is None]
 
     def passing(self, layer: Hashed) -> Iterator[bytes]:
-        """A layer as it is; at its end it has been searched."""
+        """Yield a layer unchanged, searching it on the way."""
         if layer.wanted in self._besides:
             yield from layer
             return
@@ -93,7 +93,7 @@ class SearchedLayers:
         self._remember(layer.digest, [*found, *files])
 
     def read(self, layer: Hashed) -> None:
-        """Search a layer that goes nowhere."""
+        """Search a layer that is not sent."""
         for _ in self.passing(layer):
             pass
 
@@ -107,7 +107,7 @@ class SearchedLayers:
             private_files.replace(self._path, json.dumps(self._all), durable=False)
 
     def _named(self, matcher: Matcher, files: Any) -> str:
-        """By what the rules are known: values may be among them, so that guessing is made slow."""
+        """Return the name of a set of rules: values may be among them, so guessing is made slow."""
         told = [[rule.name, rule.pattern, rule.distinct] for rule in matcher.rules]
         text = json.dumps([FORMAT, told, list(matcher.allowed), getattr(files, "pattern", b"").__repr__()])
         return hashlib.scrypt(

@@ -1,6 +1,6 @@
-"""Says which secrets a snapshot probably carries before it leaves: by kinds, names and pids, not by values.
+"""Warns of secrets that a snapshot probably carries: by kinds, names and pids, not by values.
 
-What is found is what has the look of a secret; that nothing is found does not mean that there is none.
+It finds what looks like a secret; finding nothing does not mean that there is none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.runtime.guest.records import masking
 from holdfast.snapshots.manifest import Manifest
 from holdfast.snapshots.record import Process, Record
 
-# Programs whose memory is made of keys and passwords.
+# # Programs whose memory consists of keys and passwords.
 _KEEPERS = frozenset(
     {
         *("ssh-agent", "gpg-agent", "ssh", "sshd", "gpg", "gnome-keyring-d", "keyboxd", "scdaemon", "pass"),
@@ -36,7 +36,7 @@ _KEEPERS = frozenset(
         ),
     }
 )
-# Below the folders of users, and of the work.
+# # Below the folders of users, and of the work.
 _FILES = (
     *(
         ".ssh/id_rsa",
@@ -65,17 +65,17 @@ SHOWN = 6
 def warnings(
     kept: Manifest, record: Record | None, layers: Sequence[Path], shells: Iterable[str] = ()
 ) -> list[str]:
-    """Sentences about what should perhaps not be given away.
+    """Return sentences about what should perhaps not be given away.
 
     Args:
         kept: the snapshot's manifest.
-        record: what is known of its processes.
+        record: the record of its processes.
         layers: the folders of its image's layers, if they can be read here.
         shells: names of variables its shells had.
     """
     found: list[str] = []
     if kept.kind == "live":
-        found.append("it holds all memory of its programs, and with it whatever they know")
+        found.append("it holds all memory of its programs, and with it everything they know")
     processes = record.tree.processes if record is not None else []
     keepers = [f"{plain(one.name, 20)} (pid {one.pid})" for one in processes if one.name in _KEEPERS]
     if keepers:
@@ -101,7 +101,7 @@ def _variables(processes: Iterable[Process], shells: Iterable[str]) -> list[str]
 
 
 def _files(layers: Sequence[Path]) -> Iterator[str]:
-    """Paths of well-known files that are in the topmost layer that has anything of that name."""
+    """Return paths of well-known files in the topmost layer that has anything of that name."""
     homes = {"root", "workspace"}
     for layer in layers:
         with suppress(OSError), os.scandir(layer / "home") as entries:
@@ -113,7 +113,7 @@ def _files(layers: Sequence[Path]) -> Iterator[str]:
 
 
 def _is_there(layer: Path, path: str) -> bool:
-    """Whether there is a file or folder with something in it; no link on the way is followed."""
+    """Check for a non-empty file or folder, following no link on the way."""
     *folders, name = path.split("/")
     try:
         at = os.open(layer, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

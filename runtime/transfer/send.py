@@ -1,7 +1,7 @@
-"""Sends a snapshot somewhere: its files as an ordinary image, the rest as segments beside it.
+"""Sends a snapshot: its files as an ordinary image, the rest as segments beside it.
 
-The same code for files and registries; what the other side has already is not sent. The snapshot is held
-meanwhile, and every file is compared with its digest before it goes.
+The same code serves files and registries; what the other side has is not sent. The snapshot is locked
+meanwhile, and every file is compared with its digest before it is sent.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ if TYPE_CHECKING:
 undoes(OperationKind.EXPORT)(take_back)
 
 SMALL = 1 << 20
-"""Files below this share segments."""
+"""Files smaller than this share segments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A snapshot that was sent: where to, the digest of its index, who signed it.
+    """A snapshot that was sent: destination, digest of its index, signer.
 
-    `bytes` is what it takes there altogether, `sent` what was not there before. `warnings` say which secrets
-    it probably carries, `findings` which it does, and `scrubbed` how many were taken out of texts, by rule.
+    `bytes` is what it takes there in total, `sent` what was not there before. `warnings` say which secrets it
+    probably carries, `findings` which it does, and `scrubbed` how many were removed from texts, by rule.
     """
 
     where: str
@@ -69,11 +69,11 @@ class Sent:
 def send(
     context: Context, snapshot: SnapshotRow, destination: Destination, options: SendOptions | None = None
 ) -> Sent:
-    """Send a snapshot to a destination, which has been entered and is left by who did.
+    """Send a snapshot to a destination, which the caller has entered and leaves.
 
     Raises:
-        SecretsFound: it has some, and must not then; nothing of it was sent.
-        SnapshotDamaged, SnapshotNotFound: it cannot be had.
+        SecretsFound: it has some, and must not; nothing of it was sent.
+        SnapshotDamaged, SnapshotNotFound: the snapshot cannot be used.
         EngineError, StoreError: it cannot be read, or not be written there.
     """
     options = options or SendOptions()
@@ -121,7 +121,7 @@ def send(
 
 
 def _own_layers(engine: Engine) -> tuple[str, ...]:
-    """Layers of the image that Holdfast builds: they hold packages, and nothing of any session."""
+    """Return the layers of the image that Holdfast builds: they hold packages, and nothing of any session."""
     ours = build.reference("session")
     return image_layers.look(engine, ours).layers if engine.images.id(ours) is not None else ()
 
@@ -150,14 +150,14 @@ class _Sending:
         self._progress = options.progress
 
     def image(self, layers: Layers) -> Descriptor:
-        """Send the image; its manifest."""
+        """Send the image; return its manifest."""
         ref = image_ref(self._snapshot.id)
         sent = layers.send(ref, self._image.layers, self._destination, self._told)
         config = self._put(media.IMAGE_CONFIG, describe.image_config(self._kept, self._image, self._scrubber))
         return self._put(media.MANIFEST, form.image_manifest(config, sent))
 
     def rest(self, folder: Path) -> tuple[Descriptor, list[Descriptor]]:
-        """Send everything else; the config that describes it, and its segments."""
+        """Send everything else; return the config that describes it, and its segments."""
         segments: list[form.Segment] = []
         sent: list[Descriptor] = []
         numbers: dict[str, int] = {}
@@ -180,7 +180,7 @@ class _Sending:
     def finish(
         self, image: Descriptor, rest: tuple[Descriptor, list[Descriptor]], sign: Signer | None
     ) -> Sent:
-        """Send what names the rest."""
+        """Send the documents that name the rest."""
         snapshot = self._put(media.MANIFEST, form.snapshot_manifest(*rest, image))
         sealed = self._encrypt[1].model_dump_json() if self._encrypt is not None else ""
         annotations = {media.SEALED: sealed} if sealed else {}
@@ -198,7 +198,7 @@ class _Sending:
         )
 
     def _stored(self) -> list[StoredFile]:
-        """The files as they are sent."""
+        """Yield the files as they are sent."""
         return [
             StoredFile(name=entry.name, bytes=len(data), blake3=blake3(data).hexdigest())
             if (data := self._rewritten.get(entry.name)) is not None
@@ -244,7 +244,7 @@ class _Sending:
 
 
 class _Counting:
-    """A destination, and how many bytes it has of this bundle, and did not have before."""
+    """A destination that counts the bytes it has of this bundle, and those it did not have before."""
 
     def __init__(self, end: Destination) -> None:
         self._end = end
@@ -253,27 +253,27 @@ class _Counting:
         self.sent = 0
 
     def has(self, blob: Descriptor) -> bool:
-        """As the destination says; what was put once needs no question."""
+        """Ask the destination; what was sent once needs no question."""
         found = blob.digest in self._seen or self._end.has(blob)
         if found:
             self._count(blob)
         return found
 
     def put(self, blob: Descriptor, data: BinaryIO) -> None:
-        """Pass it on."""
+        """Pass a part on."""
         self._end.put(blob, data)
         self._count(blob)
         self.sent += blob.size
 
     def finish(self, index: bytes) -> str:
-        """Pass it on."""
+        """Pass the end on."""
         return self._end.finish(index)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Whoever made the destination leaves it."""
+        """Do nothing: the caller leaves the destination."""
 
     def _count(self, blob: Descriptor) -> None:
         if blob.digest not in self._seen:

@@ -1,4 +1,4 @@
-"""How a snapshot is sent and taken in, whichever end it goes to or comes from."""
+"""Options of sending and receiving a snapshot, for either kind of end."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
     from holdfast.snapshots.bundle.signing import Signer
 
 Progress = Callable[[int, int], None]
-"""Bytes done, and of how many."""
+"""A function that takes the bytes done, and the total."""
 
 
 def quiet(_done: int, _all: int) -> None:
-    """Progress that nobody looks at."""
+    """Ignore progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class SendOptions:
-    """How a snapshot is sent.
+    """Options of sending a snapshot.
 
     Attributes:
-        sign: the key to sign with; without, others can take its files only.
-        encrypt: the key of the bundle, wrapped for who may open it.
+        sign: the key to sign with; without one, others can import its files only.
+        encrypt: the key of the bundle, wrapped for those who may open it.
         compression: of the layers of its image: gzip, or zstd.
-        secrets: what is done about those in its memory and files: warn, refuse or ignore; None for what the
-            rules of the home say.
-        progress: is called with bytes done, and of how many; both of what is not yet compressed.
+        secrets: what to do about secrets in its memory and files: warn, refuse or ignore; None for what
+            the rules of the home say.
+        progress: called with the bytes done, and the total; both uncompressed.
         new_key: `sign` was made for it.
     """
 
@@ -50,9 +50,10 @@ class SendOptions:
         sealed_for: tuple[Sequence[str], str | None],
         **options: Any,
     ) -> Self:
-        """Return options to sign with a key of a home, by name and passphrase; one is made if there is none.
+        """Return options that sign with a key of a home, by name and passphrase; one is made if there is
+        none.
 
-        `sealed_for` are keys and a passphrase that may open it; anybody, if they are empty.
+        `sealed_for` are the keys and the passphrase that may open it; anyone can if they are empty.
 
         Raises:
             InvalidArgument: there is no such key, or it cannot be used.
@@ -64,14 +65,14 @@ class SendOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReceiveOptions:
-    """How a snapshot is taken in.
+    """Options of receiving a snapshot.
 
     Attributes:
         label: a name for it; by default the one it had, if that is free.
-        files_only: leave its processes and memory, and take it from anybody.
-        opener: what may open it; by default the keys of this home.
+        files_only: leave out its processes and memory, and accept any signer.
+        opener: what may decrypt it; by default the keys of this home.
         options: of sessions to be made of it, as in `SessionOptions`; those of the bundle do not count.
-        progress: is told how far it is.
+        progress: called with the bytes done, and the total.
     """
 
     label: str | None = None

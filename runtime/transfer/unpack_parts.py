@@ -1,7 +1,7 @@
-"""Writes what comes in: layers and files, each compared with its digest and size before anybody uses it.
+"""Writes incoming layers and files, each compared with its digest and size before it is used.
 
-Nothing is opened beyond what it was said to take, and no name of a bundle becomes a path before it was looked
-up in `vocabulary`.
+Nothing is unpacked beyond its declared size, and no name of a bundle becomes a path before it was looked up
+in `vocabulary`.
 """
 
 from __future__ import annotations
@@ -36,13 +36,17 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a bundle comes from, and the key to what of it is encrypted."""
+    """The source of a bundle, and the key to its encrypted parts."""
 
     origin: Origin
     sealing: Sealing | None = None
 
     def document(self, blob: Descriptor, limit: int) -> bytes:
-        """A manifest or config, whole. Raises BundleRefused."""
+        """Read a manifest or config whole.
+
+        Raises:
+            BundleRefused: it is too large, or does not match its digest.
+        """
         if blob.size > limit:
             raise BundleRefused(f"cannot import: a document in it has {blob.size} bytes, more than {limit}")
         with closing(self.origin.open(blob)) as stream:
@@ -52,19 +56,27 @@ class Source:
         return b"".join(self.key(blob).open(io.BytesIO(data))) if media.is_sealed(blob.media_type) else data
 
     def key(self, blob: Descriptor) -> Sealing:
-        """The key to a part. Raises BundleRefused."""
+        """Return the key to a part.
+
+        Raises:
+            BundleRefused: the part does not say for whom it is encrypted.
+        """
         if self.sealing is None:
             raise BundleRefused("cannot import: a part of it is encrypted, and it does not say for whom")
         return self.sealing
 
 
 def kind(blob: Descriptor) -> str:
-    """Its media type as it is when it is open."""
+    """Return the media type of a part as it is when decrypted."""
     return blob.media_type.removesuffix(media.ENCRYPTED)
 
 
 def check_room(folder: Path, needed: int) -> None:
-    """See that so many bytes can be written. Raises StoreError."""
+    """Check that this many bytes can be written.
+
+    Raises:
+        StoreError: they cannot.
+    """
     free = shutil.disk_usage(folder).free
     if needed + MARGIN > free:
         raise StoreError(
@@ -74,7 +86,12 @@ def check_room(folder: Path, needed: int) -> None:
 
 
 def layer(source: Source, blob: Descriptor, diff_id: str, path: Path, told: Told) -> None:
-    """Write the archive of an image layer. Raises BundleRefused, StoreError."""
+    """Write the archive of an image layer.
+
+    Raises:
+        BundleRefused: it differs from its description.
+        StoreError: it cannot be written.
+    """
     packing_kind = _KINDS.get(kind(blob))
     if packing_kind is None:
         raise BundleRefused(
@@ -97,7 +114,11 @@ def layer(source: Source, blob: Descriptor, diff_id: str, path: Path, told: Told
 
 
 def raw_size(blob: Descriptor) -> int:
-    """How large a layer is said to be when it is opened. Raises BundleRefused."""
+    """Return the declared uncompressed size of a layer.
+
+    Raises:
+        BundleRefused: it does not declare one.
+    """
     told = blob.annotations.get(media.RAW_BYTES, "")
     if not (told.isascii() and told.isdecimal() and len(told) < 16):
         raise BundleRefused(f"cannot import: a layer of its image does not say its size ({media.RAW_BYTES})")
@@ -107,8 +128,8 @@ def raw_size(blob: Descriptor) -> int:
 class Segments:
     """The segments of a bundle; each is read when it is needed, and the last one is kept.
 
-    All together no more is opened than what they hold twice, and `room`: files that jump between segments
-    would take for ever.
+    In total no more is unpacked than twice what they hold, and `room`: files that jump between segments would
+    take for ever.
     """
 
     def __init__(
@@ -129,11 +150,15 @@ class Segments:
         self._last: tuple[int, bytes] | None = None
 
     def data(self, number: int) -> bytes:
-        """What a segment holds. Raises BundleRefused."""
+        """Return the contents of a segment.
+
+        Raises:
+            BundleRefused: they differ from their description.
+        """
         if self._last is not None and self._last[0] == number:
             return self._last[1]
         if number >= len(self._segments):
-            raise BundleRefused("cannot import: a file in it names a segment there is not")
+            raise BundleRefused("cannot import: a file in it names a segment that does not exist")
         blob, segment = self._blobs[number], self._segments[number]
         self._room -= segment.bytes
         if self._room < 0:
@@ -151,7 +176,12 @@ class Segments:
         return data
 
     def write(self, file: InParts, path: Path) -> None:
-        """Put a file together; zeros become holes. Raises BundleRefused, StoreError."""
+        """Assemble a file; zeros become holes.
+
+        Raises:
+            BundleRefused: it differs from its description.
+            StoreError: it cannot be written.
+        """
         with _writing(path) as out:
             size = 0
             for part in file.parts:
@@ -166,7 +196,11 @@ class Segments:
             out.truncate(size)
 
     def text(self, file: InParts, limit: int) -> bytes:
-        """A small file, not written anywhere. Raises BundleRefused."""
+        """Return a small file, without writing it anywhere.
+
+        Raises:
+            BundleRefused: it is too large.
+        """
         if sum(part.bytes for part in file.parts) > limit or any(part.segment is None for part in file.parts):
             raise BundleRefused(f"cannot import: {form.shown(file.name)} is too large")
         return b"".join(
@@ -175,9 +209,12 @@ class Segments:
 
 
 def check_names(config: form.Config, besides: str) -> None:
-    """See that a bundle has the files of its manifest, each once, under names they can have.
+    """Check that a bundle has the files of its manifest, each once, under valid names.
 
-    `besides` is not a file of the snapshot. Raises BundleRefused.
+    `besides` is not a file of the snapshot.
+
+    Raises:
+        BundleRefused: it does not.
     """
     sizes = {entry.name: entry.bytes for entry in config.snapshot.files}
     given = {file.name: sum(part.bytes for part in file.parts) for file in config.files}
@@ -193,7 +230,7 @@ def check_names(config: form.Config, besides: str) -> None:
 
 
 class _writing:  # noqa: N801 - used as a function
-    """A new file; trouble with the disk is told as such."""
+    """A new file; errors of the disk are translated."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -218,7 +255,7 @@ class _writing:  # noqa: N801 - used as a function
 
 
 class _Hashing:
-    """A stream of which no more than so many bytes are read, and their digest."""
+    """A stream of which at most a given number of bytes are read, and their digest."""
 
     def __init__(self, stream: BinaryIO, size: int) -> None:
         self._stream = stream
@@ -232,7 +269,7 @@ class _Hashing:
         return data
 
     def finish(self, blob: Descriptor) -> None:
-        """Read what nobody wanted, and compare."""
+        """Read the rest, and compare."""
         while self.read(1 << 20):
             pass
         if self._left or f"sha256:{self._hash.hexdigest()}" != blob.digest:
@@ -240,7 +277,7 @@ class _Hashing:
 
 
 class _Pieces:
-    """What a generator gives, as a stream."""
+    """The output of a generator, as a stream."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
@@ -259,5 +296,5 @@ class _Pieces:
 def _changed(blob: Descriptor) -> BundleRefused:
     return BundleRefused(
         f"cannot import: {blob.digest[:19]}… in it does not match its digest",
-        hint="it is damaged, or was changed on its way: get it once more",
+        hint="it is damaged, or was changed in transit: get it again",
     )

@@ -170,7 +170,7 @@ def test_a_refused_export_leaves_nothing(
 
 def test_a_refused_push_sends_nothing(moment: Moment, registry: Registry) -> None:
     """Not even parts that nothing names."""
-    with pytest.raises(SecretsFound, match="cannot let holder-one leave: it holds secrets"):
+    with pytest.raises(SecretsFound, match="cannot export holder-one: it holds secrets"):
         moment.taken.push(f"{registry.address}/refused:one", secrets="refuse")
 
     assert httpx.get(f"http://{registry.address}/v2/refused/tags/list").status_code == 404

@@ -1,1 +1,3 @@
-"""What changed in a session since a moment, and by whom. Values and decisions; `observe` is the driver."""
+"""Drift: what changed in a session since a point in time, and who changed it. `observe_session` is the
+driver.
+"""

@@ -1,6 +1,7 @@
-"""Who did what, as far as the journal can tell.  Pure.
+"""The authors of changes, as far as the journal reveals them.  Pure.
 
-A file is ascribed to every command, cell or task that ran when it changed, else to the people who were there.
+A file is attributed to every command, cell or task that ran when it changed, else to the people who were
+there.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from holdfast.base.text import plain
 from holdfast.runtime.guest.records import masking
 
 SLACK = 0.02
-"""Seconds: the kernel stamps files with the time of its last tick, up to 10 ms ago, never later."""
+"""Seconds: the kernel stamps files with the time of its last tick, up to 10 ms earlier, never later."""
 MOST = 4
-"""At more than so many at once, nothing is known."""
+"""If more than this many ran at once, the author is unknown."""
 _STARTS = {"command_started": "command", "cell_started": "cell", "task_started": "task", "attached": "person"}
 _ENDS = {"command_ended": "command", "cell_ended": "cell", "task_ended": "task", "detached": "person"}
 
@@ -25,7 +26,7 @@ Entry = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """One journal entry that begins something. `end` is infinite while it goes on."""
+    """One journal entry that starts something. `end` is infinite while it runs."""
 
     seq: int
     kind: str
@@ -38,28 +39,28 @@ class Author:
 
 @dataclass(frozen=True, slots=True)
 class Authors:
-    """All that was at work in a span of time, by the number of its entry."""
+    """The authors in a span of time, by the number of their entry."""
 
     by_seq: Mapping[int, Author] = field(default_factory=dict)
 
     def at(self, moment: float | None) -> tuple[int, ...]:
-        """Who was at work at a time (Unix seconds); nobody if that is not known, or too many were."""
+        """Return the authors at a time (Unix seconds); none if unknown, or if there were too many."""
         if moment is None:
             return ()
         found = [one for one in self.by_seq.values() if one.begin - SLACK <= moment <= one.end]
         acting = [one for one in found if one.kind != "person"] or found
         chosen = [one for one in acting if one.begin <= moment]
-        if not chosen and acting:  # the stamp is of the tick before: who began first after it
+        if not chosen and acting:  # # the stamp is of the tick before: the first that started after it
             chosen = [min(acting, key=lambda one: one.begin)]
         return tuple(sorted(one.seq for one in chosen)) if len(chosen) <= MOST else ()
 
     def of(self, id_: str) -> tuple[int, ...]:
-        """The command, cell or task of that id."""
+        """Return the command, cell or task of that id."""
         return tuple(one.seq for one in self.by_seq.values() if id_ and one.id == id_)
 
 
 def authors(entries: Iterable[Entry]) -> Authors:
-    """Read begins and ends from journal entries; what is not of the agreed form is passed over."""
+    """Read starts and ends from journal entries; invalid ones are skipped."""
     found: dict[int, Author] = {}
     open_: dict[tuple[str, str], int] = {}
     for entry in entries:
@@ -97,7 +98,7 @@ def _text(entry: Entry, key: str) -> str:
 def by_name(
     entries: Sequence[Entry], after: int, known: Authors
 ) -> dict[tuple[str, str, str], tuple[int, ...]]:
-    """Who changed which variable, function, alias or name of a kernel, by (kind, where, name)."""
+    """Return the authors of variables, functions, aliases and kernel names, by (kind, where, name)."""
     found: dict[tuple[str, str, str], tuple[int, ...]] = {}
     for entry in entries:
         seq = entry.get("seq")

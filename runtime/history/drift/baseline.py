@@ -1,6 +1,6 @@
-"""What a snapshot remembers of its moment, so that later moments can be compared with it.
+"""The baseline of a snapshot, with which later states are compared.
 
-A file of the snapshot's folder, compressed, with a digest in the manifest like all the others. It is written
+A compressed file of the snapshot's folder, with a digest in the manifest like all others. It is written
 before the manifest and never changed.
 """
 
@@ -26,8 +26,8 @@ _CHANGES: tuple[Change, ...] = ("changed", "new", "deleted")
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A moment. `base` is the snapshot its container was made from (None: the plain image); `table` what of
-    its files differs from that; `keys` and `versions` the packages among that.
+    """The state at a capture. `base` is the snapshot its container was made from (None: the plain image);
+    `table` lists how its files differ from that; `keys` and `versions` are the packages among them.
     """
 
     base: str | None
@@ -37,12 +37,16 @@ class Baseline:
     versions: tuple[str, ...] = ()
 
     def known(self) -> dict[Key, str]:
-        """Versions by package."""
+        """Return versions by package."""
         return {key: version for key, version in zip(self.keys, self.versions, strict=False) if version}
 
 
 def write(folder: Path, baseline: Baseline) -> None:
-    """Write the file. Raises OSError."""
+    """Write the file.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     told = {
         "format": FORMAT,
         "base": baseline.base,
@@ -58,7 +62,7 @@ def write(folder: Path, baseline: Baseline) -> None:
 
 
 def read(folder: Path) -> Baseline | None:
-    """Return what a snapshot remembers; None if it was taken without.
+    """Return the baseline of a snapshot; None if it was taken without one.
 
     Raises:
         SnapshotDamaged: it cannot be read.

@@ -1,7 +1,8 @@
-"""Which files changed between two moments.  Pure.
+"""The files that changed between two points in time.  Pure.
 
-A table of files is what the engine says differs from the container's image, with what the guest says of each
-path. Two tables of one container can be compared; tables of different containers are joined by their lineage.
+A table of files combines the engine's list of differences from the container's image with the guest's facts
+on each path. Two tables of one container can be compared; tables of different containers are joined by
+lineage.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from typing import Literal
 Change = Literal["new", "changed", "deleted"]
 
 OF_ENGINE: Mapping[int, Change] = {0: "changed", 1: "new", 2: "deleted"}
-"""The kinds of the engine's list of changes."""
+"""Kinds in the engine's list of changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One path that differs from the image.
 
-    `kind` is f, d, l (link), o (other), or empty if it is not there or was not looked at. `ctime` and `mtime`
-    are in nanoseconds; `owner` is the number of the package it belongs to, or -1.
+    `kind` is f, d, l (link), o (other), or empty if it does not exist or was not examined. `ctime` and
+    `mtime` are in nanoseconds; `owner` is the number of the package it belongs to, or -1.
     """
 
     change: Change
@@ -44,7 +45,7 @@ Key = tuple[str, str, str]
 class FileChange:
     """One file that changed. `at` is when, in Unix seconds, if known; `by` are numbers of journal entries.
 
-    `owner` is the package it came with, if it did.
+    `owner` is the package it came with, if any.
     """
 
     path: str
@@ -66,10 +67,10 @@ def compare(
     """Return what changed from one table to another of the same container.
 
     Args:
-        before: the table of the earlier moment; empty for that of the image.
-        now: the table of the later one.
-        since: leave out what is known to have changed before this time (Unix seconds).
-        keys: the packages that the owners of the later table are numbers of.
+        before: the earlier table; empty for that of the image.
+        now: the later table.
+        since: leave out changes known to be before this time (Unix seconds).
+        keys: the packages that owners of the later table refer to.
         old_keys: those of the earlier one.
     """
     found: dict[str, FileChange] = {}
@@ -92,7 +93,7 @@ def compare(
 
 
 def join(earlier: Mapping[str, FileChange], later: Mapping[str, FileChange]) -> dict[str, FileChange]:
-    """Return the changes over two spans of time of which one follows the other."""
+    """Return the changes over two consecutive spans of time."""
     found = dict(earlier)
     for path, change in later.items():
         old = found.pop(path, None)
@@ -110,7 +111,7 @@ def join(earlier: Mapping[str, FileChange], later: Mapping[str, FileChange]) -> 
 
 
 def _owned_folders(found: dict[str, FileChange], before: Table, keys: Sequence[Key]) -> dict[str, FileChange]:
-    """A folder that is gone belongs to a package if all the files in it did."""
+    """Attribute a folder that is gone to a package if all of its files belonged to it."""
     gone = {path for path, one in found.items() if one.folder and one.change == "deleted"}
     owners: dict[str, set[int]] = {}
     for path, entry in before.items():
@@ -149,13 +150,15 @@ def _when(path: str, entry: Entry, now: Table) -> float | None:
 
 
 def _parent_time(path: str, now: Table) -> float | None:
-    """When a name was taken out of its folder at the latest: then the folder itself changed."""
+    """Return the latest time at which a name can have been removed from its folder: when the folder
+    changed.
+    """
     parent = now.get(path.rpartition("/")[0])
     return parent.ctime / 1e9 if parent and parent.ctime else None
 
 
 def _without_folders(found: dict[str, FileChange], now: Table) -> dict[str, FileChange]:
-    """Leave out folders, but for those that are gone, and new ones in which nothing is."""
+    """Leave out folders, except removed ones, and new ones that are empty."""
     inhabited = {path.rpartition("/")[0] for path in now}
     inhabited |= {path.rpartition("/")[0] for path in found}
     gone = {path for path, one in found.items() if one.change == "deleted"}
@@ -168,7 +171,7 @@ def _without_folders(found: dict[str, FileChange], now: Table) -> dict[str, File
 
 
 def _below(path: str, gone: set[str]) -> bool:
-    """Whether a folder above is gone, too: then that says it all."""
+    """Check whether a parent folder is also gone: then that is enough."""
     while path := path.rpartition("/")[0]:
         if path in gone:
             return True
@@ -192,12 +195,12 @@ _NOISE = re.compile(
 
 
 def noise(path: str) -> bool:
-    """Whether a path is nobody's work: caches, histories, the package managers' own books, our own state."""
+    """Check whether a path is noise: caches, histories, the package managers' records, our own state."""
     return _NOISE.search(path) is not None
 
 
 def sift(found: Iterable[FileChange]) -> tuple[list[FileChange], int]:
-    """Return what is no noise, and how much is."""
+    """Return the changes without noise, and how much noise there was."""
     every = list(found)
     kept = [one for one in every if not noise(one.path)]
     return kept, len(every) - len(kept)

@@ -1,4 +1,4 @@
-"""What changed between two holdings: processes, ports, shells, kernels.  Pure."""
+"""Differences between two holdings: processes, ports, shells, kernels.  Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from holdfast.runtime.history.drift.changed_paths import Change
 from holdfast.runtime.history.drift.holdings import HeldKernel, HeldProcess, HeldShell, Holdings, Value
 
 _DAILY = frozenset({"PWD", "SHLVL"})
-"""Variables that follow from other things that are told."""
+"""Variables that follow from other reported facts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """One thing with a name. `where` is the shell or kernel, `kind` says what it is, `by` who changed it.
+    """One named thing that changed. `where` is the shell or kernel, `kind` says what it is, `by` who changed
+    it.
 
     Kinds: directory, umask, variable, function, alias; name, kernel.
     """
@@ -31,7 +32,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class ProcessChange:
-    """A process that is new or gone, or that listens on other ports than before (`changed`)."""
+    """A process that started or ended, or that listens on other ports than before (`changed`)."""
 
     pid: int
     command: str
@@ -45,10 +46,10 @@ class ProcessChange:
 
 
 def processes(before: Holdings, now: Holdings) -> list[ProcessChange]:
-    """Return the processes that began, ended, or listen elsewhere; those of the session itself left out.
+    """Return the processes that started, ended, or listen elsewhere; the session's own are left out.
 
-    A number may be given out again; after a restore every process has another start time, so then only the
-    command can tell.
+    A pid may be reused; after a restore every process has another start time, so then only the command can
+    decide.
     """
     found: list[ProcessChange] = []
     for pid, one in now.processes.items():
@@ -70,14 +71,14 @@ def processes(before: Holdings, now: Holdings) -> list[ProcessChange]:
 
 
 def shells(before: Mapping[str, HeldShell], now: Mapping[str, HeldShell]) -> list[Changed]:
-    """Return what changed in the shells that are there now and were there before."""
+    """Return what changed in the shells that existed before and still exist."""
     return [
         item for name, shell in now.items() for item in _shell(name, before.get(name, HeldShell()), shell)
     ]
 
 
 def kernels(before: Mapping[str, HeldKernel], now: Mapping[str, HeldKernel]) -> list[Changed]:
-    """Return what changed in the kernels; names only where they are known of both moments."""
+    """Return what changed in the kernels; names only where they are known at both points."""
     found: list[Changed] = []
     for name, kernel in now.items():
         old = before.get(name, HeldKernel())
@@ -105,7 +106,7 @@ def _same(old: HeldProcess, one: HeldProcess, *, clock: bool) -> bool:
 
 def _shell(name: str, old: HeldShell, now: HeldShell) -> Iterator[Changed]:
     if not now.cwd and not now.variables:
-        return  # nothing is known of it: a shell of another kind, or one that has just begun
+        return  # # nothing is known of it: a shell of another kind, or one that has just started
     if old.cwd != now.cwd and old.cwd:
         yield Changed("directory", name, "cwd", "changed", old.cwd, now.cwd)
     if old.umask is not None and now.umask is not None and old.umask != now.umask:
@@ -124,7 +125,7 @@ def _shell(name: str, old: HeldShell, now: HeldShell) -> Iterator[Changed]:
 
 
 def words(value: Value | None) -> str | None:
-    """A value for people: itself if it is short, else what it is."""
+    """Format a value for people: itself if it is short, else what it is."""
     if value is None:
         return None
     if value.shown is not None:

@@ -1,4 +1,4 @@
-"""Many paths made few lines: folders stand for what changed in them.  Pure."""
+"""Collapses many paths into few lines: folders stand for the changes in them.  Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from holdfast.runtime.history.drift.changed_paths import FileChange
 
 WHOLE = frozenset({".git", "node_modules", ".venv", "venv", "site-packages", "dist-packages"})
-"""Folders whose inside nobody reads: they are one line unless that line would be a single file."""
+"""Folders whose contents matter to no one: they are one line unless that line would be a single file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Line:
 
     @property
     def files(self) -> int:
-        """How many files it stands for."""
+        """The number of files it stands for."""
         return self.new + self.changed + self.deleted
 
 
@@ -46,9 +46,9 @@ class _Node:
 
 
 def collapse(changes: Sequence[FileChange], limit: int) -> list[Line]:
-    """Return at most about `limit` lines for the changes, in the order of their paths.
+    """Return at most about `limit` lines for the changes, ordered by path.
 
-    Folders are opened from the top down, those with the fewest parts first, as long as there is room.
+    Folders are opened from the top down, those with the fewest entries first, as long as there is room.
     """
     root = _Node("")
     for change in changes:
@@ -79,7 +79,7 @@ def _opens(node: _Node) -> bool:
 
 
 def single(one: FileChange) -> Line:
-    """The line of one file."""
+    """Return the line of one file."""
     count = {one.change: 1}
     path = one.path + "/" if one.folder else one.path
     return Line(path, **count, size=one.size, by=one.by)

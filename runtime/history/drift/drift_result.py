@@ -1,4 +1,4 @@
-"""What changed in a session since a moment, as a value and in few words.  Pure.
+"""The drift of a session since a point in time, as a value and in few words.  Pure.
 
 Every token of an agent's context counts. `+` new, `~` changed, `-` gone; `#n` is the journal entry that did
 it, and the last line explains these.
@@ -31,11 +31,11 @@ _VALUE = 32
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """All changes of a session between `since` and the time of asking (`at`, Unix seconds).
+    """All changes of a session between `since` and the time of the request (`at`, Unix seconds).
 
-    `files` leaves out what belongs to `packages` and what is noise (`noise` counts that: caches, histories,
-    books of package managers). `by` of each item holds numbers of journal entries, which `authors` explains.
-    `notes` say what could not be told.
+    `files` leaves out what belongs to `packages` and noise (`noise` counts that: caches, histories, records
+    of package managers). `by` of each item holds numbers of journal entries, which `authors` explains.
+    `notes` say what could not be compared.
     """
 
     session: str
@@ -52,20 +52,20 @@ class Drift:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing changed."""
+        """True if nothing changed."""
         return not (self.files or self.packages or self.processes or self.shell or self.kernel)
 
     def text(self, limit: int = 12, *, every_file: bool = False) -> str:
-        """Return it in few words, for an agent's context or a person.
+        """Summarize in few words, for an agent's context or a person.
 
         Args:
-            limit: about how many lines each list has; files are folded into folders for it.
+            limit: about how many lines each list has; files are collapsed into folders for it.
             every_file: name every file.
         """
         return _render(self, limit, every_file=every_file)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it for programs."""
+        """Return all fields for programs."""
         return {
             "session": self.session,
             "since": {
@@ -145,7 +145,9 @@ def _iso(at: float) -> str:
 
 
 def _render(drift: Drift, limit: int, *, every_file: bool = False) -> str:
-    """Return the text. Lines for files are folded into folders above `limit`; other lists are cut there."""
+    """Return the text. Lines for files are collapsed into folders above `limit`; other lists are truncated
+    there.
+    """
     lines: list[str] = []
     shown: set[int] = set()
 
@@ -224,7 +226,7 @@ def _process(one: ProcessChange) -> str:
 
 
 def _grouped(items: Iterable[Changed], by: object) -> list[str]:
-    """Items, those of one author together so that he is named once."""
+    """Group items by author, so that each is named once."""
     assert callable(by)
     return [
         ", ".join(_item(item) for item in some) + by(numbers)
@@ -257,7 +259,7 @@ def _value(value: str | None) -> str:
 
 
 def _place(place: str) -> str:
-    """The folder of an environment or a project rather than the one the package manager uses in it."""
+    """Return the folder of an environment or a project rather than the package manager's folder in it."""
     for inner in ("/lib/python", "/lib64/python", "/node_modules"):
         place = place.partition(inner)[0]
     return plain(place, 120)

@@ -1,6 +1,6 @@
-"""What a session holds besides files, at one moment: processes, ports, shells, kernels.  Pure.
+"""What a session holds besides files at one instant: processes, ports, shells, kernels.  Pure.
 
-It is told by the guest, or kept in a snapshot's baseline; either way every field is checked.
+It comes from the guest, or from a snapshot's baseline; either way every field is checked.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class HeldProcess(GuestValue):
     ports: Annotated[tuple[Count, ...], listed(MAX_ITEMS)] = ()
     role: Text = ""
     origin: Named = ""
-    """Id of the command, cell or task it comes from, if known."""
+    """The id of the command, cell or task it comes from, if known."""
 
 
 class HeldShell(GuestValue):
-    """What a shell held at its last prompt."""
+    """The state of a shell at its last prompt."""
 
     pid: Count = 0
     cwd: Named = ""
@@ -99,26 +99,38 @@ class _Told(GuestValue):
 
 
 class _Change(GuestValue):
-    """Something of a journal entry, which lists what was before."""
+    """A change in a journal entry, with the state before."""
 
     value: Known | None = None
     name: Name = ("", "")
 
 
 def parse(told: Mapping[str, Any]) -> Holdings:
-    """Check what the guest told. Raises ProtocolError."""
+    """Parse what the guest reports.
+
+    Raises:
+        ProtocolError: it is not valid.
+    """
     found = _Told.of(told)
     processes = {one.pid: one for one in found.processes}
     return Holdings(found.at, found.seq, found.generation, processes, found.shells, found.kernels)
 
 
 def value_of(told: Any) -> Value | None:
-    """A value as it stands in journal entries; None for none. Raises ProtocolError."""
+    """Parse a value of a journal entry; None for none.
+
+    Raises:
+        ProtocolError: it is not valid.
+    """
     return _Change.of({"value": told}).value
 
 
 def name_of(told: Any) -> tuple[str, str]:
-    """A name of a kernel as it stands in journal entries. Raises ProtocolError."""
+    """Parse a kernel name of a journal entry.
+
+    Raises:
+        ProtocolError: it is not valid.
+    """
     return _Change.of({"name": told}).name
 
 

@@ -1,4 +1,6 @@
-"""Asks the engine and the guest what a session is now. The driver of drift: it decides nothing."""
+"""Asks the engine and the guest for the present state of a session. The driver of drift: it decides
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,14 @@ _REQUEST_BYTES = 6 << 20
 
 
 def held(client: GuestClient) -> Holdings:
-    """What the session holds besides files."""
+    """Return what the session holds besides files."""
     return holdings.parse(wire_fields.body(client.request("holdings")))
 
 
 def differing(engine: Engine, container: str) -> list[tuple[str, int]]:
-    """Paths that differ from the container's image, with the engine's number for how; own files left out."""
+    """Return paths that differ from the container's image, with the engine's number for how; own files left
+    out.
+    """
     layers = engine.layers(container)
     quick = overlay.changes(layers[0], layers[1:]) if layers else None
     found = engine.changes(container) if quick is None else quick
@@ -42,11 +46,11 @@ _OWN = ("/var/lib/holdfast", "/run/holdfast", "/opt/holdfast")
 def table(
     client: GuestClient, differing: Sequence[tuple[str, int]], found: Sequence[Package], since: float
 ) -> tuple[dict[str, Entry], dict[int, dict[str, str]]]:
-    """What is known of each path, and versions of the packages by their number.
+    """Return the facts on each path, and versions of the packages by their number.
 
     Args:
-        client: of the session.
-        differing: as of the function of that name.
+        client: the client of the session.
+        differing: the result of that function.
         found: the packages whose files these may be.
         since: the earliest time of interest (Unix seconds).
     """
@@ -64,12 +68,12 @@ def table(
 
 
 def packages_among(changes: Iterable[changed_paths.FileChange]) -> list[Package]:
-    """The packages that are told by paths alone."""
+    """Return the packages that paths alone identify."""
     return packages.find(changes)
 
 
 def candidates(differing: Sequence[tuple[str, int]]) -> list[Package]:
-    """Packages that may have changed since the image."""
+    """Return packages that may have changed since the image."""
     return packages.find(
         changed_paths.FileChange(path, changed_paths.OF_ENGINE.get(kind, "changed"))
         for path, kind in differing
@@ -121,7 +125,7 @@ def _portions(every: Sequence[str]) -> Iterable[list[str]]:
     size = 0
     for path in every[:MAX_PATHS]:
         some.append(path)
-        size += len(path) * 6 + 4  # as JSON may write it at the worst
+        size += len(path) * 6 + 4  # # as JSON may encode it at worst
         if len(some) == PER_REQUEST or size > _REQUEST_BYTES:
             yield some
             some, size = [], 0

@@ -1,7 +1,7 @@
-"""Which packages were installed, removed or replaced, from the paths that changed.  Pure.
+"""Packages that were installed, removed or replaced, inferred from the paths that changed.  Pure.
 
-pip's, npm's, gem's, cargo's, go's and Debian's packages leave files of a known name. Versions that are not
-in a name are asked for in the guest.
+Packages of pip, npm, gem, cargo, go and Debian leave files of a known name. Versions that are not in a name
+are requested from the guest.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ _GEM = re.compile(
 )
 _BINARY = re.compile(r"(?P<place>.*/(?P<tool>\.cargo|go)/bin)/(?P<name>[^/]+)$")
 _DEBIAN_PYTHON = "/usr/lib/python3/dist-packages"
-"""Belongs to Debian's packages, which are told as such."""
+"""Part of Debian's packages, which are reported as such."""
 
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """One package that changed. `old` and `new` are versions; `record` is the file that proves it is there.
+    """One package that changed. `old` and `new` are versions; `record` is the file that proves it is
+    installed.
 
     A package without `new` is gone, one without `old` is new, unless `replaced`: then the old version is not
     known. `place` is the folder it is in, empty where there is only one.
@@ -49,7 +50,7 @@ class Package:
 
     @property
     def key(self) -> Key:
-        """What it is, whatever its version."""
+        """Its identity, whatever its version."""
         return (self.manager, self.place, re.sub(r"[-_.]+", "-", self.name).lower())
 
 
@@ -67,13 +68,13 @@ def find(changes: Iterable[FileChange]) -> list[Package]:
 def settle(
     found: Iterable[Package], told: Mapping[Key, Mapping[str, str]], known: Mapping[Key, str]
 ) -> list[Package]:
-    """Fill in versions: what the guest told, and what was known at the earlier moment."""
+    """Fill in versions: from the guest, and from the earlier state."""
     settled = []
     for one in found:
         about = told.get(one.key, {})
         new = about.get("new") or one.new
         if one.manager == "apt" and "new" in about and not about["new"]:
-            new = None  # its list is there for its configuration alone
+            new = None  # # its list exists for its configuration alone
         old = one.old or about.get("old") or known.get(one.key)
         settled.append(replace(one, old=old or None, new=new))
     return [one for one in settled if one.old != one.new or one.replaced]
@@ -97,7 +98,7 @@ def separate(
 
 
 def _gone_with(change: FileChange, found: Sequence[Package]) -> Key | None:
-    """A file that is gone does not say whose it was: it is that of a package that left the same folder."""
+    """Attribute a removed file, which names no package, to one that left the same folder."""
     own = next((one for one in found if one.record == change.path), None)
     if own is not None:
         return own.key
@@ -140,11 +141,13 @@ def _package(change: FileChange) -> Package | None:
 
 
 def _proves(change: FileChange, end: int) -> bool:
-    """A folder that is gone as a whole, or the file that is written last; other files only follow."""
+    """Check for a folder that is gone as a whole, or the file that is written last; other files
+    only follow.
+    """
     return change.path.endswith("/RECORD") or (change.change == "deleted" and end >= len(change.path))
 
 
 def _joined(one: Package, other: Package) -> Package:
-    """The same package twice: an old version that is gone and a new one that is there."""
+    """Join an old version that is gone and a new one of the same package."""
     there, gone = (one, other) if one.new is not None else (other, one)
     return replace(there, old=gone.old if gone.new is None else there.old)

@@ -1,4 +1,6 @@
-"""Answers what changed in a session since a moment: asks store, engine and guest, and puts it together."""
+"""Finds what changed in a session since a point in time: asks store, engine and guest, and assembles the
+result.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 EARLIER = 500
-"""Entries before the moment that are looked at for what was still at work then."""
+"""Entries before the point that are searched for what was still running then."""
 KINDS = (
     *("command_started", "command_ended", "cell_started", "cell_ended", "task_started", "task_ended"),
     *("attached", "detached", "changed", "process_exited", "woken", "dropped"),
@@ -47,7 +49,7 @@ KINDS = (
 
 
 class Asking:
-    """One question about one session."""
+    """One query about one session."""
 
     def __init__(self, context: Context, row: SessionRow) -> None:
         self._context = context
@@ -57,11 +59,11 @@ class Asking:
         self._first = 0
 
     def answer(self, text: str, *, everything: bool = False) -> Drift:
-        """Compare now with the moment that text names.
+        """Compare the present with the point that the text names.
 
         Raises:
             InvalidArgument: it names none, or one that is not in this session's past.
-            SessionError, GuestError: the session cannot be asked.
+            SessionError, GuestError: the session does not answer.
         """
         health.check(self._context, self._row.id)
         now = observe_session.held(self._client)
@@ -85,10 +87,10 @@ class Asking:
         files, found = self._files(spans, None if old else moment.at, old)
         return self._drift(moment, now, before, files, found, entries, known, everything=everything)
 
-    # The moment.
+    # # The point in time.
 
     def _snapshot(self, text: str) -> SnapshotRow | None:
-        """Numbers and times are not taken for the beginning of an id."""
+        """Find a snapshot; numbers and times do not count as the beginning of an id."""
         if (
             since.entry_number(text) is not None
             or since.time_of(text, datetime.now().astimezone()) is not None
@@ -143,7 +145,7 @@ class Asking:
                 f"the journal begins at #{self._first}: what was done before is known of files only"
             )
 
-    # The files.
+    # # Files.
 
     def _files(
         self, spans: list[Span], at: float | None, old: Baseline | None
@@ -169,7 +171,7 @@ class Asking:
                     begin.keys if begin else (),
                 ),
             )
-            if end:  # what was known of its packages then holds where nothing newer is
+            if end:  # # the known packages then apply where nothing newer is known
                 for key, version in end.known().items():
                     told.setdefault(key, {"new": version})
         changed = packages.settle(packages.find(total.values()), told, old.known() if old else {})
@@ -179,7 +181,7 @@ class Asking:
         found = baseline.read(self._context.home.snapshots / snapshot.id)
         if found is None:
             raise InvalidArgument(
-                f"cannot compare: snapshot {snapshot.name} does not know what the session held",
+                f"cannot compare: snapshot {snapshot.name} did not record what the session held",
                 hint="it was taken by an older version; compare with a later one",
             )
         return found
@@ -195,7 +197,7 @@ class Asking:
         at = row.created_at.timestamp() if at is None else at
         return Point(row.id, row.name, row.session_id, at, kept.base, kept.has_base)
 
-    # All of it.
+    # # Everything.
 
     def _drift(
         self,

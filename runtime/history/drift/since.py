@@ -1,4 +1,4 @@
-"""What a person means by "since": a moment's name, a journal entry, a command, a time.  Pure."""
+"""Parsing of "since": a snapshot's name, a journal entry, a command, a time.  Pure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ HINT = "give a snapshot, the number of a journal entry (#12), the id of a comman
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A moment in the life of a session. `at` is in Unix seconds; `seq` the last entry that is before it.
+    """A point in the life of a session. `at` is in Unix seconds; `seq` the last entry before it.
 
-    `until` names the later moment if that is not the present.
+    `until` names the later point if that is not the present.
     """
 
     label: str
@@ -29,17 +29,17 @@ class Moment:
 
 
 def entry_number(text: str) -> int | None:
-    """The number of a journal entry, if that is what is meant."""
+    """Return the number of a journal entry, if that is what the text is."""
     digits = text.removeprefix("#")
     return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 18 else None
 
 
 def time_of(text: str, now: datetime) -> float | None:
-    """A time as Unix seconds: how long ago (10m), a time of today, or a date and time; None for other text.
+    """Parse a time into Unix seconds: an age (10m), a time of today, or a date and time; None for other text.
 
     Args:
-        text: what was given.
-        now: the present, with the time zone that times without one are in.
+        text: the text.
+        now: the present, with the time zone for times without one.
     """
     if (ago := parse_duration(text.strip().removesuffix(" ago"), unit_required=True)) is not None:
         return now.timestamp() - ago
@@ -53,7 +53,7 @@ def time_of(text: str, now: datetime) -> float | None:
 
 
 def unknown(text: str) -> InvalidArgument:
-    """The error for what names no moment."""
+    """Return the error for text that names no point in time."""
     return InvalidArgument(
         f"cannot compare: '{plain(text, 80)}' is not a snapshot, journal entry, command or time", hint=HINT
     )

@@ -1,4 +1,4 @@
-"""Takes the baseline of a snapshot: what the session holds and how its files differ, before the capture."""
+"""Takes the baseline of a snapshot, before the capture: what the session holds, and how its files differ."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 
 
 def baseline(engine: Engine, client: GuestClient, container: str, base: str | None) -> Baseline:
-    """What is to be compared with later. The files are looked at first: what changes meanwhile is told twice
-    rather than never.
+    """Return the baseline. Files come first: a change in between is reported twice rather than never.
 
     Raises:
-        GuestError, EngineError: it cannot be had.
+        GuestError, EngineError: the session or the engine does not answer.
     """
     table, found, versions = files(engine, client, container, 0.0)
     keys = tuple(one.key for one in found)
@@ -33,7 +32,7 @@ def baseline(engine: Engine, client: GuestClient, container: str, base: str | No
 def files(
     engine: Engine, client: GuestClient, container: str, since: float
 ) -> tuple[dict[str, Entry], list[Package], dict[tuple[str, str, str], dict[str, str]]]:
-    """How the files differ from the image, the packages among that, and what the guest tells of these."""
+    """Return how the files differ from the image, the packages among them, and the guest's facts on these."""
     differing = observe_session.differing(engine, container)
     found = observe_session.candidates(differing)
     table, versions = observe_session.table(client, differing, found, since)

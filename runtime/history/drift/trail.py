@@ -1,7 +1,7 @@
-"""How files get from an earlier moment to now, through the containers of a session's lineage.  Pure.
+"""How files get from an earlier point to the present, through the containers of a session's lineage.  Pure.
 
-A container begins with the image of the snapshot it was made from; the engine tells how it differs from that.
-So what changed since a snapshot is a sum over one or more containers: from the moment to the end of the
+A container begins with the image of the snapshot it was made from; the engine reports how it differs from
+that. So what changed since a snapshot is a sum over one or more containers: from that point to the end of the
 first, all of those in between, and from the beginning of the present one to now.
 """
 
@@ -15,9 +15,9 @@ from holdfast.errors import InvalidArgument
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A snapshot: of which session it was taken, when, and of which snapshot that one's container was made.
+    """A snapshot: its session, its time, and the snapshot its container was made from.
 
-    `told` is whether its files at that moment are known.
+    `told` is true if its files at that point are known.
     """
 
     id: str
@@ -41,9 +41,9 @@ def to_snapshot(wanted: Point, session: str, base: str | None, points: Mapping[s
 
     Args:
         wanted: the snapshot.
-        session: id of the session that is looked at.
+        session: id of the session in question.
         base: the snapshot its container was made from.
-        points: all snapshots that are there.
+        points: all existing snapshots.
 
     Raises:
         InvalidArgument: it is not in the past of the session.
@@ -89,7 +89,7 @@ def _point(identity: str, points: Mapping[str, Point]) -> Point:
     if identity not in points:
         raise InvalidArgument(
             f"cannot compare: snapshot {identity}, which lies in between, was removed",
-            hint="compare with a later moment",
+            hint="compare with a later point in time",
         )
     return _checked(points[identity])
 
@@ -97,12 +97,12 @@ def _point(identity: str, points: Mapping[str, Point]) -> Point:
 def _checked(point: Point) -> Point:
     if not point.told:
         raise InvalidArgument(
-            f"cannot compare: snapshot {point.name} does not know what its files were",
+            f"cannot compare: snapshot {point.name} did not record what its files were",
             hint="it was taken by an older version; compare with a later one",
         )
     return point
 
 
 def points_by_id(found: Sequence[Point]) -> dict[str, Point]:
-    """Snapshots by their id."""
+    """Return snapshots by their id."""
     return {one.id: one for one in found}

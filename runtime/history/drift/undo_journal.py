@@ -1,4 +1,4 @@
-"""What a session held at a journal entry: what it holds now, less the entries since then.  Pure."""
+"""What a session held at a journal entry: what it holds now, minus the entries since then.  Pure."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from holdfast.runtime.history.drift.holdings import (
 
 
 def rewind(now: Holdings, entries: Sequence[Entry], seq: int, at: float, known: Authors) -> Holdings:
-    """Return the holdings at the entry of that number. Entries of another form than agreed are passed over.
+    """Return the holdings at the entry of that number. Invalid entries are skipped.
 
     Args:
         now: what is held after the last of the entries.
-        entries: those with greater numbers, oldest first; others are passed over.
-        seq: the moment.
+        entries: those with greater numbers, oldest first; others are skipped.
+        seq: the number of the entry.
         at: its time in Unix seconds, for processes whose command is not known.
         known: the commands of all the entries.
     """
@@ -51,7 +51,7 @@ def rewind(now: Holdings, entries: Sequence[Entry], seq: int, at: float, known: 
 
 
 def _restores(entries: Sequence[Entry], seq: int) -> list[float]:
-    """When the session was restored since: what has a start time up to then may be older."""
+    """Return when the session was restored since: an earlier start time may be of an older process."""
     found = []
     for entry in entries:
         number, when = entry.get("seq"), entry.get("at")
@@ -66,7 +66,7 @@ def _began_after(one: HeldProcess, seq: int, at: float, known: Authors) -> bool:
         return False
     if found := known.of(one.origin):
         return min(found) > seq
-    # All later commands are known: one that is not is older. Without a command, the start time must do.
+    # # All later commands are known: one that is not is older. Without a command, the start time must do.
     return not one.origin and bool(one.started) and one.started > at
 
 

@@ -130,7 +130,7 @@ def test_trust_is_in_a_key_or_not_needed() -> None:
     bundle_trust.check("x", KEY, None, files_only=True)
     with pytest.raises(BundleUntrusted, match="it is not signed") as told:
         bundle_trust.check("x", None, None, files_only=False)
-    assert "export it once more" in told.value.hint
+    assert "export it again" in told.value.hint
     with pytest.raises(BundleUntrusted, match=KEY) as told:
         bundle_trust.check("x", KEY, None, files_only=False)
     assert f"holdfast key trust {KEY}" in told.value.hint
