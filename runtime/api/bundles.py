@@ -1,6 +1,6 @@
-"""What handles can do about bundles: a snapshot's part that sends them, a controller's that takes them in.
+"""Bundles, as handles offer them: sending a snapshot, and importing one.
 
-How it is done is in `runtime.transfer`, imported when it is needed.
+How it is done is in `runtime.transfer`, imported on first use.
 """
 
 from __future__ import annotations
@@ -44,19 +44,20 @@ class Outgoing:
         """Write it to a file, which any home that trusts the key can import.
 
         Args:
-            path: of the file; one of that name is replaced when all is written.
+            path: the file; an existing one is replaced when everything is written.
             key: the name of the key to sign with; by default the only one, or the one called default. If
                 there is none at all, one is made.
             passphrase: of the key, if it has one.
             compression: of the image's layers: `gzip`, or `zstd` for engines since Docker 23.
-            secrets: about those found in memory and files: `warn`, `refuse` or `ignore`; None for what
+            secrets: for those found in memory and files: `warn`, `refuse` or `ignore`; None for what
                 scrub.json says. Those in texts are scrubbed, unless they are ignored.
-            encrypt_to: keys (`x25519:…`, see `holdfast key list`) of those who may open it, all of it.
-            bundle_passphrase: that opens it, too.
-            progress: is called with bytes done, and of how many.
+            encrypt_to: keys (`x25519:…`, see `holdfast key list`) that may open it; all of it is
+                encrypted.
+            bundle_passphrase: a passphrase that also opens it.
+            progress: called with the bytes done, and the total.
 
         Raises:
-            SecretsFound: it holds some, and is refused then.
+            SecretsFound: it holds secrets, and they were to be refused.
             SnapshotDamaged, SnapshotNotFound, InvalidArgument, StoreError, EngineError: nothing was written.
         """
         from holdfast.runtime.transfer import bundle_transfer
@@ -87,25 +88,25 @@ class Outgoing:
     ) -> Pushed:
         """Send it to a registry, under a reference that any home which trusts the key can pull.
 
-        What the registry has is not sent again, and what was cut off goes on. Nothing is found under the
-        reference before all of it is there. Credentials are those of `docker login`, or
-        HOLDFAST_REGISTRY_USER and HOLDFAST_REGISTRY_PASSWORD.
+        What the registry has is not sent again, and an interrupted push continues. The reference appears only
+        when everything has arrived. Credentials are those of `docker login`, or HOLDFAST_REGISTRY_USER and
+        HOLDFAST_REGISTRY_PASSWORD.
 
         Args:
             reference: `host[:port]/name[:tag]`; without a tag, `latest`.
-            key: as for `export`, like all that is not named here.
+            key: as for `export`, like all others that are not described here.
             passphrase: of the key, if it has one.
             compression: of the image's layers.
-            secrets: about those found in memory and files.
-            encrypt_to: keys of those who may open it, all of it. It is no ordinary image then, and nothing of
-                it is shared with what is there.
-            bundle_passphrase: that opens it, too.
-            plain_http: without TLS, also to a registry that is not on this machine.
-            progress: is called with bytes done, and of how many.
+            secrets: for those found in memory and files.
+            encrypt_to: keys that may open it. The encrypted bundle is not an ordinary image, and shares
+                nothing with what the registry has.
+            bundle_passphrase: a passphrase that also opens it.
+            plain_http: without TLS, even to a registry on another machine.
+            progress: called with the bytes done, and the total.
 
         Raises:
-            SecretsFound: it holds some, and is refused then.
-            RegistryDenied, RegistryUnavailable, RegistryError: the registry does not let us, or not answer.
+            SecretsFound: it holds secrets, and they were to be refused.
+            RegistryDenied, RegistryUnavailable, RegistryError: the registry refuses, or does not answer.
             SnapshotDamaged, SnapshotNotFound, InvalidArgument, StoreError, EngineError: it cannot be sent.
         """
         from holdfast.runtime.transfer import bundle_transfer
@@ -124,7 +125,7 @@ class Outgoing:
 
 
 class Incoming:
-    """Takes snapshots in from files and registries."""
+    """Imports snapshots from files and registries."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -141,22 +142,22 @@ class Incoming:
         progress: Progress = _quiet,
         **options: Any,
     ) -> Snapshot:
-        """Take a snapshot in from a file that `Snapshot.export` wrote.
+        """Import a snapshot from a file that `Snapshot.export` wrote.
 
         Args:
-            path: of the file.
+            path: the file.
             label: a name for it here; by default the one it had, if that is free.
-            files_only: leave memory and processes; needs no trust in who signed it.
-            passphrase: that it was encrypted with. What was encrypted for a key of this home needs none.
+            files_only: leave out memory and processes; needs no trust in the signer.
+            passphrase: it was encrypted with. A bundle encrypted for a key of this home needs none.
             key_passphrase: of that key, if it has one.
-            progress: is called with bytes done, and of how many.
-            options: network, allow, memory, cpus, pids, user, workdir of sessions made of it; those of the
-                bundle do not count.
+            progress: called with the bytes done, and the total.
+            options: network, allow, memory, cpus, pids, user, workdir of sessions made of it; those of
+                the bundle do not count.
 
         Raises:
-            BundleUntrusted: it is signed by nobody who is trusted here.
-            BundleRefused: it is damaged, forged, or more than may come in.
-            StoreError, EngineError: it cannot be read, or not be kept. Nothing is left of it in any case.
+            BundleUntrusted: this home does not trust its signer.
+            BundleRefused: it is damaged, forged, or exceeds a limit.
+            StoreError, EngineError: it cannot be read or stored. Nothing is left of it in any case.
         """
         from holdfast.runtime.api.snapshot import Snapshot
         from holdfast.runtime.transfer import bundle_transfer
@@ -180,24 +181,24 @@ class Incoming:
         progress: Progress = _quiet,
         **options: Any,
     ) -> Snapshot:
-        """Take a snapshot in from a registry, where `Snapshot.push` sent it.
+        """Import a snapshot from a registry, where `Snapshot.push` sent it.
 
         Args:
             reference: `host[:port]/name[:tag][@digest]`.
             label: a name for it here; by default the one it had, if that is free.
-            files_only: leave memory and processes; needs no trust in who signed it.
-            passphrase: that it was encrypted with. What was encrypted for a key of this home needs none.
+            files_only: leave out memory and processes; needs no trust in the signer.
+            passphrase: it was encrypted with. A bundle encrypted for a key of this home needs none.
             key_passphrase: of that key, if it has one.
-            plain_http: without TLS, also from a registry that is not on this machine.
-            progress: is called with bytes done, and of how many.
-            options: network, allow, memory, cpus, pids, user, workdir of sessions made of it; those of the
-                bundle do not count.
+            plain_http: without TLS, even from a registry on another machine.
+            progress: called with the bytes done, and the total.
+            options: network, allow, memory, cpus, pids, user, workdir of sessions made of it; those of
+                the bundle do not count.
 
         Raises:
-            ReferenceNotFound, RegistryDenied, RegistryUnavailable, RegistryError: it cannot be had.
-            BundleUntrusted: it is signed by nobody who is trusted here.
-            BundleRefused: it is damaged, forged, or more than may come in.
-            StoreError, EngineError: it cannot be kept. Nothing is left of it in any case.
+            ReferenceNotFound, RegistryDenied, RegistryUnavailable, RegistryError: it cannot be fetched.
+            BundleUntrusted: this home does not trust its signer.
+            BundleRefused: it is damaged, forged, or exceeds a limit.
+            StoreError, EngineError: it cannot be stored. Nothing is left of it in any case.
         """
         from holdfast.runtime.api.snapshot import Snapshot
         from holdfast.runtime.transfer import bundle_transfer

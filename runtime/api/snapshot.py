@@ -221,7 +221,7 @@ class Snapshot:
         return self.tried(series)
 
     def tried(self, series: Series, told: Callable[[Run], None] = lambda _run: None) -> Spread:
-        """Run `retry` and return everything in one value; the callback `told` receives each run when it
+        """Run `retry` and return everything in one value; the callback receives each run when it
         has ended.
         """
         from holdfast.runtime.flaky import repeat

@@ -1,8 +1,7 @@
-"""Brings a captured moment back wherever it is kept: here, in a file, in a registry.
+"""Thaws a captured state wherever it is kept: here, in a file, in a registry.
 
-It finds what is meant, takes it in if it is from elsewhere, climbs as high on the ladder as this machine
-allows or as was asked for, and says where somebody goes on looking. What it tells of the failure was written
-by others.
+It finds the source, imports it if it is elsewhere, climbs as high on the ladder as this machine allows or as
+was requested, and says where to continue looking. The description of the failure comes from elsewhere.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ SUFFIX = ".holdfast"
 
 @dataclass(frozen=True, slots=True)
 class Thawed:
-    """A session that continues from a captured moment.
+    """A session that continues from a captured state.
 
     Attributes:
         session: it runs.
-        snapshot: what it was made from, in this home.
-        rung: how much of it there is: `live`, `commands` or `files`.
+        snapshot: the snapshot it was made from, in this home.
+        rung: how much was restored: `live`, `commands` or `files`.
         ladder: what else would have been possible, and why not more.
-        failure: what had failed; None if it was captured for another reason.
-        commands: what had been run, as far as it was recorded.
+        failure: the failure; None if it was captured for another reason.
+        commands: the commands that had been run, as far as recorded.
     """
 
     session: Session
@@ -58,7 +57,7 @@ class Thawed:
 
     @property
     def verification(self) -> Verification | None:
-        """What was found to have come back; None if no processes did."""
+        """The verification of its processes; None if none were restored."""
         return self.session.verification
 
     @property
@@ -68,17 +67,17 @@ class Thawed:
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """What it has not that there was."""
+        """What it lacks of the captured state."""
         return tuple(self.ladder.rung(self.rung).lost)
 
     @property
     def debugger(self) -> Debugger | None:
-        """Where the program that failed is found, if it still stands there."""
+        """Where to find the program that failed, if it is stopped there."""
         return self.failure.debugger if self.failure is not None and self.rung == "live" else None
 
 
 class Thawing:
-    """Thaws captured moments, for a controller."""
+    """Thaws captured states, for a controller."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -97,26 +96,26 @@ class Thawing:
         progress: Callable[[int, int], None] | None = None,
         **options: Any,
     ) -> Thawed:
-        """Make a session that continues from a captured moment, as much of it as this machine allows.
+        """Make a session that continues from a captured state, as much of it as this machine allows.
 
         Args:
-            source: the label or id of a snapshot here, the path of a file, or a reference of a registry. A
-                path without a folder in it is written `./FILE` if a snapshot has that name.
+            source: the label or id of a snapshot here, the path of a file, or a reference of a registry.
+                A path without a folder in it is written `./FILE` if a snapshot has that name.
             as_: exactly this rung: `live`, `commands` (files, and what was run as a script) or `files`.
             require: at least this rung; without `as_` it is `live` for what was captured live.
-            name: of the session; by default one is made up.
-            passphrase: that it was encrypted with, if it is from elsewhere.
+            name: of the session; by default one is generated.
+            passphrase: it was encrypted with, if it is from elsewhere.
             key_passphrase: of the key of this home that it was encrypted for.
-            plain_http: without TLS, also from a registry that is not on this machine.
-            progress: is called with bytes done, and of how many, while it is taken in.
-            options: network and allow of the session, as for `Snapshot.restore`; memory, cpus and pids, if it
-                is from elsewhere.
+            plain_http: without TLS, even from a registry on another machine.
+            progress: called with the bytes done, and the total, during the import.
+            options: network and allow of the session, as for `Snapshot.restore`; memory, cpus and pids,
+                if it is from elsewhere.
 
         Raises:
             SnapshotNotFound: there is nothing of that name.
-            BundleUntrusted, BundleRefused: it may not come in.
-            LiveUnsupported: what was asked for is not possible here; `findings` are the reasons.
-            RestoreFailed, SnapshotDamaged: nothing is left of the session; what was taken in stays.
+            BundleUntrusted, BundleRefused: it may not be imported.
+            LiveUnsupported: the request is not possible here; `findings` are the reasons.
+            RestoreFailed, SnapshotDamaged: nothing is left of the session; what was imported stays.
         """
         more = {"passphrase": passphrase, "key_passphrase": key_passphrase, "progress": progress}
         taking_in: dict[str, Any] = {key: value for key, value in more.items() if value is not None}
@@ -134,7 +133,7 @@ def thaw(
     options: dict[str, Any],
     taking_in: dict[str, Any],
 ) -> Thawed:
-    """As `Thawing.thaw`; `taking_in` is for what is from elsewhere: passphrases, progress."""
+    """Thaw as `Thawing.thaw` does; `taking_in` is for what is elsewhere: passphrases, progress."""
     choose_rung.check(as_, require, "thaw")
     snapshot, chosen_here = _found(context, source, as_, require, options, taking_in)
     ladder = snapshot.fits()
@@ -156,7 +155,7 @@ def _found(
     options: dict[str, Any],
     taking_in: dict[str, Any],
 ) -> tuple[Snapshot, dict[str, Any]]:
-    """What is meant, taken in if it is not here; and those options that are not in it then."""
+    """Return the snapshot, imported if it is elsewhere, and the options that the import did not use."""
     from holdfast.runtime.transfer import ladder_sources
 
     if "/" not in source:
@@ -174,7 +173,7 @@ def _found(
             return here, options
     file = is_file(source, exists=Path(source).exists())
     if as_ != "files" and (not file or Path(source).exists()):
-        # What this machine cannot do is known before anything is fetched, unless it cannot be read like this.
+        # The limits of this machine are known before anything is fetched, unless that cannot be read.
         with suppress(BundleRefused):
             ladder = ladder_sources.ladder(context, source, plain_http=bool(taking_in.get("plain_http")))
             rung = choose_rung.choose_rung(ladder, as_, require, verb="thaw", source=source)
@@ -194,7 +193,7 @@ def _found(
 
 
 def is_file(source: str, *, exists: bool) -> bool:
-    """Whether a file is meant, and not a registry: those have a dot or a port in their name. Pure."""
+    """Check whether a file is meant, and not a registry: those have a dot or a port in their name. Pure."""
     host, slash, _ = source.partition("/")
     if exists or not slash or source.startswith((".", "/", "~")) or source.endswith(SUFFIX):
         return True
@@ -202,7 +201,7 @@ def is_file(source: str, *, exists: bool) -> bool:
 
 
 def told(failure: Failure, *, lines: int = 10) -> list[str]:
-    """A failure record for people, in few lines. Pure."""
+    """Describe a failure record for people, in few lines. Pure."""
     found = [failure.title + (f": {failure.message}" if failure.message else "")]
     if failure.command and failure.command not in failure.title:
         found.append(f"it ran: {failure.command}")

@@ -92,7 +92,7 @@ def restore(
 
 
 def check_commands(as_: str | None, *, run: bool) -> None:
-    """Raise InvalidArgument if commands are to be run that nobody asked to have."""
+    """Raise InvalidArgument if commands are to be run that were not requested."""
     if run and as_ != "commands":
         raise InvalidArgument("cannot run commands without --as commands", hint="add it, or leave them")
 

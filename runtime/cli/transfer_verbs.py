@@ -156,7 +156,7 @@ def notes(done: Exported | Pushed, *, encrypted: bool) -> None:
 
 
 def about(done: Exported | Pushed) -> dict[str, Any]:
-    """Return what is said for programs of a snapshot that was sent, whichever end it went to."""
+    """Return what programs get of a snapshot that was sent, to either end."""
     return {
         "signed_by": done.signed_by,
         "new_key": done.new_key,

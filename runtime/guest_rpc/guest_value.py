@@ -1,7 +1,7 @@
-"""The base of the values that a guest describes: every field is checked, when it is read.  Pure.
+"""The base of values that a guest describes: every field is validated when it is read.  Pure.
 
-The guest is hostile: a field of another type or size than agreed refuses the value, and is named.
-What a command needs reads its few fields with `wire_fields`, because pydantic takes a while to load.
+The guest is hostile: a field of an unexpected type or size refuses the value, and is named. Commands read
+their few fields with `wire_fields`, because pydantic takes a while to load.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ T = TypeVar("T")
 
 
 class GuestValue(BaseModel):
-    """Something a guest describes. Fields that are not known are passed over: a newer guest may have them."""
+    """A value that a guest describes. Unknown fields are ignored: a newer guest may have them."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
     @classmethod
     def of(cls, raw: Any) -> Self:
-        """Read it from the JSON of an answer.
+        """Read the value from the JSON of an answer.
 
         Raises:
-            ProtocolError: it is not what was agreed.
+            ProtocolError: it is not valid.
         """
         try:
             return cls.model_validate(raw)
@@ -43,7 +43,7 @@ class GuestValue(BaseModel):
         place = ".".join(map(str, first["loc"]))
         named = f"'{plain(place, 120)}' of its" if place else "its"
         whose = cls.__name__.strip("_").lower()
-        raise ProtocolError(f"cannot understand the session: {named} '{whose}' is not what was agreed")
+        raise ProtocolError(f"cannot understand the session: {named} '{whose}' is not valid")
 
 
 def _string(raw: Any, limit: int) -> str:
@@ -59,12 +59,12 @@ def _finite(raw: Any) -> Any:
 
 
 def shown(limit: int) -> PlainValidator:
-    """A check for a text fit to be shown, of which so many characters are kept."""
+    """Return a validator for text that is safe to show, of which at most `limit` characters are kept."""
     return PlainValidator(lambda raw: plain(_string(raw, 1_000_000), limit))
 
 
 def whole(limit: int) -> PlainValidator:
-    """A check for a text that is kept as it is."""
+    """Return a validator for text that is kept unchanged."""
     return PlainValidator(lambda raw: _string(raw, limit))
 
 
@@ -77,14 +77,14 @@ KNOWN = BeforeValidator(_without_none)
 
 
 def only(*names: str) -> BeforeValidator:
-    """A filter that keeps the known names of an object: others are the guest's own words."""
+    """Return a filter that keeps the known names of an object: others are the guest's own words."""
     return BeforeValidator(
         lambda raw: {name: raw[name] for name in names if name in raw} if isinstance(raw, dict) else raw
     )
 
 
 def listed(limit: int = 20_000) -> Any:
-    """The constraint of a list of at most so many items. JSON knows no tuples."""
+    """Return the constraint of a list of at most `limit` items. JSON has no tuples."""
     return Field(strict=False, max_length=limit)
 
 

@@ -162,7 +162,7 @@ def _look_up(
 
 
 def count(entry: Mapping[str, Any], name: str) -> int:
-    """A number of an entry, 0 if it is not there."""
+    """Return a number of an entry, 0 if it is missing."""
     return wire_fields.optional_integer(entry, name) or 0
 
 

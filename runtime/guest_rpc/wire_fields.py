@@ -1,6 +1,6 @@
-"""Fields of what the guest sends, checked one by one.  Pure.
+"""Validation of fields that the guest sends, one by one.  Pure.
 
-The guest is hostile: a field of another type or size than agreed ends the call, whatever it means.
+The guest is hostile: a field of an unexpected type or size ends the call, whatever it means.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ GREATEST = 2**63 - 1
 
 
 def head(told: Told) -> Mapping[str, Any]:
-    """The fields."""
+    """Return the fields."""
     return told.head if isinstance(told, Frame) else told
 
 
 def integer(told: Told, key: str, least: int = 0) -> int:
-    """A whole number that is at least `least`."""
+    """Return a whole number that is at least `least`."""
     value = head(told).get(key)
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= GREATEST:
         raise _wrong(told, key)
@@ -34,12 +34,12 @@ def integer(told: Told, key: str, least: int = 0) -> int:
 
 
 def optional_integer(told: Told, key: str, least: int = 0) -> int | None:
-    """A whole number, or nothing."""
+    """Return a whole number, or None."""
     return None if head(told).get(key) is None else integer(told, key, least)
 
 
 def number(told: Told, key: str) -> float:
-    """A number of seconds; 0 if it is left out."""
+    """Return a number of seconds; 0 if it is left out."""
     value = head(told).get(key, 0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
         raise _wrong(told, key)
@@ -47,7 +47,7 @@ def number(told: Told, key: str) -> float:
 
 
 def text(told: Told, key: str, default: str | None = None) -> str:
-    """A string of at most a million characters."""
+    """Return a string of at most a million characters."""
     value = head(told).get(key, default)
     if not isinstance(value, str) or len(value) > 1_000_000:
         raise _wrong(told, key)
@@ -55,12 +55,12 @@ def text(told: Told, key: str, default: str | None = None) -> str:
 
 
 def optional_text(told: Told, key: str) -> str | None:
-    """A string, or nothing."""
+    """Return a string, or None."""
     return None if head(told).get(key) is None else text(told, key)
 
 
 def flag(told: Told, key: str) -> bool:
-    """True or false; false if it is left out."""
+    """Return true or false; false if it is left out."""
     value = head(told).get(key, False)
     if not isinstance(value, bool):
         raise _wrong(told, key)
@@ -68,14 +68,14 @@ def flag(told: Told, key: str) -> bool:
 
 
 def table(value: Any, what: str) -> Mapping[str, Any]:
-    """A JSON object."""
+    """Return a JSON object."""
     if not isinstance(value, dict):
         raise ProtocolError(f"cannot understand the session: {what} is not an object")
     return value
 
 
 def rows(told: Told, key: str) -> list[Mapping[str, Any]]:
-    """A list of at most a thousand JSON objects."""
+    """Return a list of at most a thousand JSON objects."""
     value = head(told).get(key, [])
     if not isinstance(value, list) or len(value) > 1000:
         raise _wrong(told, key)
@@ -83,7 +83,7 @@ def rows(told: Told, key: str) -> list[Mapping[str, Any]]:
 
 
 def body(frame: Frame) -> Mapping[str, Any]:
-    """The payload as a JSON object."""
+    """Return the payload as a JSON object."""
     try:
         return table(json.loads(frame.payload), "a payload")
     except (ValueError, RecursionError) as error:
@@ -91,11 +91,11 @@ def body(frame: Frame) -> Mapping[str, Any]:
 
 
 def event(frame: Frame) -> str:
-    """What kind of event a frame is."""
+    """Return the kind of event of a frame."""
     return text(frame, "event")
 
 
 def _wrong(told: Told, key: str) -> ProtocolError:
     kind = head(told).get("event")
     named = plain(kind, 40) if isinstance(kind, str) else "answer"
-    return ProtocolError(f"cannot understand the session: '{key}' of its '{named}' is not what was agreed")
+    return ProtocolError(f"cannot understand the session: '{key}' of its '{named}' is not valid")

@@ -1,7 +1,7 @@
-"""Whether the process that began an operation is still there.
+"""Checks whether the process that started an operation still exists.
 
-A pid alone says little: it is used again.  The moment its process began, with the boot it counts from, tells
-two processes of one pid apart.
+A pid alone says little, since it is reused. The start time of the process, with the boot it counts from,
+distinguishes two processes of one pid.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from holdfast.procfs import process_stat
 
 
 def start_of(pid: int) -> str | None:
-    """Boot and start time (in clock ticks) of a process; None if it is not there or only a zombie."""
+    """Return boot and start time (in clock ticks) of a process; None if it is gone or a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -26,5 +26,5 @@ def start_of(pid: int) -> str | None:
 
 
 def alive(pid: int, start: str) -> bool:
-    """Whether the process that began then under this pid still runs."""
+    """Check whether the process that was started then under this pid still runs."""
     return start_of(pid) == start

@@ -1,7 +1,7 @@
 """Closes the gap in the lineage that a snapshot leaves, in the transaction that deletes its row.
 
-Snapshots have a parent, and get the parent of theirs. A session's `parent_snapshot_id` says what its
-container was made from, which stays true; what it comes after is then kept in its details.
+Snapshots that had it as parent get its parent. A session's `parent_snapshot_id` says what its container was
+made from, which stays true; its predecessor is then kept in its details.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def close_gap(db: Connection, snapshot_id: str) -> None:
-    """Let what comes after a snapshot come after the one before it."""
+    """Give the successors of a snapshot its predecessor."""
     sessions, snapshots = schema.sessions, schema.snapshots
     found = db.execute(select(snapshots.c.parent_snapshot_id).where(snapshots.c.id == snapshot_id)).first()
     if found is None:
@@ -37,7 +37,9 @@ def close_gap(db: Connection, snapshot_id: str) -> None:
 
 
 def of_session(session: SessionRow, known: Collection[str]) -> str | None:
-    """The snapshot a session comes after: what it was made from, or the nearest before it that is there."""
+    """Return the predecessor of a session: the snapshot it was made from, or the nearest existing
+    one before.
+    """
     if session.parent_snapshot_id in known:
         return session.parent_snapshot_id
     ancestor = session.details.ancestor

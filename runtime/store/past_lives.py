@@ -1,4 +1,6 @@
-"""What the details of a session and of a snapshot tell of earlier lives.  Pure; `lives` writes it."""
+"""Earlier lives of sessions, as the details of sessions and snapshots record them.  Pure; `lives` writes
+them.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def journal_of(snapshot: SnapshotRow) -> str:
-    """Whose journal tells of the time before a snapshot: a session, or an earlier life of one."""
+    """Return the session whose journal covers the time before a snapshot, or an earlier life of one."""
     return str(snapshot.details.life or snapshot.session_id)
 
 
 def names(sessions: Iterable[SessionRow]) -> dict[str, str]:
-    """Names by the ids of sessions and of their earlier lives."""
+    """Return names by the ids of sessions and of their earlier lives."""
     found: dict[str, str] = {}
     for row in sessions:
         found |= {row.id: row.name, **{str(life["id"]): row.name for life in row.details.lives}}
@@ -23,10 +25,10 @@ def names(sessions: Iterable[SessionRow]) -> dict[str, str]:
 
 
 def rewound_at(session: SessionRow) -> float:
-    """When a session last went back, in Unix seconds; 0 if it never did."""
+    """Return when a session was last rewound, in Unix seconds; 0 if it never was."""
     return float(session.details.rewound.get("at", 0.0))
 
 
 def resumes_after(session: SessionRow) -> int:
-    """The number of the journal entry it went back to when it last did."""
+    """Return the number of the journal entry it was last rewound to."""
     return int(session.details.rewound.get("position", 0))

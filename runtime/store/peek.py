@@ -1,8 +1,8 @@
-"""The two questions every command asks of the store, answered without SQLAlchemy.
+"""The two queries of every command, answered without SQLAlchemy.
 
-Importing SQLAlchemy takes longer than running a command in a session (0.2 s against 10 ms).  Which session is
-meant, and does anything await recovery, are therefore asked of SQLite itself, read only.  `None` always means
-"ask the store": it makes the file, checks its version and explains what is wrong with it.
+Importing SQLAlchemy takes longer than running a command in a session (0.2 s against 10 ms). Which session is
+meant, and whether anything awaits recovery, is therefore read directly from SQLite. `None` always means "ask
+the store": it makes the file, checks its version and explains errors.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COLUMNS = (
 
 
 def abandoned(database: Path) -> bool | None:
-    """Whether an operation was left unfinished by a process that is gone."""
+    """Check whether a process that is gone left an operation unfinished."""
     try:
         with closing(_open(database)) as db:
             found = db.execute(
@@ -37,10 +37,10 @@ def abandoned(database: Path) -> bool | None:
 
 
 def session(database: Path, ref: str) -> SessionRow | None:
-    """The session meant by ref.
+    """Return the session that `ref` refers to.
 
     Raises:
-        SessionNotFound, InvalidArgument: as Store.session does.
+        SessionNotFound, InvalidArgument: as for `Store.session`.
     """
     try:
         with closing(_open(database)) as db:
@@ -70,9 +70,10 @@ def session(database: Path, ref: str) -> SessionRow | None:
 
 
 def last_moment(database: Path, row: SessionRow) -> int | None:
-    """The number of a session's last journal entry before it was last captured or restored; None if never.
+    """Return the number of a session's last journal entry before it was last captured or restored; None if
+    never.
 
-    0 if the snapshot does not tell.
+    0 if the snapshot does not record it.
     """
     query = (
         "SELECT details FROM snapshots WHERE state != 'pending' AND (id = :parent OR (session_id = :session "
@@ -88,7 +89,7 @@ def last_moment(database: Path, row: SessionRow) -> int | None:
 
 
 def names(database: Path, table: str) -> list[str]:
-    """Names for completion: of the table `sessions` or `snapshots`; empty if they cannot be read."""
+    """Return names for completion, of the table `sessions` or `snapshots`; empty if they cannot be read."""
     queries = {
         "sessions": "SELECT name FROM sessions WHERE state != 'removed'",
         "snapshots": "SELECT COALESCE(label, id) FROM snapshots WHERE state != 'pending'",

@@ -1,6 +1,6 @@
-"""What a session's owner wants to be captured by itself, and kept for how long.  Pure.
+"""The policy of a session: when it is captured automatically, and how long these snapshots are kept.  Pure.
 
-It is kept in the session's details under `policy`, as a table of what differs from the defaults.
+It is stored in the session's details under `policy`, as a table of differences from the defaults.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ from holdfast.errors import InvalidArgument
 from holdfast.runtime.store.row_details import SessionDetails
 
 KEEP = 20
-"""Automatic snapshots of a session that are kept if nothing else is said."""
+"""Automatic snapshots of a session that are kept by default."""
 MOST_PATTERNS = 100
 MOST_NUMBER = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """When a session is captured by itself, and which of these snapshots are kept.
+    """When a session is captured automatically, and which of these snapshots are kept.
 
     Attributes:
-        every: after so many commands and cells.
-        before_risky: before commands that destroy or install; `risky` are more of them (regular expressions).
-        on_failure: after a command that does not exit with 0, a cell that raises.
-        idle: after so many seconds without anything done.
+        every: after this many commands and cells.
+        before_risky: before commands that destroy or install; `risky` adds regular expressions of such
+            commands.
+        on_failure: after a command that does not exit with 0, or a cell that raises.
+        idle: after this many seconds without activity.
         kind: `live` or `filesystem`.
-        keep: the newest so many are kept; also those that are younger than `keep_for` seconds, and the last
-            one of each of the latest `hourly` hours and `daily` days in which there are any.
+        keep: this many of the newest; in addition those younger than `keep_for` seconds, and the last one
+            of each of the latest `hourly` hours and `daily` days that have any.
         quota: bytes that all snapshots of the session may take.
     """
 
@@ -51,11 +52,11 @@ class Policy:
 
     @property
     def captures(self) -> bool:
-        """Whether anything is captured by itself."""
+        """True if anything is captured automatically."""
         return bool(self.every or self.before_risky or self.on_failure or self.idle)
 
     def as_dict(self) -> dict[str, Any]:
-        """What differs from the defaults."""
+        """Return the differences from the defaults."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         found["risky"] = list(self.risky)
         plain_ones = {field.name: field.default for field in fields(self)} | {"risky": []}
@@ -63,7 +64,7 @@ class Policy:
 
     @classmethod
     def of(cls, details: SessionDetails) -> Policy:
-        """The policy in the details of a session; one that cannot be read is none."""
+        """Return the policy in the details of a session; the default if it cannot be read."""
         told = details.policy
         try:
             return cls() if told is None else parse(told)
@@ -72,7 +73,7 @@ class Policy:
 
 
 def parse(chosen: Mapping[str, Any]) -> Policy:
-    """Check what was chosen; None is the default. Times and sizes may be texts (`10m`, `2g`).
+    """Validate a policy; None is the default. Durations and sizes may be texts (`10m`, `2g`).
 
     Raises:
         InvalidArgument: names what is wrong.
@@ -91,10 +92,10 @@ def parse(chosen: Mapping[str, Any]) -> Policy:
 
 
 def seconds(text: str | float, what: str = "time") -> float:
-    """A time such as `10m`, `2h`, `7d` in seconds.
+    """Convert a duration such as `10m`, `2h`, `7d` to seconds.
 
     Raises:
-        InvalidArgument: it is none.
+        InvalidArgument: it is not a duration.
     """
     found = parse_duration(text, unit_required=True) if isinstance(text, str) else text
     if isinstance(found, timedelta):
@@ -107,10 +108,10 @@ def seconds(text: str | float, what: str = "time") -> float:
 
 
 def size(text: str | int, what: str = "quota") -> int:
-    """A size such as `500m`, `2g` in bytes.
+    """Convert a size such as `500m`, `2g` to bytes.
 
     Raises:
-        InvalidArgument: it is none.
+        InvalidArgument: it is not a size.
     """
     found = parse_size(text) if isinstance(text, str) else text
     if isinstance(found, bool) or not isinstance(found, int) or not 0 < found < 1 << 60:

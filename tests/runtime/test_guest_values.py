@@ -1,4 +1,4 @@
-"""Every field of every value that a guest describes is refused, by its name, if it is not what was agreed."""
+"""Every field of every value that a guest describes is refused, by its name, if it is not valid."""
 
 import copy
 import typing
@@ -128,7 +128,7 @@ def test_bounds_of_what_is_said() -> None:
         (("processes", "rows"), [PULSE["processes"]["rows"][0]] * 20_001),
         (("files", "rows", 0, "flags"), ["x"] * 1001),
     ):
-        with pytest.raises(ProtocolError, match=r"'[a-z.0-9]+' of its 'answer' is not what was agreed"):
+        with pytest.raises(ProtocolError, match=r"'[a-z.0-9]+' of its 'answer' is not valid"):
             Answer.of(changed(PULSE, path, value))
     assert Answer.of({**PULSE, "news": 1}) == Answer.of(PULSE)
     assert Answer.of(changed(PULSE, ("terminals", 0, "screen"), "\x1b[2J")).terminals[0].screen is None

@@ -1,4 +1,4 @@
-"""What a session holds besides files at one instant: processes, ports, shells, kernels.  Pure.
+"""The state of a session besides files at one instant: processes, ports, shells, kernels.  Pure.
 
 It comes from the guest, or from a snapshot's baseline; either way every field is checked.
 """

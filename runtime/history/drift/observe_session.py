@@ -101,7 +101,7 @@ def _entry(kind: int, facts: Any) -> Entry:
     if facts is None or change == "deleted":
         return Entry(change)
     if not isinstance(facts, list) or len(facts) != 5 or not isinstance(facts[0], str):
-        raise ProtocolError("cannot understand the session: a fact about a file is not what was agreed")
+        raise ProtocolError("cannot understand the session: a fact about a file is not valid")
     size, ctime, mtime, owner = (_whole(fact) for fact in facts[1:])
     return Entry(change, facts[0][:1], max(size, 0), max(ctime, 0), max(mtime, 0), owner)
 

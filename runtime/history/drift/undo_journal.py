@@ -1,4 +1,4 @@
-"""What a session held at a journal entry: what it holds now, minus the entries since then.  Pure."""
+"""The state of a session at a journal entry: the present state, minus the entries since then.  Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ladder of one snapshot on this machine, and what is restored by a rung of it."""
+"""The ladder of one snapshot on this machine, and what a rung of it restores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The rung that is taken: what is restored by it, and the script that goes with it, if one does."""
+    """The chosen rung: what it restores, and its script, if it has one."""
 
     rung: Name
     kept: Manifest
@@ -27,7 +27,7 @@ class Chosen:
 
 
 def ladder(context: Context, snapshot: SnapshotRow) -> Ladder:
-    """What can be done with a snapshot here.
+    """Return what is possible with a snapshot here.
 
     Raises:
         SnapshotDamaged: its manifest cannot be read.
@@ -39,7 +39,7 @@ def ladder(context: Context, snapshot: SnapshotRow) -> Ladder:
 
 
 def choose(context: Context, snapshot: SnapshotRow, kept: Manifest, rung: Name | None) -> Chosen:
-    """Take a rung: the one asked for, else all that was kept.
+    """Choose a rung: the requested one, else all that was kept.
 
     Raises:
         LiveUnsupported: it is not possible here; `findings` are the reasons.

@@ -1,4 +1,4 @@
-"""Whether an engine can limit what a session writes to its own files, and how much that is by default.  Pure.
+"""Whether an engine can limit a session's own files, and the default limit.  Pure.
 
 overlay2 does it by project quotas, on xfs that is mounted with `pquota`; btrfs and zfs by quotas of their own
 (https://docs.docker.com/reference/cli/docker/container/run/#storage-opt). On other storage, ext4 above all, a
@@ -20,11 +20,12 @@ _OWN_QUOTAS = ("btrfs", "zfs")
 
 
 def fault(info: Mapping[str, Any], mountinfo: bytes) -> str:
-    """Why an engine cannot limit it; empty if it can.
+    """Return why an engine cannot limit them; empty if it can.
 
     Args:
-        info: what `docker info` says.
-        mountinfo: /proc/self/mountinfo of a process that sees the engine's folder (proc_pid_mountinfo(5)).
+        info: the output of `docker info`.
+        mountinfo: /proc/self/mountinfo of a process that sees the engine's folder
+            (proc_pid_mountinfo(5)).
     """
     driver = str(info.get("Driver", "?"))
     if driver in _OWN_QUOTAS:
@@ -38,7 +39,7 @@ def fault(info: Mapping[str, Any], mountinfo: bytes) -> str:
 
 
 def _options(mountinfo: bytes, folder: str) -> set[str]:
-    """The options of the file system that holds a folder: of the longest mount point that leads to it."""
+    """Return the options of the file system that holds a folder: of its longest mount point."""
     found: tuple[int, set[str]] = (-1, set())
     for mount in mount_table.parse(mountinfo):
         point = mount.point.rstrip("/")

@@ -33,7 +33,7 @@ PAUSE_SECONDS = 30
 
 @dataclass(frozen=True, slots=True)
 class ContainerState:
-    """What the engine says about a container. `pid` is that of its first process, in the host's numbers.
+    """The engine's description of a container. `pid` is that of its first process, in the host's numbering.
 
     `subnets` are its networks as `address/prefix length`, `gateways` the addresses of the host in these.
     """
@@ -63,7 +63,7 @@ class Engine:
         """Connect to the engine of DOCKER_HOST, else the local one.
 
         Raises:
-            EngineUnavailable: none answers.
+            EngineUnavailable: no engine answers.
         """
         _knock(os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock")
         import docker as sdk
@@ -73,21 +73,21 @@ class Engine:
 
     @property
     def socket(self) -> str:
-        """The path of the unix socket it is reached over; empty if it is reached in another way."""
+        """The path of the engine's unix socket; empty if it is reached in another way."""
         adapter = self.client.api.get_adapter(self.client.api.base_url)
         return str(getattr(adapter, "socket_path", ""))
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self.client.close()
 
     def version(self) -> dict[str, Any]:
-        """What `docker version` says about the server."""
+        """Return what `docker version` reports of the server."""
         with translated("ask Docker for its version"):
             return dict(self.client.version())
 
     def info(self) -> dict[str, Any]:
-        """What `docker info` says."""
+        """Return what `docker info` reports."""
         with translated("ask Docker about itself"):
             return dict(self.client.info())
 
@@ -98,7 +98,7 @@ class Engine:
 
     @cached_property
     def title(self) -> str:
-        """What it is and of which version; empty if it does not say."""
+        """Its name and version; empty if it does not report them."""
         told = self.version()
         names = [str(part.get("Name", "")) for part in told.get("Components") or []][:1]
         return f"{'docker' if names in ([], ['Engine']) else names[0]} {told.get('Version', '')}".strip()
@@ -114,9 +114,9 @@ class Engine:
             return str(self.client.containers.create(**options).id)
 
     def reserve(self, name: str, image: str, labels: Mapping[str, str]) -> str | None:
-        """Take a container's name by a container that is never started, and return its id.
+        """Reserve a container's name by a container that is never started, and return its id.
 
-        None if the name is taken, also by a container that the engine is making at this moment.
+        None if the name is taken, even by a container that the engine is still creating.
         """
         import docker.errors
 
@@ -139,7 +139,7 @@ class Engine:
             self.client.api.kill(container_id, number)
 
     def inspect(self, container_id: str) -> ContainerState | None:
-        """The state of a container; None if there is none of this id or name."""
+        """Return the state of a container; None if there is none of this id or name."""
         found = self._raw(container_id)
         if found is None:
             return None
@@ -159,19 +159,21 @@ class Engine:
         )
 
     def containers(self, **labels: str) -> dict[str, dict[str, str]]:
-        """Labels by id of all containers, running or not, that have these labels (`_` stands for `.`)."""
+        """Return labels by id of all containers, running or not, that have these labels (`_` stands
+        for `.`).
+        """
         with translated("list containers"):
             found = self.client.api.containers(all=True, filters={"label": label_filters(labels)})
         return {str(item["Id"]): dict(item["Labels"]) for item in found}
 
     def running(self, **labels: str) -> set[str]:
-        """Ids of the running containers that have these labels."""
+        """Return the ids of running containers that have these labels."""
         with translated("list containers"):
             found = self.client.api.containers(filters={"label": label_filters(labels), "status": "running"})
         return {str(item["Id"]) for item in found}
 
     def kill_remove(self, container_id: str) -> bool:
-        """End a container at once and remove it; False if there was none."""
+        """Kill a container and remove it; False if there was none."""
         import docker.errors
 
         with translated("remove container"):
@@ -180,8 +182,8 @@ class Engine:
             except docker.errors.NotFound:
                 return False
             except docker.errors.APIError as error:
-                # Somebody else removes it at this moment, or it was killed and a busy engine has not heard of
-                # its end in time: wait until that is done.
+                # # Another caller is removing it, or it was killed and a busy engine has not yet noticed:
+                # # wait until that is done.
                 if "did not receive an exit event" in str(error):
                     self._wait_ended(container_id)
                     return self.kill_remove(container_id)
@@ -192,7 +194,7 @@ class Engine:
 
     @contextmanager
     def paused(self, container_id: str) -> Iterator[None]:
-        """Let the processes of a container stand still for as long as the block takes."""
+        """Pause the processes of a container for the duration of the block."""
         with held():
             self.pause(container_id)
         try:
@@ -225,21 +227,21 @@ class Engine:
             done()
 
     def unpause(self, container_id: str) -> None:
-        """Let the processes of a paused container go on."""
+        """Resume the processes of a paused container."""
         with translated("unpause container"):
             self.client.api.unpause(container_id)
 
     def layers(self, container_id: str) -> list[Path]:
-        """The folders of a container's layers on this host, its own first; none if of another kind."""
+        """Return the folders of a container's layers on this host, its own first; none for other drivers."""
         return layer_folders(self._raw(container_id) or {})
 
     def logs(self, container_id: str) -> bytes:
-        """The last lines the container's first process wrote."""
+        """Return the last lines that the container's first process wrote."""
         with translated("read the log of a container"):
             return bytes(self.client.api.logs(container_id, tail=20))
 
     def changes(self, container_id: str) -> list[tuple[str, int]]:
-        """Paths in which a container differs from its image: 0 is changed, 1 added, 2 deleted.
+        """Return the paths in which a container differs from its image: 0 is changed, 1 added, 2 deleted.
 
         It compares every file of the image: 0.5 s and more; see `overlay` for a quick answer.
         """
@@ -248,13 +250,13 @@ class Engine:
         return [(str(each["Path"]), int(each["Kind"])) for each in found or []]
 
     def written(self, container_id: str) -> int:
-        """Bytes a container wrote over its image."""
+        """Return the bytes that a container wrote over its image."""
         with translated("measure the files of a container"):
             found = self.client.api.containers(all=True, size=True, filters={"id": container_id})
         return sum(int(each.get("SizeRw") or 0) for each in found)
 
     def read_file(self, container_id: str, path: str, limit: int = 1 << 20) -> bytes:
-        """The end of a file of a container, running or not; nothing if there is none."""
+        """Return the end of a file of a container, running or not; empty if there is none."""
         import io
         import tarfile
 
@@ -279,7 +281,7 @@ class Engine:
             return b""
 
     def write_file(self, container_id: str, path: str, data: bytes) -> None:
-        """Leave a small file in a container, running or not, that everybody may read."""
+        """Write a small file into a container, running or not, that all its users may read."""
         import io
         import tarfile
 
@@ -299,7 +301,11 @@ class Engine:
             yield from stream
 
     def unpack(self, container_id: str, folder: str, archive: BinaryIO, what: str) -> None:
-        """Unpack a tar archive in a container. Raises EngineError: "cannot <what>: …"."""
+        """Unpack a tar archive in a container.
+
+        Raises:
+            EngineError: "cannot <what>: …".
+        """
         with translated(what):
             self.client.api.put_archive(container_id, folder, archive)
 
@@ -382,7 +388,7 @@ class Engine:
 
 
 def _knock(host: str) -> None:
-    """Find out without the SDK, which leaks its socket on a refusal, whether anybody listens."""
+    """Check whether anything listens, without the SDK, which leaks its socket on a refusal."""
     scheme, _, path = host.partition("://")
     if scheme != "unix":
         return
@@ -396,7 +402,7 @@ def _knock(host: str) -> None:
 
 
 def _in_networks(found: Mapping[str, Any], *keys: str) -> tuple[str, ...]:
-    """What a running container has under these keys in its networks: IPv4, then IPv6."""
+    """Return what a running container has under these keys in its networks: IPv4, then IPv6."""
     return tuple(str(network[key]) for network in _networks(found) for key in keys if network.get(key))
 
 

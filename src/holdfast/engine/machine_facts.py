@@ -1,6 +1,7 @@
-"""Facts about an engine and its host that decide how well sessions are held. Pure; judged in `rules.py`.
+"""Facts about an engine and its host that decide how well sessions are confined. Pure; see
+`posture_rules.py`.
 
-What could not be found out is None or empty: no rule takes that for good.
+Unknown facts are None or empty: no rule takes that for good.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """What the engine says of itself in `docker info`.
+    """The engine's own description in `docker info`.
 
-    `options` are the names in SecurityOptions; `missing_limits` are those of its containers that it cannot
+    `options` are the names in SecurityOptions; `missing_limits` are limits of containers that it cannot
     enforce; `exposed` is set if its API is open on a TCP port without TLS.
     """
 
@@ -32,10 +33,10 @@ class EngineFacts:
 
     @classmethod
     def parse(cls, info: Mapping[str, Any]) -> EngineFacts:
-        """From the answer of GET /info, whose fields differ by version of the engine."""
+        """Parse the answer of GET /info, whose fields differ by version of the engine."""
         limits = {"MemoryLimit": "memory", "PidsLimit": "pids", "CpuCfsQuota": "cpu"}
         status = {str(pair[0]): str(pair[1]) for pair in info.get("DriverStatus") or [] if len(pair) == 2}
-        # Such as io.containerd.runc.v2, which is the name of a shim and not one that can be chosen apart.
+        # # Such as io.containerd.runc.v2, which names a shim and not a runtime that can be chosen.
         runtimes = sorted(name for name in info.get("Runtimes") or {} if not str(name).startswith("io."))
         warnings = " ".join(map(str, info.get("Warnings") or []))
         return cls(
@@ -55,7 +56,7 @@ class EngineFacts:
 
 @dataclass(frozen=True, slots=True)
 class SocketFacts:
-    """The engine's socket: mode, the group it belongs to, and that group's members. Empty path: not local."""
+    """The engine's socket: mode, its group, and that group's members. Empty path: not local."""
 
     path: str = ""
     mode: int = 0
@@ -65,7 +66,7 @@ class SocketFacts:
 
 @dataclass(frozen=True, slots=True)
 class HomeFacts:
-    """The state directory: permission bits, and whether it belongs to the user who asks."""
+    """The state directory: permission bits, and whether it belongs to the current user."""
 
     path: str = ""
     mode: int = 0
@@ -74,11 +75,11 @@ class HomeFacts:
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """Everything that is judged.
+    """All facts that are judged.
 
     `sysctls` by name with dots, as text; `weaknesses` are names of processor vulnerabilities without a
     mitigation; `quota`: the data root is mounted with project quotas; `apparmor`: the kernel has it enabled.
-    `network` is whether the sessions' network rules hold, with a sentence, None if nobody looked.
+    `network` is whether the sessions' network rules hold, with a sentence, None if it was not tried.
     """
 
     engine: EngineFacts
@@ -95,11 +96,11 @@ class MachineFacts:
 
 
 def security_options(info: Mapping[str, Any]) -> frozenset[str]:
-    """The names in SecurityOptions, such as apparmor, seccomp, userns, rootless, no-new-privileges."""
+    """Return the names in SecurityOptions, such as apparmor, seccomp, userns, rootless, no-new-privileges."""
     words = (str(option).partition(",")[0] for option in info.get("SecurityOptions") or [])
     return frozenset(word.removeprefix("name=") for word in words)
 
 
 def remaps_users(info: Mapping[str, Any]) -> bool:
-    """Whether containers of an engine that says this of itself have users of their own."""
+    """Check by its description whether containers of an engine have users of their own."""
     return bool(security_options(info) & {"userns", "rootless"})

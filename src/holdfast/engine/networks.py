@@ -1,6 +1,6 @@
-"""The sessions' network, and a container's place in it: taken from one, given to another, given back.
+"""The sessions' network, and a container's place in it: taken, given to another container, given back.
 
-Owns how the engine is told about networks and addresses. Knows no sessions.
+Owns the calls about networks and addresses. Knows no sessions.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from holdfast.engine.engine import Engine
 
-# Sessions are apart from each other and from other containers: a bridge of their own, without traffic
-# between its ports.  It is made once for an engine and shared by all homes.
+# # Sessions are isolated from each other and from other containers: a bridge of their own, without
+# # traffic between its ports. It is made once for an engine and shared by all homes.
 NETWORK = "holdfast"
 _MAKING_SECONDS = 20.0
-# What engines say.
+# # Errors as engines word them.
 _TAKEN = ("address already in use", "no available ipv4", "address is in use")
 _NO_CHOICE = "user configured subnets"
 
@@ -33,11 +33,11 @@ _NO_CHOICE = "user configured subnets"
 def ensure(engine: Engine) -> str:
     """Make the sessions' own bridge if it is missing, and return its name.
 
-    Older engines (20.10 is one) make two networks of one name if asked twice at once, and then refuse
-    to use either.  Two bridges cannot share an interface, so its name decides who comes first.
+    Older engines (20.10 is one) make two networks of one name if asked twice at once, and then refuse to use
+    either. Two bridges cannot share an interface, so its name decides which request wins.
 
     Raises:
-        EngineError: it cannot be made.
+        EngineError: the network cannot be made.
     """
     deadline = time.monotonic() + _MAKING_SECONDS
     with translated(f"create network {NETWORK}"):
@@ -45,7 +45,7 @@ def ensure(engine: Engine) -> str:
             failure = _made(engine)
             if failure is None:
                 break
-            # Another process makes it at this moment; else it will not be there.
+            # # Another process is making it; otherwise it will not appear.
             if time.monotonic() > deadline:
                 raise failure
             time.sleep(0.02)
@@ -53,7 +53,7 @@ def ensure(engine: Engine) -> str:
 
 
 def endpoint(network: str, addresses: Iterable[str]) -> dict[str, Any]:
-    """What the SDK's `containers.create` is given for a container that is to have these addresses."""
+    """Return the argument of `containers.create` for a container with these addresses."""
     from docker.types import EndpointConfig
 
     # The version of the SDK's interface only decides which options it refuses.
@@ -61,14 +61,14 @@ def endpoint(network: str, addresses: Iterable[str]) -> dict[str, Any]:
 
 
 def leave(engine: Engine, container_id: str) -> None:
-    """Take a container out of the network, and free its addresses; nothing if it is not in it."""
+    """Take a container out of the network, and free its addresses; do nothing if it is not in it."""
     with translated("take a container out of the network"):
         if NETWORK in _networks(engine, container_id):
             engine.client.api.disconnect_container_from_network(container_id, NETWORK, force=True)
 
 
 def join(engine: Engine, container_id: str, addresses: Iterable[str]) -> None:
-    """Give a container its place in the network back, if need be another one; nothing if it is in it."""
+    """Give a container its place in the network back, or another one; do nothing if it is in it."""
     import docker.errors
 
     with translated("put a container into the network"):
@@ -83,7 +83,7 @@ def join(engine: Engine, container_id: str, addresses: Iterable[str]) -> None:
 
 
 def why_another(error: Exception) -> str | None:
-    """Why a container cannot have the addresses it was to have; None if the error is about something else."""
+    """Return why a container cannot have its former addresses; None if the error has another cause."""
     text = str(error).lower()
     if any(word in text for word in _TAKEN):
         return "is in use by now"
@@ -107,7 +107,7 @@ def _exists(engine: Engine) -> bool:
 
 
 def _made(engine: Engine) -> APIError | None:
-    """Make it. Returns what the engine says if it does not."""
+    """Make the network. Return the engine's error if it does not."""
     import docker.errors
     from docker.types import IPAMConfig
 
@@ -131,7 +131,9 @@ def _made(engine: Engine) -> APIError | None:
 
 
 def _unused_pool(engine: Engine) -> IPAMPool:
-    """What the engine would choose itself; if it is asked for that, containers may ask for addresses."""
+    """Return the pool the engine would choose itself; containers may request addresses only of explicit
+    pools.
+    """
     from docker.types import IPAMPool
 
     api = engine.client.api

@@ -1,12 +1,11 @@
-"""How a container's files differ from its image, read from the layer the engine writes them to.
+"""The differences of a container's files from its image, read from the layer that the engine writes them to.
 
-The engine can be asked for the same, but compares every file of the image for it: a second where this takes
-milliseconds. It needs the rights of root on this host; without them, or where layers are of another kind,
-there is no answer. The layer is under the session's control: no link in it is followed, and names may vanish
-while it is read.
+The engine can report the same, but compares every file of the image: a second where this takes milliseconds.
+It needs root on this host; without it, or for layers of other drivers, there is no answer. The layer is under
+the session's control: no link in it is followed, and names may vanish while it is read.
 
-The engine reads every folder through the session's own mount, which programs that watch it (inotify(7)) see:
-so it is asked only where there is no other way.
+The engine reads every folder through the session's own mount, which programs that watch it (inotify(7))
+notice: so it is asked only where there is no other way.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def changes(upper: Path, lowers: Sequence[Path]) -> list[tuple[str, int]] | None
 
 
 class _Unknown(Exception):
-    """A feature of the file system that is not known here."""
+    """A feature of the file system that is not supported here."""
 
 
 def _walk(upper: Path, lowers: list[str]) -> Iterator[tuple[str, int]]:
@@ -45,7 +44,7 @@ def _walk(upper: Path, lowers: list[str]) -> Iterator[tuple[str, int]]:
         here = os.path.relpath(root, upper)
         prefix = "" if here == "." else f"/{here}"
         mine = below.pop(prefix, [])
-        # Of every folder the layer has a copy; what is in the image's beside it shows through, unless hidden.
+        # # The layer has a copy of every changed folder; the image's entries show through, unless hidden.
         if prefix and _marked(fd):
             names = {*folders, *files}
             yield from ((f"{prefix}/{name}", DELETED) for name in _names(mine, prefix) if name not in names)
@@ -64,7 +63,7 @@ def _walk(upper: Path, lowers: list[str]) -> Iterator[tuple[str, int]]:
 
 
 def _marked(fd: int) -> bool:
-    """Whether a folder hides what is below it."""
+    """Check whether a folder hides what is below it."""
     names = os.listxattr(fd)
     if _REDIRECT in names:
         raise _Unknown
@@ -80,7 +79,7 @@ def _there(lowers: list[str], path: str) -> bool:
 
 
 def _folders(lowers: list[str], path: str) -> list[str]:
-    """The layers in which the path is a folder that shows through those above."""
+    """Return the layers in which the path is a folder that shows through those above."""
     shown = []
     for lower in lowers:
         found = _stat(lower + path)
